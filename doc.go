@@ -18,7 +18,6 @@
 //	core               the mechanisms, for any function: core/retry,
 //	                   core/breaker, core/ratelimit, core/timeout, core/backoff,
 //	                   core/cooldown, core/bulkhead
-//	resiltest          test a client against a server that fails
 //
 // # Limit a chi server
 //

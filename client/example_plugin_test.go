@@ -9,7 +9,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/resiltest"
+	"github.com/gresil/gresil/internal/resiltest"
 )
 
 // A readonly plugin lets only requests pass that change nothing.

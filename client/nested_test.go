@@ -8,7 +8,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/resiltest"
+	"github.com/gresil/gresil/internal/resiltest"
 )
 
 func TestAPluginOfThePipelineMustNotBeInItsBase(t *testing.T) {

@@ -15,13 +15,13 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/outbound/pace"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/plugins/timeout"
-	"github.com/gresil/gresil/resiltest"
 )
 
 // each is a plugin of each kind and mode, and all of them together.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/resiltest"
+	"github.com/gresil/gresil/internal/resiltest"
 )
 
 func TestASyntheticResponseToHEADHasNoBody(t *testing.T) {

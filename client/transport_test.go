@@ -13,7 +13,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/resiltest"
+	"github.com/gresil/gresil/internal/resiltest"
 )
 
 func TestOrderOfArgumentsDoesNotMatter(t *testing.T) {

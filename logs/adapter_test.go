@@ -18,9 +18,9 @@ import (
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/logs"
 	plugins "github.com/gresil/gresil/plugins/breaker"
 )
@@ -167,14 +167,14 @@ func TestLimiterAndTimeoutCalls(t *testing.T) {
 // brokenStore opens tables that decide nothing.
 type brokenStore struct{ ratelimit.Store }
 
-func (s brokenStore) Open(name string) (driver.Table, error) {
+func (s brokenStore) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
 	return brokenTable{t}, err
 }
 
-type brokenTable struct{ driver.Table }
+type brokenTable struct{ limits.Table }
 
-func (brokenTable) Apply(context.Context, string, driver.ID, driver.Op) (ratelimit.Result, error) {
+func (brokenTable) Apply(context.Context, string, limits.ID, limits.Op) (ratelimit.Result, error) {
 	return ratelimit.Result{}, errDown
 }
 

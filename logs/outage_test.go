@@ -13,7 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/logs"
 )
 
@@ -23,17 +23,17 @@ type flakyStore struct {
 	down atomic.Bool
 }
 
-func (s *flakyStore) Open(name string) (driver.Table, error) {
+func (s *flakyStore) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
 	return flakyTable{t, s}, err
 }
 
 type flakyTable struct {
-	driver.Table
+	limits.Table
 	store *flakyStore
 }
 
-func (t flakyTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (ratelimit.Result, error) {
+func (t flakyTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (ratelimit.Result, error) {
 	if t.store.down.Load() {
 		return ratelimit.Result{}, errDown
 	}

@@ -17,25 +17,25 @@ import (
 	"github.com/gresil/gresil/core/bulkhead"
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
-	limits "github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
+	httplimit "github.com/gresil/gresil/plugins/ratelimit"
 )
 
 // downStore is a store that always fails, with a local table that always decides.
 type downStore struct{ ratelimit.Store }
 
-func (s downStore) Open(name string) (driver.Table, error) {
+func (s downStore) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
 	return downTable{t}, err
 }
 
-type downTable struct{ driver.Table }
+type downTable struct{ limits.Table }
 
-func (t downTable) Local() driver.Table { return t.Table }
+func (t downTable) Local() limits.Table { return t.Table }
 
-func (downTable) Apply(context.Context, string, driver.ID, driver.Op) (ratelimit.Result, error) {
+func (downTable) Apply(context.Context, string, limits.ID, limits.Op) (ratelimit.Result, error) {
 	return ratelimit.Result{}, errDown
 }
 
@@ -140,14 +140,14 @@ func TestALimitThatNoKeyHasIsNotExported(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
 	g := newGatherer(t, registry)
-	tier := limits.PerMinute(10)
-	s := core.Must(limits.NewServer(limits.ServerConfig{
+	tier := httplimit.PerMinute(10)
+	s := core.Must(httplimit.NewServer(httplimit.ServerConfig{
 		Name: "api", Registry: registry,
-		Tier: func(*http.Request) limits.Limit { return tier },
+		Tier: func(*http.Request) httplimit.Limit { return tier },
 	}))
-	core.Must(limits.NewServer(limits.ServerConfig{
+	core.Must(httplimit.NewServer(httplimit.ServerConfig{
 		Name: "routes", Registry: registry,
-		Routes: []limits.Route{{Pattern: "/a", Limit: limits.PerMinute(5)}},
+		Routes: []httplimit.Route{{Pattern: "/a", Limit: httplimit.PerMinute(5)}},
 	})).Handler(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/b", nil))
 	handler := s.Handler(http.NotFoundHandler())
 	call := func() { handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)) }
@@ -156,7 +156,7 @@ func TestALimitThatNoKeyHasIsNotExported(t *testing.T) {
 	require.NotContains(t, got, "ratelimit_limit_permits api", "every key has its tier")
 	require.NotContains(t, got, "ratelimit_window_seconds api")
 	requireSample(t, 1000, got, "ratelimit_limit_permits routes", "other requests have the default")
-	tier = limits.Limit{}
+	tier = httplimit.Limit{}
 	call()
 	requireSample(t, 1000, samples(t, g, "ratelimit"), "ratelimit_limit_permits api", "a request without a tier has the default")
 }

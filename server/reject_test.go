@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/resiltest"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/server"
 )
 

@@ -24,11 +24,11 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	corelimit "github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/plugins/timeout"
-	"github.com/gresil/gresil/resiltest"
 	"github.com/gresil/gresil/standard"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gresil/gresil/resiltest"
+	"github.com/gresil/gresil/internal/resiltest"
 )
 
 func TestSoakGoroutines(t *testing.T) { checkGoroutines(t, 1000) }

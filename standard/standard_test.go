@@ -15,10 +15,10 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	corelimit "github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/plugins/timeout"
-	"github.com/gresil/gresil/resiltest"
 	"github.com/gresil/gresil/standard"
 )
 

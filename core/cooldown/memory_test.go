@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/cooldown"
-	"github.com/gresil/gresil/core/cooldown/cooldowntest"
+	"github.com/gresil/gresil/internal/cooldowntest"
 )
 
 // A memory is a store within the process.

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A Chain is several limiters that all have to allow, for example one for all users and one for
@@ -126,7 +126,7 @@ func (c Chain) giveBack(ctx context.Context, takes []Result) error {
 		if err != nil {
 			errs = append(errs, err)
 			now = takes[i]
-			now.Granted, now.Receipt = 0, driver.Receipt{}
+			now.Granted, now.Receipt = 0, limits.Receipt{}
 		}
 		takes[i] = now
 	}

@@ -8,21 +8,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // An orderedTable records the changes of which it learned, in the order in which its calls ended. The
 // first call ends after a second change was made, if that does not wait for it.
 type orderedTable struct {
-	driver.Table
+	limits.Table
 
 	calls   atomic.Int32
 	first   chan struct{} // closed in the first call
 	changed chan struct{} // closed when the second change was made
-	plans   []driver.ID
+	plans   []limits.ID
 }
 
-func (s *orderedTable) Open(name string) (driver.Table, error) {
+func (s *orderedTable) Open(name string) (limits.Table, error) {
 	m, err := ratelimit.NewMemory(0)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (s *orderedTable) Open(name string) (driver.Table, error) {
 
 func (*orderedTable) Close() error { return nil }
 
-func (s *orderedTable) Changed(c *driver.Change) {
+func (s *orderedTable) Changed(c *limits.Change) {
 	if s.calls.Add(1) == 1 {
 		close(s.first)
 		for range 10_000 {
@@ -47,7 +47,7 @@ func (s *orderedTable) Changed(c *driver.Change) {
 	s.plans = append(s.plans, c.Plan)
 }
 
-func (s *orderedTable) ChangedKey(_ string, _, c *driver.Change) { s.Changed(c) }
+func (s *orderedTable) ChangedKey(_ string, _, c *limits.Change) { s.Changed(c) }
 
 func TestATableLearnsOfChangesInTheirOrder(t *testing.T) {
 	t.Parallel()

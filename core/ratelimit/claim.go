@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // claims are the limiters of this process that have the default name in a Store of the
@@ -71,9 +71,9 @@ func (c claim) add(keys []any, n int) {
 }
 
 // innermost returns the table that counts: t, or the one that t wraps.
-func innermost(t driver.Table) driver.Table {
+func innermost(t limits.Table) limits.Table {
 	for {
-		w, wraps := t.(interface{ Unwrap() driver.Table })
+		w, wraps := t.(interface{ Unwrap() limits.Table })
 		if !wraps {
 			return t
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/ratelimittest"
 )
 
 func openMemory(t *testing.T) ratelimit.Store {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // countedDay is a sliding counter of n in w, in whole nanoseconds, for takes of one.
@@ -89,7 +89,7 @@ func checkDay(t *testing.T, day time.Duration) {
 					tab, ids := newTestTable(t, 0, c.limit)
 					greedy, even := 0, 0
 					for now := time.Duration(0); now < day; {
-						r := mustApply(t, tab, now, "greedy", ids[0], driver.Op{Cost: 1})
+						r := mustApply(t, tab, now, "greedy", ids[0], limits.Op{Cost: 1})
 						greedy += int(r.Granted)
 						now += r.RetryAfter
 					}
@@ -99,7 +99,7 @@ func checkDay(t *testing.T, day time.Duration) {
 						if now >= int64(day) {
 							break
 						}
-						even += int(mustApply(t, tab, time.Duration(now), "even", ids[0], driver.Op{Cost: 1}).Granted)
+						even += int(mustApply(t, tab, time.Duration(now), "even", ids[0], limits.Op{Cost: 1}).Granted)
 					}
 					require.Equal(t, []int{c.greedy, c.even}, []int{greedy, even})
 				})

@@ -10,18 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/blame/blametest"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A connectionStore reads from a connection that has the deadline of the call.
 type connectionStore struct{}
 
-func (s connectionStore) Open(string) (driver.Table, error)   { return s, nil }
+func (s connectionStore) Open(string) (limits.Table, error)   { return s, nil }
 func (connectionStore) Close() error                          { return nil }
-func (connectionStore) Plan([]driver.Spec) (driver.ID, error) { return 1, nil }
-func (connectionStore) Apply(context.Context, string, driver.ID, driver.Op) (driver.Result, error) {
-	return driver.Result{}, fmt.Errorf("store: %w", os.ErrDeadlineExceeded)
+func (connectionStore) Plan([]limits.Spec) (limits.ID, error) { return 1, nil }
+func (connectionStore) Apply(context.Context, string, limits.ID, limits.Op) (limits.Result, error) {
+	return limits.Result{}, fmt.Errorf("store: %w", os.ErrDeadlineExceeded)
 }
 
 // TestADeadlineThatAConnectionReachesFirstIsNoFailureOfTheStore: OnStoreError does not allow the call.

@@ -4,7 +4,6 @@ import (
 	"hash/maphash"
 	"math"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -29,7 +28,7 @@ func (t *table) takeOne(now int64, key string, p *limits.Rule, cost int64, refus
 		s.mu.Unlock()
 		return false
 	}
-	if word := &s.slots[i].word; p.Spec.Algorithm == driver.TokenBucket {
+	if word := &s.slots[i].word; p.Spec.Algorithm == limits.TokenBucket {
 		p.TakeBucket(word, now, cost, r)
 	} else if !p.TakeWindow(word, now, cost, r) {
 		s.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/registry"
 )
 
@@ -22,10 +22,10 @@ func TestTakeOneIsApply(t *testing.T) {
 	checkTakeOne(t, 30)
 }
 
-func checkTakeOne(t *testing.T, limits int) {
+func checkTakeOne(t *testing.T, numbers int) {
 	t.Helper()
 	done := 0
-	for i := range limits {
+	for i := range numbers {
 		rng := rand.New(rand.NewPCG(uint64(i), 6))
 		l := randomLimit(rng, []Algorithm{AlgorithmFixedWindow, AlgorithmTokenBucket}[i%2])
 		l.Aligned = false // by the time of day at which a table is made
@@ -45,7 +45,7 @@ func checkTakeOne(t *testing.T, limits int) {
 			default:
 				now += rng.Int64N(period/capacity + 2)
 			}
-			op := driver.Op{Kind: []driver.OpKind{driver.Take, driver.Take, driver.Take, driver.Reserve, driver.Drain}[rng.IntN(5)], Cost: rng.Int64N(min(capacity, 5) + 2), MaxWait: 2 * l.Period}
+			op := limits.Op{Kind: []limits.OpKind{limits.Take, limits.Take, limits.Take, limits.Reserve, limits.Drain}[rng.IntN(5)], Cost: rng.Int64N(min(capacity, 5) + 2), MaxWait: 2 * l.Period}
 			id := ids[0]
 			if rng.IntN(150) == 0 {
 				id = ids[1]
@@ -54,7 +54,7 @@ func checkTakeOne(t *testing.T, limits int) {
 			want, err := a.applyAt(late, "k", id, &op)
 			require.NoError(t, err)
 			var got Result
-			if p := b.All()[id]; op.Kind == driver.Take && b.takeOne(late, "k", p.Rules[0], op.Cost, true, &got) {
+			if p := b.All()[id]; op.Kind == limits.Take && b.takeOne(late, "k", p.Rules[0], op.Cost, true, &got) {
 				done++
 			} else {
 				got, err = b.applyAt(late, "k", id, &op)
@@ -63,7 +63,7 @@ func checkTakeOne(t *testing.T, limits int) {
 			require.Equal(t, want, got, "%v: %+v at %d", l, op, now)
 		}
 	}
-	require.Greater(t, done, limits*34)
+	require.Greater(t, done, numbers*34)
 }
 
 // A key may have a slot of the new limit already, from a tier, and still owe under the
@@ -101,7 +101,7 @@ func TestKeysThatComeAgainKeepTheirSlots(t *testing.T) {
 			var r Result
 			if name := fmt.Sprint(key); !tab.takeOne(now, name, p.Rules[0], 1, true, &r) {
 				missed++
-				_, err := tab.applyAt(now, name, id, &driver.Op{Cost: 1})
+				_, err := tab.applyAt(now, name, id, &limits.Op{Cost: 1})
 				require.NoError(t, err)
 			}
 		}
@@ -140,16 +140,16 @@ func checkSettings(t *testing.T, seeds uint64) {
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
-			limits := kinds[seed%uint64(len(kinds))]
-			a, err := New(Config{Limit: limits[0]})
+			those := kinds[seed%uint64(len(kinds))]
+			a, err := New(Config{Limit: those[0]})
 			require.NoError(t, err)
-			b, err := New(Config{Limit: limits[0]})
+			b, err := New(Config{Limit: those[0]})
 			require.NoError(t, err)
 			b.current.Load().one = nil // so there is no takeOne
 			direct := 0
 			for range 2000 {
 				key := fmt.Sprint(r.IntN(3))
-				switch limit := limits[r.IntN(len(limits))]; r.IntN(40) {
+				switch limit := those[r.IntN(len(those))]; r.IntN(40) {
 				case 0:
 					require.NoError(t, a.SetLimit(limit))
 					require.NoError(t, b.SetLimit(limit))
@@ -174,7 +174,7 @@ func checkSettings(t *testing.T, seeds uint64) {
 				require.NoError(t, err)
 				got, err := a.Take(t.Context(), key, n)
 				require.NoError(t, err)
-				want.Receipt, got.Receipt = driver.Receipt{}, driver.Receipt{}
+				want.Receipt, got.Receipt = limits.Receipt{}, limits.Receipt{}
 				require.Equal(t, want, got)
 			}
 			if seed%3 < 2 {

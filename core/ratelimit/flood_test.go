@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // TestFlood has three times as many fresh keys as there is room for: a key that owed all still
@@ -37,11 +37,11 @@ func checkFlood(t *testing.T, most, times int) {
 				flood := func(name string, keys int) {
 					for i := range keys {
 						now += time.Microsecond
-						mustApply(t, tab, now, fmt.Sprint(name, i), ids[0], driver.Op{Cost: cost})
+						mustApply(t, tab, now, fmt.Sprint(name, i), ids[0], limits.Op{Cost: cost})
 					}
 				}
 				for i := range owe {
-					require.True(t, mustApply(t, tab, now, fmt.Sprint("owes", i), ids[0], driver.Op{Cost: n}).Allowed)
+					require.True(t, mustApply(t, tab, now, fmt.Sprint("owes", i), ids[0], limits.Op{Cost: n}).Allowed)
 				}
 				flood("first", most)
 				filled := heap() - before
@@ -51,7 +51,7 @@ func checkFlood(t *testing.T, most, times int) {
 				require.Positive(t, tab.evicted.Load())
 				require.Less(t, flooded, filled*5/4+64<<10, "bytes, of %d when the table was full", filled)
 				for i := range owe {
-					r := mustApply(t, tab, now, fmt.Sprint("owes", i), ids[0], driver.Op{Cost: 1})
+					r := mustApply(t, tab, now, fmt.Sprint("owes", i), ids[0], limits.Op{Cost: 1})
 					require.False(t, r.Allowed, "key %d of those that owe all", i)
 					require.Zero(t, r.Remaining)
 				}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // FuzzApply runs operations of one key under two limits and looks for what must
@@ -33,13 +33,13 @@ func FuzzApply(f *testing.F) {
 		var last Result
 		for i, b := range ops {
 			now += int64(b>>4) * max(1, period/16)
-			op := driver.Op{Kind: driver.OpKind(b & 3), Cost: capacity * int64(b>>2&3) / 2, MaxWait: time.Duration(period)}
-			if op.Kind == driver.Refund {
+			op := limits.Op{Kind: limits.OpKind(b & 3), Cost: capacity * int64(b>>2&3) / 2, MaxWait: time.Duration(period)}
+			if op.Kind == limits.Refund {
 				op.Cost, op.Receipt = last.Granted, last.Receipt
 			}
 			id := ids[0]
 			switch {
-			case op.Kind == driver.Refund && last.Plan != 0:
+			case op.Kind == limits.Refund && last.Plan != 0:
 				id = last.Plan
 			case b == 255:
 				id, op.Cost = ids[1], 1
@@ -51,13 +51,13 @@ func FuzzApply(f *testing.F) {
 				t.Fatal(err)
 			}
 			switch {
-			case r.Remaining < 0 || r.Remaining > r.Limit, r.Granted < 0 || r.Granted > op.Cost && op.Kind != driver.Refund,
+			case r.Remaining < 0 || r.Remaining > r.Limit, r.Granted < 0 || r.Granted > op.Cost && op.Kind != limits.Refund,
 				r.NextAfter < 0 || r.FullAfter < 0 || r.Wait < 0 || r.Wait > op.MaxWait,
 				r.RetryAfter < 0 && r.RetryAfter != Never, r.Allowed && r.RetryAfter != 0,
 				!r.Allowed && r.Granted != 0, r.Remaining < r.Limit && r.NextAfter == 0, r.NextAfter > r.FullAfter:
 				t.Fatalf("op %d %+v at %d under %v: %+v", i, op, now, l, r)
 			}
-			if !r.Allowed && r.RetryAfter > 0 && op.Kind == driver.Take {
+			if !r.Allowed && r.RetryAfter > 0 && op.Kind == limits.Take {
 				if early, _ := eitherAt(tab, now, "k", id, op); early.Allowed {
 					t.Fatalf("op %d: allowed %v before its time", i, r.RetryAfter)
 				}
@@ -66,7 +66,7 @@ func FuzzApply(f *testing.F) {
 					t.Fatalf("op %d %+v: refused at the quoted time: %+v then %+v", i, op, r, late)
 				}
 			}
-			if r.Allowed && op.Kind != driver.Refund {
+			if r.Allowed && op.Kind != limits.Refund {
 				last = r
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"unique"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
@@ -191,7 +190,7 @@ func (l Limit) Validate() error {
 	if len(all) > limits.MaxLimits {
 		errs = append(errs, &core.ConfigError{Field: "ratelimit.Limit", Value: fmt.Sprintf("%d limits", len(all)), Reason: fmt.Sprintf("must be %d or fewer joined by And", limits.MaxLimits)})
 	}
-	var specs []driver.Spec
+	var specs []limits.Spec
 	for _, l := range all {
 		err := l.validate()
 		errs = append(errs, err)
@@ -199,7 +198,7 @@ func (l Limit) Validate() error {
 			continue
 		}
 		spec := l.resolved().spec()
-		if slices.ContainsFunc(specs, func(other driver.Spec) bool { return limits.Pairs(spec, other) }) {
+		if slices.ContainsFunc(specs, func(other limits.Spec) bool { return limits.Pairs(spec, other) }) {
 			errs = append(errs, &core.ConfigError{Field: "ratelimit.Limit", Value: l.String(), Reason: "must differ from those it is joined to in more than Permits and Burst: a key has one count for both"})
 		}
 		specs = append(specs, spec)
@@ -267,15 +266,15 @@ func (l Limit) resolved() Limit {
 }
 
 // spec is one limit with its defaults in place, in numbers.
-func (l Limit) spec() driver.Spec {
-	return driver.Spec{
-		Algorithm: driver.Algorithm(l.Algorithm), Permits: l.Permits, Period: l.Period, Burst: l.Burst, Segments: l.Segments, Aligned: l.Aligned,
+func (l Limit) spec() limits.Spec {
+	return limits.Spec{
+		Algorithm: limits.Algorithm(l.Algorithm), Permits: l.Permits, Period: l.Period, Burst: l.Burst, Segments: l.Segments, Aligned: l.Aligned,
 	}
 }
 
 // Specs returns the limits that And joined, as a store takes them.
-func (l Limit) Specs() []driver.Spec {
-	var specs []driver.Spec
+func (l Limit) Specs() []limits.Spec {
+	var specs []limits.Spec
 	for _, l := range l.resolved().All() {
 		specs = append(specs, l.spec())
 	}

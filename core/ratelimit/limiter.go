@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/limits"
@@ -27,11 +26,11 @@ type Limiter struct {
 type shared struct {
 	life  instance.Instance[Config, struct{}]
 	root  *Limiter
-	table driver.Table
+	table limits.Table
 	own   *memory // the store, if the limiter made it
 
 	memory *table                       // the table, if it is in memory
-	local  atomic.Pointer[driver.Table] // decides while the store cannot
+	local  atomic.Pointer[limits.Table] // decides while the store cannot
 	done   chan struct{}
 	once   sync.Once
 

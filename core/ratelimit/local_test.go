@@ -11,9 +11,9 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/registry"
 )
 
@@ -21,13 +21,13 @@ import (
 type sharing struct{ *ratelimittest.Failing }
 
 type sharingTable struct {
-	driver.Table
+	limits.Table
 	share sharedTable
 }
 
-type sharedTable struct{ driver.Table }
+type sharedTable struct{ limits.Table }
 
-func (s sharing) Open(name string) (driver.Table, error) {
+func (s sharing) Open(name string) (limits.Table, error) {
 	table, err := s.Failing.Open(name)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (s sharing) Open(name string) (driver.Table, error) {
 	return &sharingTable{table, sharedTable{own}}, err
 }
 
-func (t *sharingTable) Plan(limits []driver.Spec) (driver.ID, error) {
+func (t *sharingTable) Plan(limits []limits.Spec) (limits.ID, error) {
 	half := slices.Clone(limits)
 	half[0].Permits /= 2
 	if _, err := t.share.Plan(half); err != nil {
@@ -45,10 +45,10 @@ func (t *sharingTable) Plan(limits []driver.Spec) (driver.ID, error) {
 	return t.Table.Plan(limits)
 }
 
-func (t *sharingTable) Local() driver.Table { return t.share }
+func (t *sharingTable) Local() limits.Table { return t.share }
 
-func (t sharedTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (ratelimit.Result, error) {
-	if op.Kind == driver.Refund {
+func (t sharedTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (ratelimit.Result, error) {
+	if op.Kind == limits.Refund {
 		return ratelimit.Result{}, ratelimittest.ErrDown
 	}
 	return t.Table.Apply(ctx, key, plan, op)
@@ -144,11 +144,11 @@ func TestOweRaisesAndNeverForgives(t *testing.T) {
 				id, err := table.Plan(limit.Specs())
 				require.NoError(t, err)
 				owe := table.(interface {
-					Owe(key string, id driver.ID, permits int64, until time.Time) error
+					Owe(key string, id limits.ID, permits int64, until time.Time) error
 				}).Owe
 				peek := func() ratelimit.Result {
 					t.Helper()
-					r, err := table.Apply(t.Context(), "k", id, driver.Op{})
+					r, err := table.Apply(t.Context(), "k", id, limits.Op{})
 					require.NoError(t, err)
 					return r
 				}
@@ -170,7 +170,7 @@ func TestOweRaisesAndNeverForgives(t *testing.T) {
 				}
 				require.NoError(t, owe("k", id, 2, time.Now().Add(life*2/10)))
 				require.Equal(t, r, peek(), "it owes more already")
-				taken, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 4})
+				taken, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 4})
 				require.NoError(t, err)
 				require.True(t, taken.Allowed)
 				require.NoError(t, owe("k", id, 6, until))

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/validate"
 )
@@ -69,7 +68,7 @@ func newMemory(maxKeys int) *memory {
 }
 
 // Open returns the table of that name; the same name is the same table.
-func (m *memory) Open(name string) (driver.Table, error) {
+func (m *memory) Open(name string) (limits.Table, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed.Load() {
@@ -189,11 +188,11 @@ func (t *table) shard(hash uint64) *shard { return &t.shards[hash&uint64(len(t.s
 
 // Apply does one operation on one key. It does not wait, and ends with no
 // context.
-func (t *table) Apply(_ context.Context, key string, id driver.ID, op driver.Op) (Result, error) {
+func (t *table) Apply(_ context.Context, key string, id limits.ID, op limits.Op) (Result, error) {
 	return t.applyAt(t.now(), key, id, &op)
 }
 
-func (t *table) applyAt(now int64, key string, id driver.ID, op *driver.Op) (r Result, err error) {
+func (t *table) applyAt(now int64, key string, id limits.ID, op *limits.Op) (r Result, err error) {
 	p, err := t.planFor(id, op.Cost)
 	if err != nil {
 		return Result{}, err
@@ -204,8 +203,8 @@ func (t *table) applyAt(now int64, key string, id driver.ID, op *driver.Op) (r R
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := limits.Key{Now: s.tick(t, now)}
-	if op.Kind == driver.Refund && op.Receipt.At < s.forgot {
-		op = &driver.Op{Change: op.Change}
+	if op.Kind == limits.Refund && op.Receipt.At < s.forgot {
+		op = &limits.Op{Change: op.Change}
 	}
 	s.load(t, hash, op.Change, &k)
 	r, _ = k.Apply(p, op)
@@ -214,12 +213,12 @@ func (t *table) applyAt(now int64, key string, id driver.ID, op *driver.Op) (r R
 }
 
 // Changed marks all keys as stale: they were written under a limit that was replaced.
-func (t *table) Changed(c *driver.Change) {
+func (t *table) Changed(c *limits.Change) {
 	t.each(func(s *shard) { s.mark(t, c) })
 }
 
 // ChangedKey carries a key over.
-func (t *table) ChangedKey(key string, of, c *driver.Change) {
+func (t *table) ChangedKey(key string, of, c *limits.Change) {
 	_ = t.update(key, of, func(k *limits.Key) {
 		k.Change(c, t.All(), k.Now)
 		k.Changed = true
@@ -227,7 +226,7 @@ func (t *table) ChangedKey(key string, of, c *driver.Change) {
 }
 
 // update changes a key.
-func (t *table) update(key string, change *driver.Change, f func(k *limits.Key)) error {
+func (t *table) update(key string, change *limits.Change, f func(k *limits.Key)) error {
 	hash := maphash.String(t.seed, key)
 	s := t.shard(hash)
 	s.mu.Lock()
@@ -243,7 +242,7 @@ func (t *table) update(key string, change *driver.Change, f func(k *limits.Key))
 }
 
 // Owe charges a key usage that is known from elsewhere: see limits.OwingTable.
-func (t *table) Owe(key string, id driver.ID, permits int64, until time.Time) error {
+func (t *table) Owe(key string, id limits.ID, permits int64, until time.Time) error {
 	p, err := t.planFor(id, permits)
 	if err != nil {
 		return err
@@ -255,7 +254,7 @@ func (t *table) Owe(key string, id driver.ID, permits int64, until time.Time) er
 }
 
 // planFor is the plan of that number, for an operation of that cost.
-func (t *table) planFor(id driver.ID, cost int64) (*limits.Plan, error) {
+func (t *table) planFor(id limits.ID, cost int64) (*limits.Plan, error) {
 	if t.store.closed.Load() {
 		return nil, core.ErrClosed
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -17,11 +16,11 @@ func TestMemoryDropsNeutralKeysFirst(t *testing.T) {
 	t.Parallel()
 	tab, ids := newTestTable(t, 1000, PerMinute(1)) // so large that no shard is full of keys in debt, whatever the seed
 	for i := range 1000 {
-		mustApply(t, tab, time.Duration(i), fmt.Sprint("old", i), ids[0], driver.Op{Cost: 1})
+		mustApply(t, tab, time.Duration(i), fmt.Sprint("old", i), ids[0], limits.Op{Cost: 1})
 	}
 	for i := range 5000 { // each second new keys; those of a minute ago are neutral
 		now := time.Hour + time.Duration(i)*2*time.Second
-		require.True(t, mustApply(t, tab, now, fmt.Sprint("new", i), ids[0], driver.Op{Cost: 1}).Allowed)
+		require.True(t, mustApply(t, tab, now, fmt.Sprint("new", i), ids[0], limits.Op{Cost: 1}).Allowed)
 	}
 	require.LessOrEqual(t, tab.keys.Load(), int64(1000+len(tab.shards)))
 	require.Zero(t, tab.evicted.Load(), "only neutral keys were dropped")
@@ -47,7 +46,7 @@ func checkDebtInAFlood(t *testing.T, takes int) {
 				if i%2 == 0 { // 3000 keys that come back all the time
 					key = fmt.Sprint("back", rng.IntN(3000))
 				}
-				r := mustApply(t, tab, time.Duration(i)*time.Millisecond, key, ids[0], driver.Op{Cost: 1 + rng.Int64N(5)})
+				r := mustApply(t, tab, time.Duration(i)*time.Millisecond, key, ids[0], limits.Op{Cost: 1 + rng.Int64N(5)})
 				admitted[key] += r.Granted
 			}
 			for key, n := range admitted {
@@ -62,14 +61,14 @@ func checkDebtInAFlood(t *testing.T, takes int) {
 func TestMemoryKeepsTheMostIndebted(t *testing.T) {
 	t.Parallel()
 	tab, ids := newTestTable(t, 200, TokenBucket(1, time.Second, 1000))
-	mustApply(t, tab, 0, "heavy", ids[0], driver.Op{Cost: 1000})
+	mustApply(t, tab, 0, "heavy", ids[0], limits.Op{Cost: 1000})
 	for i := range 20_000 {
-		mustApply(t, tab, time.Duration(i), fmt.Sprint(i), ids[0], driver.Op{Cost: 1})
+		mustApply(t, tab, time.Duration(i), fmt.Sprint(i), ids[0], limits.Op{Cost: 1})
 	}
 	hash := maphash.String(tab.seed, "heavy")
 	_, found := tab.shards[hash&uint64(len(tab.shards)-1)].find(hash)
 	require.True(t, found, "those that owe less were dropped")
-	r := mustApply(t, tab, 20_000, "heavy", ids[0], driver.Op{Cost: 1})
+	r := mustApply(t, tab, 20_000, "heavy", ids[0], limits.Op{Cost: 1})
 	require.False(t, r.Allowed)
 	require.Equal(t, time.Second-20*time.Microsecond, r.RetryAfter, "to the nanosecond")
 }
@@ -83,12 +82,12 @@ func checkShrinks(t *testing.T, keys int) {
 	t.Helper()
 	tab, ids := newTestTable(t, 0, PerSecond(1))
 	for i := range keys {
-		mustApply(t, tab, time.Duration(i), fmt.Sprint(i), ids[0], driver.Op{Cost: 1})
+		mustApply(t, tab, time.Duration(i), fmt.Sprint(i), ids[0], limits.Op{Cost: 1})
 	}
 	full := slots(tab)
 	require.Less(t, float64(full*16)/float64(keys), 40.0, "bytes for a key")
 	for i := range 2 * keys { // ten new keys alive at a time
-		mustApply(t, tab, time.Hour+time.Duration(i)*100*time.Millisecond, fmt.Sprint("x", i), ids[0], driver.Op{Cost: 1})
+		mustApply(t, tab, time.Hour+time.Duration(i)*100*time.Millisecond, fmt.Sprint("x", i), ids[0], limits.Op{Cost: 1})
 	}
 	require.Less(t, slots(tab), full/4)
 }
@@ -114,13 +113,13 @@ func checkAgainstAMap(t *testing.T, ops int) {
 	for i := range ops {
 		key := fmt.Sprint(rng.IntN(5000))
 		if rng.IntN(3) == 0 {
-			mustApply(t, tab, time.Duration(i), key, ids[0], driver.Op{Kind: driver.Reset})
+			mustApply(t, tab, time.Duration(i), key, ids[0], limits.Op{Kind: limits.Reset})
 			delete(used, key)
 			continue
 		}
 		cost := rng.Int64N(3)
 		used[key] += cost
-		require.Equal(t, 1000-used[key], mustApply(t, tab, time.Duration(i), key, ids[0], driver.Op{Cost: cost}).Remaining)
+		require.Equal(t, 1000-used[key], mustApply(t, tab, time.Duration(i), key, ids[0], limits.Op{Cost: cost}).Remaining)
 		if used[key] == 0 {
 			delete(used, key)
 		}
@@ -179,7 +178,7 @@ func TestMemoryServesNewKeysInAFlood(t *testing.T) {
 	for _, l := range []Limit{TokenBucket(10, time.Hour, 10), FixedWindow(10, time.Hour)} {
 		tab, ids := newTestTable(t, 1000, l)
 		for i := range 10_000 {
-			r := mustApply(t, tab, time.Duration(i), fmt.Sprint(i), ids[0], driver.Op{Cost: 1})
+			r := mustApply(t, tab, time.Duration(i), fmt.Sprint(i), ids[0], limits.Op{Cost: 1})
 			require.True(t, r.Allowed, "%v: new key %d", l, i)
 			require.GreaterOrEqual(t, r.Remaining, int64(5), "%v: new key %d", l, i)
 		}

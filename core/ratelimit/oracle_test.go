@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // An oracle is one limit as its definition has it: what is free at a time, as a
@@ -299,7 +299,7 @@ func first(tb testing.TB, o oracle, now, n int64) time.Duration {
 
 // apply is what an operation has to give, but for Plan and Receipt; number is that
 // of the take to refund.
-func (all oracles) apply(tb testing.TB, now int64, op driver.Op, number int) Result {
+func (all oracles) apply(tb testing.TB, now int64, op limits.Op, number int) Result {
 	tb.Helper()
 	rs := make([]Result, len(all))
 	least := op.Cost // what all have, or the cost
@@ -307,18 +307,18 @@ func (all oracles) apply(tb testing.TB, now int64, op driver.Op, number int) Res
 		least = min(least, ratFloor(o.free(now)))
 	}
 	least = max(0, least)
-	granted, refused := op.Cost, op.Kind == driver.Take && least < op.Cost
-	if op.Kind == driver.TakeAtMost {
+	granted, refused := op.Cost, op.Kind == limits.Take && least < op.Cost
+	if op.Kind == limits.TakeAtMost {
 		granted, refused = least, least == 0 && op.Cost > 0
 	}
 	for i, o := range all {
 		rs[i] = Result{Allowed: true, Limit: o.capacity()}
 		ask := op.Cost
-		if op.Kind == driver.TakeAtMost {
+		if op.Kind == limits.TakeAtMost {
 			ask = min(ask, 1)
 		}
 		switch {
-		case op.Kind == driver.Refund:
+		case op.Kind == limits.Refund:
 			o.refund(now, number)
 		case !refused && granted > 0:
 			o.take(now, granted)
@@ -395,7 +395,7 @@ func agree(tb testing.TB, rng *rand.Rand, l Limit, steps int) {
 	var takes []taken
 	numbers := 0
 	now := rng.Int64N(1 << 40)
-	quoted := mustApply(tb, tab, time.Duration(now), "k", ids[0], driver.Op{})
+	quoted := mustApply(tb, tab, time.Duration(now), "k", ids[0], limits.Op{})
 	capacity := l.Capacity()
 	period := int64(0)
 	for _, l := range l.All() {
@@ -417,23 +417,23 @@ func agree(tb testing.TB, rng *rand.Rand, l Limit, steps int) {
 		case 6: // the clock goes back: nothing is minted
 			late = rng.Int64N(min(now, period) + 1)
 		}
-		op, number := driver.Op{Cost: rng.Int64N(capacity + 2)}, 0
+		op, number := limits.Op{Cost: rng.Int64N(capacity + 2)}, 0
 		switch k := rng.IntN(8); {
 		case k < 2:
 			op.Cost = rng.Int64N(3)
 		case k == 2:
-			op.Kind = driver.TakeAtMost
+			op.Kind = limits.TakeAtMost
 		case (k == 3 || k == 5) && len(takes) > 0:
 			i := rng.IntN(len(takes))
-			op, number = driver.Op{Kind: driver.Refund, Cost: takes[i].r.Granted, Receipt: takes[i].r.Receipt}, takes[i].number
+			op, number = limits.Op{Kind: limits.Refund, Cost: takes[i].r.Granted, Receipt: takes[i].r.Receipt}, takes[i].number
 			takes = slices.Delete(takes, i, i+1)
 		case k == 4 && rng.IntN(8) == 0: // a new key
-			mustApply(tb, tab, time.Duration(now), "k", ids[0], driver.Op{Kind: driver.Reset})
+			mustApply(tb, tab, time.Duration(now), "k", ids[0], limits.Op{Kind: limits.Reset})
 			all, takes, numbers = newOracles(l, epoch), nil, 0
 		}
 		want := all.apply(tb, now, op, number)
 		got := mustApply(tb, tab, time.Duration(now-late), "k", ids[0], op)
-		if got.Granted > 0 && op.Kind != driver.Refund {
+		if got.Granted > 0 && op.Kind != limits.Refund {
 			takes = append(takes, taken{got, numbers})
 			numbers++
 		}

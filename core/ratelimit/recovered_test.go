@@ -10,8 +10,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/registry"
 )
 
@@ -25,17 +25,17 @@ type switchedStore struct {
 	during func()
 }
 
-func (s *switchedStore) Open(name string) (driver.Table, error) {
+func (s *switchedStore) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
 	return switchedTable{t, s}, err
 }
 
 type switchedTable struct {
-	driver.Table
+	limits.Table
 	store *switchedStore
 }
 
-func (t switchedTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (ratelimit.Result, error) {
+func (t switchedTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (ratelimit.Result, error) {
 	if t.store.down.Load() {
 		return ratelimit.Result{}, errUnavailable
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A use is permits that were granted: when they can be used, and what refunds them, if they were not
@@ -90,7 +90,7 @@ func (c *refundCase) run(t *testing.T, rng *rand.Rand, steps int) (missing, back
 	tab, ids := newTestTable(t, maxKeys, c.limits...)
 	model, now := &uses{epoch: tab.base.UnixNano(), ends: map[Limit]int64{}}, int64(0)
 	l, id := c.limits[0], ids[0]
-	apply := func(key string, op driver.Op) Result { return mustApply(t, tab, time.Duration(now), key, id, op) }
+	apply := func(key string, op limits.Op) Result { return mustApply(t, tab, time.Duration(now), key, id, op) }
 	for range steps {
 		if rng.IntN(2) == 0 {
 			now += max(1, int64(l.Period)/(4*l.Permits)) * rng.Int64N(6)
@@ -99,27 +99,27 @@ func (c *refundCase) run(t *testing.T, rng *rand.Rand, steps int) (missing, back
 			l, id = c.limits[i], ids[i]
 		}
 		if c.evict && rng.IntN(4) == 0 {
-			apply("another", driver.Op{Cost: l.Capacity()})
+			apply("another", limits.Op{Cost: l.Capacity()})
 		}
 		open := slices.DeleteFunc(slices.Clone(model.all), func(u *use) bool { return u.refunded })
 		if len(open) > 0 && rng.IntN(5) < 2 {
 			u := open[max(0, len(open)-1-rng.IntN(6))]
 			u.refunded = true
-			before := apply("k", driver.Op{})
-			after := apply("k", driver.Op{Kind: driver.Refund, Cost: u.n, Receipt: u.take.Receipt})
+			before := apply("k", limits.Op{})
+			after := apply("k", limits.Op{Kind: limits.Refund, Cost: u.n, Receipt: u.take.Receipt})
 			missing += min(u.n, before.Limit-before.Remaining)
 			back += after.Remaining - before.Remaining
 			continue
 		}
-		op := driver.Op{Cost: 1 + rng.Int64N(l.Capacity())}
+		op := limits.Op{Cost: 1 + rng.Int64N(l.Capacity())}
 		switch rng.IntN(6) {
 		case 0:
-			op.Kind = driver.TakeAtMost
+			op.Kind = limits.TakeAtMost
 		case 1:
-			op.Kind = driver.Drain
+			op.Kind = limits.Drain
 		case 2:
 			if c.reserve {
-				op.Kind, op.MaxWait = driver.Reserve, l.Period*2
+				op.Kind, op.MaxWait = limits.Reserve, l.Period*2
 			}
 		}
 		if r := apply("k", op); r.Granted > 0 {
@@ -200,15 +200,15 @@ func TestRefundInAnyOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 5)) //nolint:gosec // a test is repeated by its seed
 	for i := range 100 {
 		key, now := fmt.Sprint(i), time.Duration(i)*time.Minute
-		apply := func(op driver.Op) Result { return mustApply(t, tab, now, key, ids[0], op) }
-		apply(driver.Op{Cost: 5})
+		apply := func(op limits.Op) Result { return mustApply(t, tab, now, key, ids[0], op) }
+		apply(limits.Op{Cost: 5})
 		now += time.Second
-		takes := []Result{apply(driver.Op{Cost: 3}), apply(driver.Op{Cost: 1}), apply(driver.Op{Cost: 4}), apply(driver.Op{Cost: 2})}
+		takes := []Result{apply(limits.Op{Cost: 3}), apply(limits.Op{Cost: 1}), apply(limits.Op{Cost: 4}), apply(limits.Op{Cost: 2})}
 		require.EqualValues(t, 6, takes[3].Remaining)
 		want := int64(6)
 		for _, j := range rng.Perm(len(takes)) {
 			want += takes[j].Granted
-			require.Equal(t, want, apply(driver.Op{Kind: driver.Refund, Cost: takes[j].Granted, Receipt: takes[j].Receipt}).Remaining)
+			require.Equal(t, want, apply(limits.Op{Kind: limits.Refund, Cost: takes[j].Granted, Receipt: takes[j].Receipt}).Remaining)
 		}
 	}
 }

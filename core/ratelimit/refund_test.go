@@ -9,13 +9,13 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 )
 
 // standsAs is a Result without the receipt.
 func standsAs(r ratelimit.Result) ratelimit.Result {
-	r.Receipt = driver.Receipt{}
+	r.Receipt = limits.Receipt{}
 	return r
 }
 

@@ -10,17 +10,16 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
 
 // A setting is a limit in force for keys.
 type setting struct {
 	limit  Limit // with defaults filled in
-	specs  []driver.Spec
-	plan   driver.ID
+	specs  []limits.Spec
+	plan   limits.ID
 	one    *limits.Rule   // for takeOne; nil where that does not apply
-	change *driver.Change // that put it in force
+	change *limits.Change // that put it in force
 }
 
 // setting validates a limit, and registers it with the table.
@@ -58,7 +57,7 @@ func (l *Limiter) settingOf(key string) *setting {
 // settingOfTake is settingOf for a take under a plan: the setting of the limiter over the same
 // keys with this plan, or of l if there is none any more. A plan that SetLimit has replaced is that of
 // the main limit, if l is the limiter that New returned.
-func (l *Limiter) settingOfTake(key string, plan driver.ID) *setting {
+func (l *Limiter) settingOfTake(key string, plan limits.ID) *setting {
 	set := l.settingOf(key)
 	if set.plan == plan || l.overrides.get(key) != nil {
 		return set
@@ -78,7 +77,7 @@ func (l *Limiter) settingOfTake(key string, plan driver.ID) *setting {
 
 // changeOf returns the change by which a key under a setting must be carried over: its own or,
 // also for limiters of WithLimit, that of the main limit.
-func (s *shared) changeOf(set *setting) *driver.Change {
+func (s *shared) changeOf(set *setting) *limits.Change {
 	if set.change == nil {
 		return s.root.current.Load().change
 	}
@@ -87,12 +86,12 @@ func (s *shared) changeOf(set *setting) *driver.Change {
 
 // replace puts s into force instead of old.
 func (s *setting) replace(old *setting, now time.Time) {
-	var replaced []driver.ID
+	var replaced []limits.ID
 	if old.change != nil {
 		replaced = old.change.Replaced
 	}
-	replaced = slices.DeleteFunc(append(slices.Clone(replaced), old.plan), func(id driver.ID) bool { return id == s.plan })
-	s.change = &driver.Change{At: now, Plan: s.plan, Replaced: replaced[max(0, len(replaced)-maxReplaced):]}
+	replaced = slices.DeleteFunc(append(slices.Clone(replaced), old.plan), func(id limits.ID) bool { return id == s.plan })
+	s.change = &limits.Change{At: now, Plan: s.plan, Replaced: replaced[max(0, len(replaced)-maxReplaced):]}
 }
 
 // maxReplaced is the number of replaced limits that are remembered. The counts of older ones stay

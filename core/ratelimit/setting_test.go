@@ -11,7 +11,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/ratelimittest"
 )
 
 func setLimit(tb testing.TB, l *ratelimit.Limiter, limit ratelimit.Limit) {

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -25,7 +24,7 @@ type shard struct {
 	accounts [][]limits.Count // of keys with more than a word; the slot has the index
 	free     []int            // free indexes
 	sketch   *sketch
-	change   *driver.Change // the last one; slots that are stale were not used since
+	change   *limits.Change // the last one; slots that are stale were not used since
 	marked   int64          // when they were marked
 	forgot   int64          // takes before it are not refunded: how refunds moved them was evicted
 
@@ -47,10 +46,10 @@ const (
 )
 
 // id is the limit of a slot that is not listed.
-func (s *slot) id() driver.ID { return driver.ID(s.tag) } // the lower 16 bits
+func (s *slot) id() limits.ID { return limits.ID(s.tag) } // the lower 16 bits
 
 // is reports whether a slot has nothing but the word of a limit.
-func (s *slot) is(id driver.ID) bool { return s.tag&(1<<tagShift-1) == uint64(id) }
+func (s *slot) is(id limits.ID) bool { return s.tag&(1<<tagShift-1) == uint64(id) }
 
 // find returns the place of a key, or where the search for it ended.
 func (s *shard) find(hash uint64) (i int, found bool) {
@@ -90,7 +89,7 @@ func (s *shard) read(to *limits.Account, n *slot, plans []*limits.Plan) {
 
 // load reads the account of a key. If the key is not in the shard, it might have been evicted: its
 // usage is then read from the sketch.
-func (s *shard) load(t *table, hash uint64, change *driver.Change, k *limits.Key) {
+func (s *shard) load(t *table, hash uint64, change *limits.Change, k *limits.Key) {
 	if s.sketch != nil {
 		k.Owed = s.sketch.get(hash >> tagShift)
 	}
@@ -110,7 +109,7 @@ func (s *shard) load(t *table, hash uint64, change *driver.Change, k *limits.Key
 
 // mark marks all slots as stale. Those that are stale already are first carried over by the change
 // before: later only the last change is known.
-func (s *shard) mark(t *table, c *driver.Change) {
+func (s *shard) mark(t *table, c *limits.Change) {
 	var a limits.Account
 	now, plans := s.tick(t, t.now()), t.All() // the words are still to be read as of this time
 	for i := range s.slots {

@@ -5,20 +5,19 @@ import (
 	"errors"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/limits"
 )
 
 // A Store holds the state of keys: in the memory of the process (see [NewMemory]), or shared by
 // many processes. Package driver describes its methods.
-type Store = driver.Store
+type Store = limits.Store
 
-func (l *Limiter) apply(ctx context.Context, key string, op driver.Op) (Result, error) {
+func (l *Limiter) apply(ctx context.Context, key string, op limits.Op) (Result, error) {
 	return l.applyUnder(ctx, l.settingOf(key), key, op)
 }
 
-func (l *Limiter) applyUnder(ctx context.Context, set *setting, key string, op driver.Op) (Result, error) {
+func (l *Limiter) applyUnder(ctx context.Context, set *setting, key string, op limits.Op) (Result, error) {
 	op.Change = l.changeOf(set)
 	failures := l.failures.Load()
 	r, err := l.table.Apply(ctx, key, set.plan, op)
@@ -44,13 +43,13 @@ func (l *Limiter) storeDecided(ctx context.Context, key string, failures uint64)
 
 // causedByCaller returns the error for an operation that failed because its context ended, its
 // cost is negative, or the caller closed the limiter. For others it returns nil.
-func (l *Limiter) causedByCaller(ctx context.Context, op driver.Op, err error) error {
+func (l *Limiter) causedByCaller(ctx context.Context, op limits.Op, err error) error {
 	switch {
 	case errors.Is(err, core.ErrClosed) && l.closed(), errors.Is(err, core.ErrConfig):
 		return err
 	case op.Cost < 0:
 		return limits.CostError(op.Cost)
-	case op.Kind != driver.Refund && blame.EndedBy(ctx, err):
+	case op.Kind != limits.Refund && blame.EndedBy(ctx, err):
 		return context.Cause(ctx)
 	}
 	return nil
@@ -58,7 +57,7 @@ func (l *Limiter) causedByCaller(ctx context.Context, op driver.Op, err error) e
 
 // failed applies OnStoreError to an error of the store. Errors that the caller caused are
 // returned unchanged.
-func (l *Limiter) failed(ctx context.Context, key string, plan driver.ID, op driver.Op, err error) (Result, error) {
+func (l *Limiter) failed(ctx context.Context, key string, plan limits.ID, op limits.Op, err error) (Result, error) {
 	if caused := l.causedByCaller(ctx, op, err); caused != nil {
 		return Result{}, caused
 	}
@@ -72,8 +71,8 @@ func (l *Limiter) failed(ctx context.Context, key string, plan driver.ID, op dri
 			return r, nil
 		}
 	}
-	allow := policy == Allow && op.Cost != 0 && op.Kind != driver.Refund
-	if c := l.Limit().Capacity(); allow && op.Cost > c && op.Kind != driver.TakeAtMost {
+	allow := policy == Allow && op.Cost != 0 && op.Kind != limits.Refund
+	if c := l.Limit().Capacity(); allow && op.Cost > c && op.Kind != limits.TakeAtMost {
 		l.locals.Add(1) // a cost above the capacity needs no store, and the rejection is counted
 		return Result{Limit: c, RetryAfter: Never}, nil
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // sweptLimits are limits of every algorithm under which a key that took 1 permit owes
@@ -40,10 +40,10 @@ func held0(t *table) (h holds) {
 }
 
 // flood has keys 0 to n take one permit each.
-func flood(t *testing.T, tab *table, id driver.ID, now time.Duration, n int) {
+func flood(t *testing.T, tab *table, id limits.ID, now time.Duration, n int) {
 	t.Helper()
 	for i := range n {
-		mustApply(t, tab, now, fmt.Sprint("flood", i), id, driver.Op{Cost: 1})
+		mustApply(t, tab, now, fmt.Sprint("flood", i), id, limits.Op{Cost: 1})
 	}
 }
 
@@ -52,7 +52,7 @@ func flood(t *testing.T, tab *table, id driver.ID, now time.Duration, n int) {
 func TestMemoryComesBackWithinMinutesAfterAFlood(t *testing.T) {
 	t.Parallel()
 	for _, l := range sweptLimits() {
-		for kind, op := range map[string]driver.Op{"take": {Cost: 1}, "peek": {}, "refund": {Kind: driver.Refund, Cost: 1}, "reset": {Kind: driver.Reset}} {
+		for kind, op := range map[string]limits.Op{"take": {Cost: 1}, "peek": {}, "refund": {Kind: limits.Refund, Cost: 1}, "reset": {Kind: limits.Reset}} {
 			for _, every := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
 				if every < time.Minute && kind != "take" {
 					continue
@@ -118,12 +118,12 @@ func TestSweepsAreSpreadOverTheCalls(t *testing.T) {
 		step := time.Minute / time.Duration(len(tab.shards))
 		before := uint64(0)
 		for now := time.Minute; now < 3*time.Minute; now += step {
-			mustApply(t, tab, now, "k", ids[0], driver.Op{Cost: 1})
+			mustApply(t, tab, now, "k", ids[0], limits.Op{Cost: 1})
 			require.LessOrEqual(t, tab.turn.Load()-before, uint64(2))
 			before = tab.turn.Load()
 		}
 		require.InDelta(t, 2*len(tab.shards), before, 4)
-		mustApply(t, tab, time.Hour, "k", ids[0], driver.Op{Cost: 1})
+		mustApply(t, tab, time.Hour, "k", ids[0], limits.Op{Cost: 1})
 		require.EqualValues(t, len(tab.shards), tab.turn.Load()-before, "a pause needs one round and no more")
 	})
 }
@@ -135,19 +135,19 @@ func TestASweepAfterAPauseIsBounded(t *testing.T) {
 		tab, ids := newTestTable(t, 0, PerSecond(5))
 		tab.swept = func() { time.Sleep(4 * time.Millisecond) }
 		for i := range 1000 {
-			mustApply(t, tab, 0, fmt.Sprint(i), ids[0], driver.Op{Cost: 1})
+			mustApply(t, tab, 0, fmt.Sprint(i), ids[0], limits.Op{Cost: 1})
 		}
 		begun, calls := time.Now(), 0
 		for tab.keys.Load() > 1 || tab.turn.Load() < uint64(len(tab.shards)) {
 			before := time.Now()
-			mustApply(t, tab, time.Hour, "one", ids[0], driver.Op{})
+			mustApply(t, tab, time.Hour, "one", ids[0], limits.Op{})
 			require.Less(t, time.Since(before), 10*time.Millisecond+8*time.Millisecond, "10 ms and a shard")
 			calls++
 		}
 		require.InDelta(t, 4*time.Millisecond*time.Duration(len(tab.shards)), time.Since(begun), float64(4*time.Millisecond), "each shard was swept once")
 		require.Greater(t, calls, 30)
 		for range 100 {
-			mustApply(t, tab, time.Hour, "one", ids[0], driver.Op{})
+			mustApply(t, tab, time.Hour, "one", ids[0], limits.Op{})
 		}
 		require.InDelta(t, len(tab.shards), tab.turn.Load(), 1)
 	})
@@ -167,18 +167,18 @@ func TestAKeyThatOwesOutlivesTheFlood(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					tab, ids := newTestTable(t, 0, l, soon)
 					for i := range 300 {
-						mustApply(t, tab, time.Duration(i), fmt.Sprint("owes", i), ids[0], driver.Op{Cost: 30})
+						mustApply(t, tab, time.Duration(i), fmt.Sprint("owes", i), ids[0], limits.Op{Cost: 30})
 					}
 					flood(t, tab, ids[1], 300, 5_000)
 					for now := time.Second; now < 20*time.Minute; now += 7 * time.Second {
-						mustApply(t, tab, now, "one", ids[1], driver.Op{})
+						mustApply(t, tab, now, "one", ids[1], limits.Op{})
 					}
 					h := held0(tab)
 					require.Equal(t, 300, h.keys)
 					require.LessOrEqual(t, h.slots, 8*256)
 					require.LessOrEqual(t, h.lists, 6*300)
 					for i := range 300 {
-						r := mustApply(t, tab, 20*time.Minute, fmt.Sprint("owes", i), ids[0], driver.Op{})
+						r := mustApply(t, tab, 20*time.Minute, fmt.Sprint("owes", i), ids[0], limits.Op{})
 						require.Equal(t, l.Capacity()-30, r.Remaining)
 					}
 				})
@@ -197,16 +197,16 @@ func TestTheSketchGoesWhenItsDebtsAreRepaid(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tab, ids := newTestTable(t, 1000, l)
 				for i := range 5000 {
-					mustApply(t, tab, 0, fmt.Sprint(i), ids[0], driver.Op{Cost: 5})
+					mustApply(t, tab, 0, fmt.Sprint(i), ids[0], limits.Op{Cost: 5})
 				}
 				require.Positive(t, held0(tab).sketches)
-				mustApply(t, tab, 5*time.Minute-1, "one", ids[0], driver.Op{Cost: 1})
+				mustApply(t, tab, 5*time.Minute-1, "one", ids[0], limits.Op{Cost: 1})
 				require.Positive(t, held0(tab).sketches)
 				for i := range 5000 {
-					require.Less(t, mustApply(t, tab, 4*time.Minute, fmt.Sprint(i), ids[0], driver.Op{}).Remaining, int64(5))
+					require.Less(t, mustApply(t, tab, 4*time.Minute, fmt.Sprint(i), ids[0], limits.Op{}).Remaining, int64(5))
 				}
 				for now := 5 * time.Minute; now <= 8*time.Minute; now += time.Minute {
-					mustApply(t, tab, now, "one", ids[0], driver.Op{})
+					mustApply(t, tab, now, "one", ids[0], limits.Op{})
 				}
 				require.Zero(t, held0(tab).sketches)
 				require.LessOrEqual(t, held0(tab).keys, 1)
@@ -249,11 +249,11 @@ func checkSweep(t *testing.T, n int) {
 	t.Helper()
 	tab, ids := newTestTable(t, 0, TokenBucket(10, time.Second, 10))
 	for i := range n {
-		mustApply(t, tab, 0, fmt.Sprint(i), ids[0], driver.Op{Cost: 1})
+		mustApply(t, tab, 0, fmt.Sprint(i), ids[0], limits.Op{Cost: 1})
 	}
 	require.EqualValues(t, n, tab.keys.Load())
 	for now := time.Minute; now <= 3*time.Minute; now += time.Second {
-		mustApply(t, tab, now, "one", ids[0], driver.Op{Cost: 1})
+		mustApply(t, tab, now, "one", ids[0], limits.Op{Cost: 1})
 	}
 	require.EqualValues(t, 1, tab.keys.Load())
 	require.LessOrEqual(t, slots(tab), 8)

@@ -6,15 +6,15 @@ import (
 	"math"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // Never is the RetryAfter of a cost that does not fit into the limit at all, so
 // that waiting does not help.
-const Never = driver.Never
+const Never = limits.Never
 
 // A Result is what an operation on a key decided, and how the key stands after it.
-type Result = driver.Result
+type Result = limits.Result
 
 // Take takes n permits of a key now, or none. A refusal is not an error: check Result.Allowed. A
 // refusal changes nothing. With n = 0 it takes nothing.
@@ -42,25 +42,25 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 		}
 		return nil
 	}
-	*r, err = l.take(ctx, key, driver.Op{Kind: driver.Take, Cost: n})
+	*r, err = l.take(ctx, key, limits.Op{Kind: limits.Take, Cost: n})
 	return err
 }
 
 // TakeAtMost takes the available permits of a key, up to n. A refusal is not an error: check
 // Result.Allowed, and Result.Granted for the number.
 func (l *Limiter) TakeAtMost(ctx context.Context, key string, n int64) (Result, error) {
-	return l.take(ctx, key, driver.Op{Kind: driver.TakeAtMost, Cost: n})
+	return l.take(ctx, key, limits.Op{Kind: limits.TakeAtMost, Cost: n})
 }
 
 // Peek returns the state of a key. It changes nothing and counts no decision.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
-	return l.apply(ctx, key, driver.Op{})
+	return l.apply(ctx, key, limits.Op{})
 }
 
 // Drain takes all permits that a key has now, for example after an upstream has throttled a call.
 // Result.Granted is their number.
 func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
-	r, err := l.apply(ctx, key, driver.Op{Kind: driver.Drain})
+	r, err := l.apply(ctx, key, limits.Op{Kind: limits.Drain})
 	r.Allowed, r.RetryAfter = err == nil, 0
 	return r, err
 }
@@ -75,12 +75,12 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time
 	if maxWait < 0 {
 		maxWait = math.MaxInt64
 	}
-	return l.take(ctx, key, driver.Op{Kind: driver.Reserve, Cost: n, MaxWait: maxWait})
+	return l.take(ctx, key, limits.Op{Kind: limits.Reserve, Cost: n, MaxWait: maxWait})
 }
 
 // check decides as Take does, and takes nothing.
 func (l *Limiter) check(ctx context.Context, key string, n int64) (Result, error) {
-	return l.apply(ctx, key, driver.Op{Kind: driver.Check, Cost: n})
+	return l.apply(ctx, key, limits.Op{Kind: limits.Check, Cost: n})
 }
 
 // Refund gives back the permits of a take, which its Result names. Call it at most once
@@ -116,16 +116,16 @@ func (l *Limiter) giveBack(ctx context.Context, key string, take Result) (Result
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 		defer cancel()
 	}
-	return l.applyUnder(ctx, l.settingOfTake(key, take.Plan), key, driver.Op{Kind: driver.Refund, Cost: take.Granted, Receipt: take.Receipt})
+	return l.applyUnder(ctx, l.settingOfTake(key, take.Plan), key, limits.Op{Kind: limits.Refund, Cost: take.Granted, Receipt: take.Receipt})
 }
 
 // Reset forgets the usage of a key, under every limit.
 func (l *Limiter) Reset(ctx context.Context, key string) (err error) {
-	l.lines.Anew(func() { _, err = l.apply(ctx, key, driver.Op{Kind: driver.Reset}) }, key)
+	l.lines.Anew(func() { _, err = l.apply(ctx, key, limits.Op{Kind: limits.Reset}) }, key)
 	return err
 }
 
-func (l *Limiter) take(ctx context.Context, key string, op driver.Op) (Result, error) {
+func (l *Limiter) take(ctx context.Context, key string, op limits.Op) (Result, error) {
 	r, err := l.apply(ctx, key, op)
 	if err == nil {
 		l.decided(ctx, key, op.Cost, &r, 0)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/stores/denycache"
 	"github.com/gresil/gresil/stores/share"
 )
@@ -140,7 +140,7 @@ type wrapper struct{ ratelimit.Store }
 // A maker makes a new table each time.
 type maker struct{ ratelimit.Store }
 
-func (maker) Open(name string) (driver.Table, error) {
+func (maker) Open(name string) (limits.Table, error) {
 	return core.Must(ratelimit.NewMemory(0)).Open(name)
 }
 

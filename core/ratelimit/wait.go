@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/waitq"
 )
 
@@ -38,7 +38,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 			return r, nil
 		}
 		var err error
-		if r, err = l.apply(ctx, key, driver.Op{Kind: driver.Take, Cost: n}); err != nil {
+		if r, err = l.apply(ctx, key, limits.Op{Kind: limits.Take, Cost: n}); err != nil {
 			return Result{}, err
 		}
 		if r.Allowed || r.RetryAfter == Never || r.RetryAfter > most {
@@ -72,7 +72,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, key string, n int64, m
 	slot, err := l.lines.Wait(ctx, l.done, key, most, &waitq.Caller[Result]{
 		Weight: n, Every: set.every(n), Room: l.config().room(set.limit.Capacity()), Hint: hint, After: set.after,
 		Reserve: func(ctx context.Context, most time.Duration) (waitq.Slot[Result], error) {
-			r, err := l.apply(ctx, key, driver.Op{Kind: driver.Reserve, Cost: n, MaxWait: most})
+			r, err := l.apply(ctx, key, limits.Op{Kind: limits.Reserve, Cost: n, MaxWait: most})
 			at := time.Now().Add(r.Wait + r.RetryAfter)
 			if r.RetryAfter == Never {
 				at = time.Time{}
@@ -112,7 +112,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, key string, n int64, m
 func (s *setting) after(first, more int64) (longest time.Duration) {
 	for _, spec := range s.specs {
 		n := more
-		if spec.Algorithm != driver.TokenBucket {
+		if spec.Algorithm != limits.TokenBucket {
 			n = (first + more - 1) / spec.Permits * spec.Permits // windows give all at once
 		}
 		longest = max(longest, spread(n, spec))
@@ -129,7 +129,7 @@ func (s *setting) every(permits int64) (longest time.Duration) {
 }
 
 // spread returns the time in which a limit gives some permits, rounded up, and at most 2^62.
-func spread(permits int64, s driver.Spec) time.Duration {
+func spread(permits int64, s limits.Spec) time.Duration {
 	hi, lo := bits.Mul64(uint64(max(0, permits)), uint64(s.Period))
 	lo, carry := bits.Add64(lo, uint64(s.Permits-1), 0)
 	if hi += carry; hi >= uint64(s.Permits) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // windowSizes are fixed windows from the finest tick of a start to the coarsest.
@@ -36,18 +36,18 @@ func TestAnAlignedWindowEndsWithTheClockWhateverItsSize(t *testing.T) {
 					tab, ids := newTestTable(t, 0, l)
 					now := rng.Int64N(1 << 45)
 					left := l.Period - time.Duration((epoch+now)%int64(l.Period))
-					r := mustApply(t, tab, time.Duration(now), "k", ids[0], driver.Op{Cost: l.Permits})
+					r := mustApply(t, tab, time.Duration(now), "k", ids[0], limits.Op{Cost: l.Permits})
 					require.Equal(t, left, r.FullAfter)
 					for _, before := range []time.Duration{(left + 1) / 2, 1} {
-						r = mustApply(t, tab, time.Duration(now)+left-before, "k", ids[0], driver.Op{Cost: 1})
+						r = mustApply(t, tab, time.Duration(now)+left-before, "k", ids[0], limits.Op{Cost: 1})
 						require.False(t, r.Allowed)
 						require.Equal(t, before, r.RetryAfter)
 					}
 					for range 2 { // also a whole number of periods later
 						now += int64(left)
-						r = mustApply(t, tab, time.Duration(now), "k", ids[0], driver.Op{})
+						r = mustApply(t, tab, time.Duration(now), "k", ids[0], limits.Op{})
 						require.Equal(t, [3]any{l.Permits, time.Duration(0), time.Duration(0)}, [3]any{r.Remaining, r.NextAfter, r.FullAfter})
-						r = mustApply(t, tab, time.Duration(now), "k", ids[0], driver.Op{Cost: l.Permits})
+						r = mustApply(t, tab, time.Duration(now), "k", ids[0], limits.Op{Cost: l.Permits})
 						require.True(t, r.Allowed, "at the end of the window")
 						require.Equal(t, l.Period, r.FullAfter)
 						left = l.Period
@@ -69,13 +69,13 @@ func TestAWindowEndsWhenItsRetryAfterSaidWhateverItsSize(t *testing.T) {
 			tick := time.Duration(1) << wordTick(l)
 			now := time.Duration(rng.Int64N(1 << 45))
 			for range 20 {
-				r := mustApply(t, tab, now, "k", ids[0], driver.Op{Cost: l.Permits})
+				r := mustApply(t, tab, now, "k", ids[0], limits.Op{Cost: l.Permits})
 				require.True(t, r.Allowed)
 				end := now + r.FullAfter
 				require.Greater(t, r.FullAfter, l.Period-tick)
 				require.Less(t, r.FullAfter, l.Period+tick)
 				for _, at := range []time.Duration{now + time.Duration(rng.Int64N(int64(r.FullAfter))), end - 1} {
-					r = mustApply(t, tab, at, "k", ids[0], driver.Op{Cost: 1})
+					r = mustApply(t, tab, at, "k", ids[0], limits.Op{Cost: 1})
 					require.False(t, r.Allowed)
 					require.Equal(t, end, at+r.RetryAfter)
 				}

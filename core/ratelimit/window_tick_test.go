@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A window whose start is kept in long ticks ends between two of them. The key is not dropped before
@@ -19,11 +19,11 @@ func TestASweepStartsNoWindowBeforeTheLastIsOver(t *testing.T) {
 			tab, ids := newTestTable(t, 0, l)
 			cost := l.Permits
 			const start = 1_234_567_891_234
-			end := start + mustApply(t, tab, start, "k", ids[0], driver.Op{Cost: cost}).FullAfter
+			end := start + mustApply(t, tab, start, "k", ids[0], limits.Op{Cost: cost}).FullAfter
 			for i := range tab.shards {
 				tab.sweepOne(&tab.shards[i], int64(end))
 			}
-			full := mustApply(t, tab, end, "k", ids[0], driver.Op{Cost: cost})
+			full := mustApply(t, tab, end, "k", ids[0], limits.Op{Cost: cost})
 			require.True(t, full.Allowed)
 			require.GreaterOrEqual(t, full.FullAfter, l.Period)
 			later := end + full.FullAfter

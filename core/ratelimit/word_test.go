@@ -7,20 +7,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
 
 // newTestTable is a table with a store of its own and one plan.
-func newTestTable(tb testing.TB, maxKeys int, limits ...Limit) (*table, []driver.ID) {
+func newTestTable(tb testing.TB, maxKeys int, all ...Limit) (*table, []limits.ID) {
 	tb.Helper()
 	m, err := NewMemory(maxKeys)
 	require.NoError(tb, err)
 	opened, err := m.Open("test")
 	require.NoError(tb, err)
 	tab := opened.(*table)
-	ids := make([]driver.ID, len(limits))
-	for i, l := range limits {
+	ids := make([]limits.ID, len(all))
+	for i, l := range all {
 		require.NoError(tb, l.Validate(), "%v", l)
 		ids[i], err = tab.Plan(l.Specs())
 		require.NoError(tb, err)
@@ -29,15 +28,15 @@ func newTestTable(tb testing.TB, maxKeys int, limits ...Limit) (*table, []driver
 }
 
 // eitherAt is applyAt or, every other nanosecond, takeOne where that can do it.
-func eitherAt(t *table, now int64, key string, id driver.ID, op driver.Op) (r Result, err error) {
-	if p := t.All()[id]; now%2 == 0 && op.Kind == driver.Take && len(p.Rules) == 1 && !p.Rules[0].Listed() && t.takeOne(now, key, p.Rules[0], op.Cost, true, &r) {
+func eitherAt(t *table, now int64, key string, id limits.ID, op limits.Op) (r Result, err error) {
+	if p := t.All()[id]; now%2 == 0 && op.Kind == limits.Take && len(p.Rules) == 1 && !p.Rules[0].Listed() && t.takeOne(now, key, p.Rules[0], op.Cost, true, &r) {
 		return r, nil
 	}
 	return t.applyAt(now, key, id, &op)
 }
 
 // mustApply applies at a time.
-func mustApply(tb testing.TB, tab *table, now time.Duration, key string, id driver.ID, op driver.Op) Result { //nolint:thelper // see below
+func mustApply(tb testing.TB, tab *table, now time.Duration, key string, id limits.ID, op limits.Op) Result { //nolint:thelper // see below
 	r, err := eitherAt(tab, int64(now), key, id, op)
 	if err != nil { // it is called so often that the assertions would be most of the time
 		tb.Helper()
@@ -53,12 +52,12 @@ func TestBucketTicks(t *testing.T) {
 	_, _, unit := limits.Clock{}.Rule(l.spec()).Bucket()
 	require.Greater(t, unit, int64(1))
 	tab, ids := newTestTable(t, 0, l)
-	require.EqualValues(t, 0, mustApply(t, tab, 5, "k", ids[0], driver.Op{Cost: l.Burst}).Remaining)
-	r := mustApply(t, tab, 5, "k", ids[0], driver.Op{Cost: 7})
+	require.EqualValues(t, 0, mustApply(t, tab, 5, "k", ids[0], limits.Op{Cost: l.Burst}).Remaining)
+	r := mustApply(t, tab, 5, "k", ids[0], limits.Op{Cost: 7})
 	require.False(t, r.Allowed)
-	require.False(t, mustApply(t, tab, 5+r.RetryAfter-1, "k", ids[0], driver.Op{Cost: 7}).Allowed)
-	require.True(t, mustApply(t, tab, 5+r.RetryAfter, "k", ids[0], driver.Op{Cost: 7}).Allowed)
-	require.EqualValues(t, l.Burst, mustApply(t, tab, 24*time.Hour+5+r.RetryAfter+1000, "k", ids[0], driver.Op{}).Remaining, "a day repays all")
+	require.False(t, mustApply(t, tab, 5+r.RetryAfter-1, "k", ids[0], limits.Op{Cost: 7}).Allowed)
+	require.True(t, mustApply(t, tab, 5+r.RetryAfter, "k", ids[0], limits.Op{Cost: 7}).Allowed)
+	require.EqualValues(t, l.Burst, mustApply(t, tab, 24*time.Hour+5+r.RetryAfter+1000, "k", ids[0], limits.Op{}).Remaining, "a day repays all")
 }
 
 func TestWindowOfManyPermits(t *testing.T) {
@@ -70,8 +69,8 @@ func TestWindowOfManyPermits(t *testing.T) {
 			t.Parallel()
 			tab, ids := newTestTable(t, 0, l)
 			const start = 1_234_567_891_234
-			require.EqualValues(t, 0, mustApply(t, tab, start, "k", ids[0], driver.Op{Cost: l.Permits}).Remaining)
-			r := mustApply(t, tab, start+l.Period/2, "k", ids[0], driver.Op{Cost: 1})
+			require.EqualValues(t, 0, mustApply(t, tab, start, "k", ids[0], limits.Op{Cost: l.Permits}).Remaining)
+			r := mustApply(t, tab, start+l.Period/2, "k", ids[0], limits.Op{Cost: 1})
 			require.False(t, r.Allowed)
 			tick := time.Duration(1) << wordTick(l)
 			require.Less(t, tick, max(2, l.Period/256), "the start is rounded by little")
@@ -79,9 +78,9 @@ func TestWindowOfManyPermits(t *testing.T) {
 			require.LessOrEqual(t, end, start+l.Period, "nobody waits for longer than a period")
 			require.Greater(t, end, start+l.Period-tick)
 			if l.Period > 1 {
-				require.False(t, mustApply(t, tab, end-1, "k", ids[0], driver.Op{Cost: 1}).Allowed)
+				require.False(t, mustApply(t, tab, end-1, "k", ids[0], limits.Op{Cost: 1}).Allowed)
 			}
-			full := mustApply(t, tab, end, "k", ids[0], driver.Op{Cost: l.Permits})
+			full := mustApply(t, tab, end, "k", ids[0], limits.Op{Cost: l.Permits})
 			require.True(t, full.Allowed)
 			require.GreaterOrEqual(t, full.FullAfter, l.Period, "no window begins before the last is over")
 			require.Less(t, full.FullAfter, l.Period+tick)
@@ -91,18 +90,18 @@ func TestWindowOfManyPermits(t *testing.T) {
 
 func TestNoKeyIsReadWrongAfterAnyTimeAway(t *testing.T) {
 	t.Parallel()
-	limits := []Limit{
+	all := []Limit{
 		PerMinute(5), PerSecond(3), FixedWindow(1000, 24*time.Hour), TokenBucket(3, time.Second, 3), TokenBucket(999_999_937, time.Second, 999_999_937), TokenBucket(299, time.Hour, 299),
 		TokenBucket(1_000_003, 24*time.Hour, 9), FixedWindow(1, MaxPeriod), TokenBucket(1, MaxPeriod, 1), FixedWindow(MaxPermits, time.Second),
 	}
-	for _, l := range limits {
+	for _, l := range all {
 		t.Run(l.String(), func(t *testing.T) {
 			t.Parallel()
 			for away := time.Duration(1); away > 0 && away < 200*365*24*time.Hour; away *= 3 {
 				tab, ids := newTestTable(t, 0, l)
-				took := mustApply(t, tab, 1000, "k", ids[0], driver.Op{Cost: l.Capacity()})
+				took := mustApply(t, tab, 1000, "k", ids[0], limits.Op{Cost: l.Capacity()})
 				require.Zero(t, took.Remaining)
-				r := mustApply(t, tab, 1000+away, "k", ids[0], driver.Op{})
+				r := mustApply(t, tab, 1000+away, "k", ids[0], limits.Op{})
 				if away >= took.FullAfter {
 					require.Equal(t, l.Capacity(), r.Remaining, "after %v", away)
 					require.Zero(t, r.FullAfter)
@@ -125,10 +124,10 @@ func checkNoDrift(t *testing.T, length time.Duration) {
 	tab, ids := newTestTable(t, 0, TokenBucket(3, time.Second, 1))
 	granted, now := 0, time.Duration(0)
 	for now < length {
-		r := mustApply(t, tab, now, "k", ids[0], driver.Op{Cost: 1})
+		r := mustApply(t, tab, now, "k", ids[0], limits.Op{Cost: 1})
 		if r.Allowed {
 			granted++
-			r = mustApply(t, tab, now, "k", ids[0], driver.Op{Cost: 1})
+			r = mustApply(t, tab, now, "k", ids[0], limits.Op{Cost: 1})
 			require.False(t, r.Allowed)
 		}
 		now += r.RetryAfter
@@ -142,13 +141,13 @@ func TestTimeGoingBackMintsNothing(t *testing.T) {
 		t.Run(l.String(), func(t *testing.T) {
 			t.Parallel()
 			tab, ids := newTestTable(t, 0, l)
-			require.True(t, mustApply(t, tab, 5*time.Second, "k", ids[0], driver.Op{Cost: 10}).Allowed)
+			require.True(t, mustApply(t, tab, 5*time.Second, "k", ids[0], limits.Op{Cost: 10}).Allowed)
 			for _, now := range []time.Duration{0, 3 * time.Second, 4999 * time.Millisecond} {
-				r := mustApply(t, tab, now, "k", ids[0], driver.Op{Cost: 1})
+				r := mustApply(t, tab, now, "k", ids[0], limits.Op{Cost: 1})
 				require.False(t, r.Allowed)
 				require.LessOrEqual(t, r.RetryAfter, time.Second)
 			}
-			require.True(t, mustApply(t, tab, 6*time.Second, "k", ids[0], driver.Op{Cost: 10}).Allowed)
+			require.True(t, mustApply(t, tab, 6*time.Second, "k", ids[0], limits.Op{Cost: 10}).Allowed)
 		})
 	}
 }
@@ -164,13 +163,13 @@ func checkEveryRate(t *testing.T, most int64) {
 		tab, ids := newTestTable(t, 0, TokenBucket(n, time.Hour, n), PerHour(n))
 		for k := int64(1); k <= n; k++ {
 			for _, id := range ids {
-				r := mustApply(t, tab, 12345, fmt.Sprint("k", id), id, driver.Op{Cost: 1})
+				r := mustApply(t, tab, 12345, fmt.Sprint("k", id), id, limits.Op{Cost: 1})
 				require.True(t, r.Allowed)
 				require.Equal(t, n-k, r.Remaining)
 			}
 		}
 		for _, id := range ids {
-			require.False(t, mustApply(t, tab, 12345, fmt.Sprint("k", id), id, driver.Op{Cost: 1}).Allowed)
+			require.False(t, mustApply(t, tab, 12345, fmt.Sprint("k", id), id, limits.Op{Cost: 1}).Allowed)
 		}
 	}
 }

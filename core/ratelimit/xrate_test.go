@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A bucket decides as golang.org/x/time/rate does, at the time that it quotes, and
@@ -26,10 +26,10 @@ func TestBucketAgreesWithXTimeRate(t *testing.T) {
 
 func checkAgainstXTime(t *testing.T, steps int) {
 	t.Helper()
-	const limits = 50 // as many at the quoted time as before it
+	const buckets = 50 // as many at the quoted time as before it
 	rng := rand.New(rand.NewPCG(21, 22))
 	at, before := 0, 0
-	for range limits {
+	for range buckets {
 		permits, period := int64(1)<<rng.IntN(10), time.Second<<rng.IntN(6)
 		burst := 1 + rng.Int64N(1<<rng.IntN(12))
 		tab, ids := newTestTable(t, 0, TokenBucket(permits, period, burst))
@@ -37,13 +37,13 @@ func checkAgainstXTime(t *testing.T, steps int) {
 		epoch := time.Unix(1_000_000_000, 0)
 		now := time.Duration(0)
 		take := func(cost int64) Result {
-			r, err := eitherAt(tab, int64(now), "k", ids[0], driver.Op{Cost: cost})
+			r, err := eitherAt(tab, int64(now), "k", ids[0], limits.Op{Cost: cost})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return r
 		}
-		for mine := 0; mine < steps/limits; {
+		for mine := 0; mine < steps/buckets; {
 			cost := 1 + rng.Int64N(burst)
 			r := take(cost)
 			if theirs.AllowN(epoch.Add(now), int(cost)) != r.Allowed {

@@ -42,7 +42,6 @@ import (
 	limits "github.com/gresil/gresil/plugins/ratelimit"
 	retries "github.com/gresil/gresil/plugins/retry"
 	timeouts "github.com/gresil/gresil/plugins/timeout"
-	"github.com/gresil/gresil/resiltest"
 	"github.com/gresil/gresil/server"
 	"github.com/gresil/gresil/standard"
 	"github.com/gresil/gresil/stores/denycache"
@@ -182,10 +181,6 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"plugins/timeout.New":       func() error { return check(timeouts.New(timeouts.Config{})) },
 		"plugins/timeout.NewClient": func() error { timeouts.NewClient(nil, timeouts.ClientOptions{}); return nil },
 		"plugins/timeout.NewServer": func() error { timeouts.NewServer(nil, timeouts.ServerOptions{}); return nil },
-		"resiltest.NewBody":         func() error { resiltest.NewBody("x"); return nil },
-		"resiltest.NewNetwork":      func() error { resiltest.NewNetwork(); return nil },
-		"resiltest.NewScript":       func() error { resiltest.NewScript(); return nil },
-		"resiltest.NewServer":       nil, // a server that runs, for tests
 		"server.New":                func() error { return check(server.New(breakers.NewServer(nil, breakers.ServerOptions{}))) },
 		"stores/denycache.New":      func() error { return check(denycache.New(offlineStore(redisstore.Strict), denycache.Config{})) },
 		"stores/redisstore.New": func() error {

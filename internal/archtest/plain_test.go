@@ -108,7 +108,7 @@ var loadOnce = sync.OnceValues(func() (all []*checked, err error) { //nolint:goc
 	for line := range strings.Lines(string(out)) {
 		f := strings.Split(strings.TrimSpace(line), "|")
 		exports[f[0]] = f[1]
-		if name, ok := strings.CutPrefix(f[0], mod+"/"); ok && name != "resiltest" && !strings.HasPrefix(name, "examples") && f[3] != "" {
+		if name, ok := strings.CutPrefix(f[0], mod+"/"); ok && !strings.HasSuffix(name, "test") && !strings.HasPrefix(name, "examples") && f[3] != "" {
 			ours = append(ours, f)
 		}
 	}

@@ -3,8 +3,6 @@ package limits
 import (
 	"math"
 	"slices"
-
-	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A Count is the use of one limit by a key.
@@ -67,14 +65,14 @@ func (d Debt) end(r *Rule, at int64) int64 {
 	if recovery := r.alg.recovery(at); (d.Until-at)/reserveAhead > recovery || r.Spec.Aligned && d.Until < at+recovery {
 		d.Until = at + recovery
 	}
-	if r.Spec.Algorithm == driver.TokenBucket && d.Permits < r.Capacity {
+	if r.Spec.Algorithm == TokenBucket && d.Permits < r.Capacity {
 		return min(d.Until, at+int64(r.bucket.after(d.Permits*r.bucket.cost, 0)))
 	}
 	return d.Until
 }
 
 // find returns the count of a limit, or nil.
-func (a *Account) find(id driver.ID) *Count {
+func (a *Account) find(id ID) *Count {
 	for i := range a.n {
 		if a.counts[i].Rule.ID == id {
 			return &a.counts[i]
@@ -139,7 +137,7 @@ func (a *Account) Expire(age, now int64) {
 // Change carries the account over as of a time since which the key was not used: that of the change, or
 // later. A key without a count of a limit that was replaced stays as it is. The plans are those of the table,
 // by their numbers.
-func (a *Account) Change(c *driver.Change, plans []*Plan, at int64) {
+func (a *Account) Change(c *Change, plans []*Plan, at int64) {
 	held := false
 	for _, id := range c.Replaced {
 		for _, r := range plans[id].Rules {
@@ -270,7 +268,7 @@ func (a *Account) Owe(p *Plan, d Debt, now int64) (changed bool) {
 		}
 		c, owed := a.find(r.ID), r.alg.owing(end, d.Permits, now)
 		more := r.used(owed, now) > r.used(c.State, now)
-		if r.Spec.Algorithm == driver.TokenBucket {
+		if r.Spec.Algorithm == TokenBucket {
 			more = end > r.alg.full(r.alg.look(c.State, now, 0), now)
 		}
 		if more {

@@ -4,8 +4,6 @@ import (
 	"math"
 	"math/bits"
 	"time"
-
-	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A bucket counts time in units of 1/mul of a tick, so that a permit costs a whole number
@@ -33,7 +31,7 @@ const (
 )
 
 // newBucket takes the finest tick that is exact and fits.
-func newBucket(s driver.Spec, micros bool) (bucket, bool) {
+func newBucket(s Spec, micros bool) (bucket, bool) {
 	tick, most := int64(1), int64(maxUnits)
 	if micros {
 		tick, most = 1000, maxUnitsOfLua
@@ -101,7 +99,7 @@ func debt(word, units uint64) int64 { return max(0, int64(word-units)) }
 // owesTooMuch reports whether a word has more debt than a bucket: then it is so old that it means
 // nothing.
 func (r *Rule) owesTooMuch(s State, at int64) bool {
-	if r.Spec.Algorithm != driver.TokenBucket {
+	if r.Spec.Algorithm != TokenBucket {
 		return false
 	}
 	units, _ := r.bucket.now(at)
@@ -121,7 +119,7 @@ func (b *bucket) whole(debt int64) (permits, part int64) {
 
 // TakeBucket takes cost permits, 1 to the capacity, of the word of a bucket, as [Key.Apply] does
 // for a key that has no other count.
-func (r *Rule) TakeBucket(word *uint64, now, cost int64, to *driver.Result) {
+func (r *Rule) TakeBucket(word *uint64, now, cost int64, to *Result) {
 	b := &r.bucket
 	units, rest := b.now(now)
 	owed := debt(*word, units)

@@ -4,19 +4,17 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // Apply does an operation at the time of the key, and reports whether it has changed the account: by a
 // charge, or by a refusal if a limit got its count by it.
-func (k *Key) Apply(p *Plan, op *driver.Op) (r driver.Result, changed bool) {
+func (k *Key) Apply(p *Plan, op *Op) (r Result, changed bool) {
 	switch op.Kind {
-	case driver.Refund:
-		changed, op = k.refund(k.Now, op), &driver.Op{}
-	case driver.Reset:
-		k.Account, changed, op = Account{}, true, &driver.Op{}
-	case driver.Take, driver.TakeAtMost, driver.Reserve, driver.Check, driver.Drain:
+	case Refund:
+		changed, op = k.refund(k.Now, op), &Op{}
+	case Reset:
+		k.Account, changed, op = Account{}, true, &Op{}
+	case Take, TakeAtMost, Reserve, Check, Drain:
 	}
 	k.Changed = k.Changed || changed
 	r, charged := k.operate(p, op)
@@ -24,7 +22,7 @@ func (k *Key) Apply(p *Plan, op *driver.Op) (r driver.Result, changed bool) {
 }
 
 // operate does an operation that takes permits or looks.
-func (k *Key) operate(p *Plan, op *driver.Op) (r driver.Result, changed bool) {
+func (k *Key) operate(p *Plan, op *Op) (r Result, changed bool) {
 	if looks(op) {
 		b := *k
 		b.carry(p, k.Now)
@@ -44,9 +42,9 @@ func (k *Key) operate(p *Plan, op *driver.Op) (r driver.Result, changed bool) {
 }
 
 // decide decides under a plan that is in force, and reports whether permits were taken.
-func (k *Key) decide(p *Plan, op *driver.Op, r *driver.Result) (changed bool) {
+func (k *Key) decide(p *Plan, op *Op, r *Result) (changed bool) {
 	cost := op.Cost
-	if op.Kind == driver.TakeAtMost || op.Kind == driver.Drain {
+	if op.Kind == TakeAtMost || op.Kind == Drain {
 		cost = 1
 	}
 	var room [MaxLimits]Raw
@@ -71,10 +69,10 @@ func (k *Key) look(p *Plan, cost int64, to []Raw) {
 
 // grant returns how many permits an operation takes of each limit, or -1 if it is refused, and the time
 // at which they can be used.
-func (k *Key) grant(p *Plan, op *driver.Op, raws []Raw) (permits, at int64) {
+func (k *Key) grant(p *Plan, op *Op, raws []Raw) (permits, at int64) {
 	permits = op.Cost
-	if op.Kind == driver.TakeAtMost || op.Kind == driver.Drain {
-		if op.Kind == driver.Drain {
+	if op.Kind == TakeAtMost || op.Kind == Drain {
+		if op.Kind == Drain {
 			permits = math.MaxInt64
 		}
 		for i, rule := range p.Rules {
@@ -94,9 +92,9 @@ func (k *Key) grant(p *Plan, op *driver.Op, raws []Raw) (permits, at int64) {
 	wait, _ := p.wait(raws, k.Now, permits)
 	at = k.Now + int64(wait)
 	switch {
-	case wait > 0 && (op.Kind != driver.Reserve || wait > op.MaxWait || !k.fits(p, at, permits)):
+	case wait > 0 && (op.Kind != Reserve || wait > op.MaxWait || !k.fits(p, at, permits)):
 		return -1, at
-	case op.Kind == driver.Check:
+	case op.Kind == Check:
 		return 0, at
 	}
 	return permits, at
@@ -108,7 +106,7 @@ func (k *Key) fits(p *Plan, at, permits int64) bool {
 }
 
 // charge charges permits that can be used at a time to all counts.
-func (k *Key) charge(p *Plan, raws []Raw, permits, at int64, to *driver.Receipt) {
+func (k *Key) charge(p *Plan, raws []Raw, permits, at int64, to *Receipt) {
 	if at > k.Now {
 		more := MoreOf(to)
 		for i, rule := range p.Rules {
@@ -142,18 +140,18 @@ func (k *Key) charge(p *Plan, raws []Raw, permits, at int64, to *driver.Receipt)
 
 // Result is how an operation was decided that took so many permits, which can be used at a time; or,
 // if it took -1, that was refused. The raws are how the key stands after it, read for the cost.
-func (p *Plan) Result(now int64, op *driver.Op, granted, at int64, raws []Raw) (r driver.Result) {
+func (p *Plan) Result(now int64, op *Op, granted, at int64, raws []Raw) (r Result) {
 	p.result(now, op, granted, at, raws, &r)
 	return r
 }
 
-func (p *Plan) result(now int64, op *driver.Op, granted, at int64, raws []Raw, r *driver.Result) {
+func (p *Plan) result(now int64, op *Op, granted, at int64, raws []Raw, r *Result) {
 	r.Allowed, r.Plan = true, p.ID
 	switch cost := op.Cost; {
-	case cost > p.Capacity && op.Kind != driver.TakeAtMost && op.Kind != driver.Drain:
-		r.Allowed, r.RetryAfter = false, driver.Never
+	case cost > p.Capacity && op.Kind != TakeAtMost && op.Kind != Drain:
+		r.Allowed, r.RetryAfter = false, Never
 	case granted < 0:
-		if op.Kind == driver.TakeAtMost || op.Kind == driver.Drain {
+		if op.Kind == TakeAtMost || op.Kind == Drain {
 			cost = 1
 		}
 		r.Allowed = false
@@ -176,12 +174,12 @@ func (p *Plan) wait(raws []Raw, now, cost int64) (longest time.Duration, which i
 
 // report says how the limit that counts stands: of a refusal the one that was found already,
 // otherwise the one with least remaining; of those, the one that has its next permit last.
-func (p *Plan) report(raws []Raw, now int64, r *driver.Result) {
-	if len(p.Rules) > 1 && (r.Allowed || r.RetryAfter == driver.Never) {
+func (p *Plan) report(raws []Raw, now int64, r *Result) {
+	if len(p.Rules) > 1 && (r.Allowed || r.RetryAfter == Never) {
 		least := int64(math.MaxInt64)
 		for i, rule := range p.Rules {
 			n := rule.Capacity // a limit that is too small for the cost
-			if r.RetryAfter != driver.Never {
+			if r.RetryAfter != Never {
 				n = rule.alg.available(raws[i], now)
 			}
 			if n < least || n == least && rule.nextAfter(raws[i], now, n) > p.Rules[r.Which].nextAfter(raws[r.Which], now, n) {
@@ -193,12 +191,12 @@ func (p *Plan) report(raws []Raw, now int64, r *driver.Result) {
 }
 
 // looks reports whether an operation takes nothing.
-func looks(op *driver.Op) bool {
-	return op.Kind == driver.Check || op.Cost == 0 && (op.Kind == driver.Take || op.Kind == driver.TakeAtMost || op.Kind == driver.Reserve)
+func looks(op *Op) bool {
+	return op.Kind == Check || op.Cost == 0 && (op.Kind == Take || op.Kind == TakeAtMost || op.Kind == Reserve)
 }
 
 // refund gives back the permits of a take that have not come back with time.
-func (a *Account) refund(now int64, op *driver.Op) (changed bool) {
+func (a *Account) refund(now int64, op *Op) (changed bool) {
 	take := &op.Receipt
 	more, _ := take.More.(*More)
 	reserved := more != nil && more.Before != [MaxLimits]uint64{}

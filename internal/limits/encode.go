@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
-	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A record is an account outside of the process. Each count has its limit, so that any process can
@@ -17,7 +15,7 @@ type record struct {
 }
 
 type recordCount struct {
-	Limit            driver.Spec
+	Limit            Spec
 	State            State
 	Replaced, Joined bool
 	Short            bool `json:",omitzero"`
@@ -28,14 +26,14 @@ var errValue = errors.New("ratelimit: the value of a key cannot be read: it is o
 // reads reports whether a state can be that of a key as of the time at which it was written.
 func (r *Rule) reads(s State, at int64) bool {
 	switch r.Spec.Algorithm {
-	case driver.TokenBucket:
+	case TokenBucket:
 		return s.List == nil && s.Moved <= uint64(r.bucket.most/4)
-	case driver.FixedWindow:
+	case FixedWindow:
 		_, used := unpack(s.Word, at)
 		return s.List == nil && s.Word>>55 == r.window.pack(0, 0)>>55 && used <= reserveAhead*r.Capacity
-	case driver.SlidingCounter:
+	case SlidingCounter:
 		return len(s.List) == 0 || len(s.List) >= counterHead && readsCounter(s.List, at)
-	case driver.SlidingWindow, driver.SlidingLog:
+	case SlidingWindow, SlidingLog:
 		return len(s.List) == 0 || len(s.List) >= segmentsHead && readsSegments(s.List)
 	}
 	return false
@@ -105,7 +103,7 @@ func (s *Plans) Decode(bytes []byte) (a Account, at int64, err error) {
 		return a, 0, errValue
 	}
 	for _, c := range r.Counts[:min(len(r.Counts), maxCounts)] {
-		p, err := s.add([]driver.Spec{c.Limit})
+		p, err := s.add([]Spec{c.Limit})
 		if err != nil {
 			return Account{}, 0, err
 		}

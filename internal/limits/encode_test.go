@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -20,10 +19,10 @@ func decodeAndUse(tb testing.TB, value []byte, now int64) (readable bool) {
 		return false
 	}
 	now = max(now, at)
-	for _, specs := range [][]driver.Spec{
-		{{Algorithm: driver.FixedWindow, Permits: 5, Period: time.Minute}},
-		{{Algorithm: driver.TokenBucket, Permits: 5, Period: time.Minute, Burst: 9}, {Algorithm: driver.SlidingLog, Permits: 5, Period: time.Minute}},
-		{{Algorithm: driver.SlidingCounter, Permits: 5, Period: time.Minute}, {Algorithm: driver.SlidingWindow, Permits: 5, Period: time.Minute, Segments: 10}},
+	for _, specs := range [][]limits.Spec{
+		{{Algorithm: limits.FixedWindow, Permits: 5, Period: time.Minute}},
+		{{Algorithm: limits.TokenBucket, Permits: 5, Period: time.Minute, Burst: 9}, {Algorithm: limits.SlidingLog, Permits: 5, Period: time.Minute}},
+		{{Algorithm: limits.SlidingCounter, Permits: 5, Period: time.Minute}, {Algorithm: limits.SlidingWindow, Permits: 5, Period: time.Minute, Segments: 10}},
 	} {
 		id, err := plans.Plan(specs)
 		require.NoError(tb, err)
@@ -35,21 +34,21 @@ func decodeAndUse(tb testing.TB, value []byte, now int64) (readable bool) {
 	return true
 }
 
-func use(tb testing.TB, plans *limits.Plans, value []byte, id driver.ID, now int64) {
+func use(tb testing.TB, plans *limits.Plans, value []byte, id limits.ID, now int64) {
 	tb.Helper()
 	p := plans.All()[id]
-	for kind := driver.Take; kind <= driver.Drain; kind++ {
+	for kind := limits.Take; kind <= limits.Drain; kind++ {
 		for _, after := range []int64{0, 1, int64(time.Second), int64(time.Minute), int64(24 * time.Hour)} {
 			account, at, err := plans.Decode(value)
 			require.NoError(tb, err)
 			k := limits.Key{Account: account, Now: now + after}
 			k.Expire(k.Now-at, k.Now)
-			k.Change(&driver.Change{Plan: id}, plans.All(), k.Now)
+			k.Change(&limits.Change{Plan: id}, plans.All(), k.Now)
 			for _, cost := range []int64{0, 1, 5, p.Capacity} {
-				r, _ := k.Apply(p, &driver.Op{Kind: kind, Cost: cost, MaxWait: time.Hour})
+				r, _ := k.Apply(p, &limits.Op{Kind: kind, Cost: cost, MaxWait: time.Hour})
 				require.LessOrEqual(tb, r.Remaining, r.Limit)
 				require.GreaterOrEqual(tb, r.Remaining, int64(0))
-				k.Apply(p, &driver.Op{Kind: driver.Refund, Cost: r.Granted, Receipt: r.Receipt})
+				k.Apply(p, &limits.Op{Kind: limits.Refund, Cost: r.Granted, Receipt: r.Receipt})
 			}
 			_ = k.End(k.Now)
 			_, _, err = plans.Decode(k.Encode(k.Now))
@@ -101,19 +100,19 @@ func TestAStoredValueThatNoStoreHasWrittenCannotBeRead(t *testing.T) {
 func written(tb testing.TB) (values [][]byte) {
 	tb.Helper()
 	plans := limits.NewPlans(limits.Clock{})
-	for _, spec := range []driver.Spec{
-		{Algorithm: driver.FixedWindow, Permits: 4, Period: time.Minute},
-		{Algorithm: driver.FixedWindow, Permits: 4, Period: time.Minute, Aligned: true},
-		{Algorithm: driver.TokenBucket, Permits: 3, Period: time.Second, Burst: 4},
-		{Algorithm: driver.SlidingWindow, Permits: 4, Period: time.Minute, Segments: 10},
-		{Algorithm: driver.SlidingCounter, Permits: 4, Period: time.Minute},
-		{Algorithm: driver.SlidingLog, Permits: 4, Period: time.Minute},
+	for _, spec := range []limits.Spec{
+		{Algorithm: limits.FixedWindow, Permits: 4, Period: time.Minute},
+		{Algorithm: limits.FixedWindow, Permits: 4, Period: time.Minute, Aligned: true},
+		{Algorithm: limits.TokenBucket, Permits: 3, Period: time.Second, Burst: 4},
+		{Algorithm: limits.SlidingWindow, Permits: 4, Period: time.Minute, Segments: 10},
+		{Algorithm: limits.SlidingCounter, Permits: 4, Period: time.Minute},
+		{Algorithm: limits.SlidingLog, Permits: 4, Period: time.Minute},
 	} {
-		id, err := plans.Plan([]driver.Spec{spec})
+		id, err := plans.Plan([]limits.Spec{spec})
 		require.NoError(tb, err)
 		k := limits.Key{Now: 1e18}
 		for i := range 6 {
-			k.Apply(plans.All()[id], &driver.Op{Kind: driver.Reserve, Cost: int64(1 + i%2), MaxWait: time.Hour})
+			k.Apply(plans.All()[id], &limits.Op{Kind: limits.Reserve, Cost: int64(1 + i%2), MaxWait: time.Hour})
 			k.Now += int64(20 * time.Second)
 			values = append(values, k.Encode(k.Now))
 		}
@@ -134,7 +133,7 @@ func TestABucketThatOwesMoreThanItCanHasRecovered(t *testing.T) {
 	account, at, err := plans.Decode([]byte(`{"At":100,"Counts":[{"Limit":{"Algorithm":1,"Permits":1,"Period":1000000000,"Burst":1},"State":{"Word":6917529027641081856}}]}`))
 	require.NoError(t, err)
 	k := limits.Key{Account: account, Now: at}
-	r, _ := k.Apply(plans.All()[account.Counts()[0].Rule.ID], &driver.Op{Kind: driver.Take, Cost: 1})
+	r, _ := k.Apply(plans.All()[account.Counts()[0].Rule.ID], &limits.Op{Kind: limits.Take, Cost: 1})
 	require.True(t, r.Allowed)
 }
 

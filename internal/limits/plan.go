@@ -9,12 +9,11 @@ import (
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A Plan is one limit, or several that hold together, made ready to decide.
 type Plan struct {
-	ID       driver.ID
+	ID       ID
 	Capacity int64 // the least of the Rules
 	Rules    []*Rule
 }
@@ -27,14 +26,14 @@ func (p *Plan) Exact() bool {
 
 // Pairs reports whether a limit can replace another as a part of several limits: whether they
 // have everything in common except the number of permits.
-func Pairs(a, b driver.Spec) bool {
+func Pairs(a, b Spec) bool {
 	a.Permits, a.Burst, b.Permits, b.Burst = 0, 0, 0, 0
 	return a == b
 }
 
 // Capacity returns the highest cost that can be allowed at once.
-func Capacity(s driver.Spec) int64 {
-	if s.Algorithm == driver.TokenBucket {
+func Capacity(s Spec) int64 {
+	if s.Algorithm == TokenBucket {
 		return s.Burst
 	}
 	return s.Permits
@@ -45,13 +44,13 @@ type Plans struct {
 	clock   Clock
 	mu      sync.Mutex
 	all     atomic.Pointer[[]*Plan] // without the number 0
-	bySpecs map[[MaxLimits]driver.Spec]*Plan
+	bySpecs map[[MaxLimits]Spec]*Plan
 	horizon atomic.Int64
 }
 
 // NewPlans makes an empty set.
 func NewPlans(clock Clock) *Plans {
-	s := &Plans{clock: clock, bySpecs: map[[MaxLimits]driver.Spec]*Plan{}}
+	s := &Plans{clock: clock, bySpecs: map[[MaxLimits]Spec]*Plan{}}
 	s.all.Store(&[]*Plan{nil})
 	s.horizon.Store(math.MaxInt64)
 	return s
@@ -61,7 +60,7 @@ func NewPlans(clock Clock) *Plans {
 func (s *Plans) All() []*Plan { return *s.all.Load() }
 
 // For returns the plan of that number, for an operation of that cost.
-func (s *Plans) For(id driver.ID, cost int64) (*Plan, error) {
+func (s *Plans) For(id ID, cost int64) (*Plan, error) {
 	switch all := s.All(); {
 	case cost < 0:
 		return nil, CostError(cost)
@@ -83,7 +82,7 @@ func (s *Plans) Horizon() int64 { return s.horizon.Load() }
 var errPlans = errors.New("ratelimit: a table knows at most 65535 different limits")
 
 // Plan registers limits that apply together. The same limits are the same plan.
-func (s *Plans) Plan(specs []driver.Spec) (driver.ID, error) {
+func (s *Plans) Plan(specs []Spec) (ID, error) {
 	p, err := s.add(specs)
 	if err != nil {
 		return 0, err
@@ -91,10 +90,10 @@ func (s *Plans) Plan(specs []driver.Spec) (driver.ID, error) {
 	return p.ID, nil
 }
 
-func (s *Plans) add(specs []driver.Spec) (*Plan, error) {
+func (s *Plans) add(specs []Spec) (*Plan, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var key [MaxLimits]driver.Spec
+	var key [MaxLimits]Spec
 	p := &Plan{Capacity: math.MaxInt64}
 	for i, spec := range specs {
 		r, err := s.rule(spec)
@@ -107,8 +106,8 @@ func (s *Plans) add(specs []driver.Spec) (*Plan, error) {
 }
 
 // rule registers one limit.
-func (s *Plans) rule(spec driver.Spec) (*Rule, error) {
-	key := [MaxLimits]driver.Spec{spec}
+func (s *Plans) rule(spec Spec) (*Rule, error) {
+	key := [MaxLimits]Spec{spec}
 	if p := s.bySpecs[key]; p != nil {
 		return p.Rules[0], nil
 	}
@@ -121,7 +120,7 @@ func (s *Plans) rule(spec driver.Spec) (*Rule, error) {
 	return r, err
 }
 
-func (s *Plans) put(key [MaxLimits]driver.Spec, p *Plan) (*Plan, error) {
+func (s *Plans) put(key [MaxLimits]Spec, p *Plan) (*Plan, error) {
 	if old := s.bySpecs[key]; old != nil {
 		return old, nil
 	}
@@ -129,7 +128,7 @@ func (s *Plans) put(key [MaxLimits]driver.Spec, p *Plan) (*Plan, error) {
 	if len(old) > math.MaxUint16 {
 		return nil, errPlans
 	}
-	if p.ID = driver.ID(len(old)); len(p.Rules) == 1 {
+	if p.ID = ID(len(old)); len(p.Rules) == 1 {
 		p.Rules[0].ID = p.ID
 	}
 	all := append(old, p) // a reader of the old slice does not look beyond its end

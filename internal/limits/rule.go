@@ -4,8 +4,6 @@ import (
 	"math"
 	"math/bits"
 	"time"
-
-	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A Clock is how a store counts time. Its times are in nanoseconds, from a time 0 of its
@@ -15,10 +13,10 @@ type Clock struct {
 	Micros bool  // times are whole microseconds, and numbers are exact up to 2^53 only
 }
 
-// A Rule is a [driver.Spec] made ready to compute with. It is not changed after it was made.
+// A Rule is a [Spec] made ready to compute with. It is not changed after it was made.
 type Rule struct {
-	ID       driver.ID // that its store gave it
-	Spec     driver.Spec
+	ID       ID // that its store gave it
+	Spec     Spec
 	Capacity int64
 	// Horizon is the time in ns in which a word has to be read again: one that is not
 	// read for five times as long means nothing.
@@ -31,33 +29,33 @@ type Rule struct {
 
 // Rule makes a Spec ready. It returns nil for a bucket that cannot be counted exactly, and for a
 // Spec that is not valid.
-func (c Clock) Rule(s driver.Spec) *Rule {
+func (c Clock) Rule(s Spec) *Rule {
 	if !valid(s) {
 		return nil
 	}
 	r := &Rule{Spec: s, Capacity: Capacity(s), Horizon: math.MaxInt64}
 	period := int64(s.Period)
 	switch s.Algorithm {
-	case driver.TokenBucket:
+	case TokenBucket:
 		var exact bool
 		if r.bucket, exact = newBucket(s, c.Micros); !exact {
 			return nil
 		}
 		r.Horizon, r.alg = r.bucket.horizon(), &r.bucket
-	case driver.FixedWindow:
+	case FixedWindow:
 		r.window = newWindow(s, c.Unix)
 		r.Horizon, r.alg = r.window.horizon(), &r.window
-	case driver.SlidingWindow:
+	case SlidingWindow:
 		r.alg = segments{list{period, s.Permits}, period / int64(s.Segments)}
-	case driver.SlidingLog:
+	case SlidingLog:
 		r.alg = segments{list{period, s.Permits}, 1}
-	case driver.SlidingCounter:
+	case SlidingCounter:
 		r.alg = counter{list{period, s.Permits}}
 	}
 	return r
 }
 
-// Bounds of a [driver.Spec].
+// Bounds of a [Spec].
 const (
 	MaxPermits    = 1 << 38 // also of a burst
 	MaxLogPermits = 1 << 16 // of a SlidingLog
@@ -65,28 +63,28 @@ const (
 	MaxSegments   = 1000
 )
 
-func valid(s driver.Spec) bool {
+func valid(s Spec) bool {
 	most := int64(MaxPermits)
-	if s.Algorithm == driver.SlidingLog {
+	if s.Algorithm == SlidingLog {
 		most = MaxLogPermits
 	}
-	if s.Algorithm > driver.SlidingLog || s.Permits < 1 || s.Permits > most || s.Period < 1 || s.Period > MaxPeriod {
+	if s.Algorithm > SlidingLog || s.Permits < 1 || s.Permits > most || s.Period < 1 || s.Period > MaxPeriod {
 		return false
 	}
 	switch s.Algorithm {
-	case driver.TokenBucket:
+	case TokenBucket:
 		fill, ok := FillTime(s)
 		return s.Burst > 0 && s.Burst <= MaxPermits && ok && fill <= 2*MaxPeriod // a share of a limit is rounded down
-	case driver.SlidingWindow:
+	case SlidingWindow:
 		return s.Segments > 1 && s.Segments <= MaxSegments && int64(s.Period)%int64(s.Segments) == 0
-	case driver.FixedWindow, driver.SlidingCounter, driver.SlidingLog:
+	case FixedWindow, SlidingCounter, SlidingLog:
 	}
 	return true
 }
 
 // FillTime returns the time in which an empty bucket fills or a window ends, rounded up, and false if that is above 63
 // bits.
-func FillTime(s driver.Spec) (time.Duration, bool) {
+func FillTime(s Spec) (time.Duration, bool) {
 	c := uint64(s.Permits)
 	hi, lo := bits.Mul64(uint64(Capacity(s)), uint64(s.Period))
 	if hi >= c {
@@ -98,13 +96,13 @@ func FillTime(s driver.Spec) (time.Duration, bool) {
 }
 
 // granted writes the result of a take of a word that was granted.
-func (r *Rule) granted(word uint64, cost int64, to *driver.Result) {
+func (r *Rule) granted(word uint64, cost int64, to *Result) {
 	to.Allowed, to.Granted = true, cost
 	to.Receipt.Plans[0], to.Receipt.Parts[0] = r.ID, word
 }
 
 // Listed reports whether the state of a key is a list. All others are a word.
-func (r *Rule) Listed() bool { return r.Spec.Algorithm > driver.TokenBucket }
+func (r *Rule) Listed() bool { return r.Spec.Algorithm > TokenBucket }
 
 // Bucket returns the numbers by which a bucket is counted: the units in a tick of so many
 // nanoseconds, and the units of a permit.
@@ -116,7 +114,7 @@ func (r *Rule) Bucket() (units, cost, tick int64) {
 // of a bucket whose reservations lie no further ahead.
 func (r *Rule) Longest() time.Duration {
 	span := r.Spec.Period
-	if r.Spec.Algorithm == driver.TokenBucket {
+	if r.Spec.Algorithm == TokenBucket {
 		span = r.bucket.after(r.bucket.capacity, 0)
 	}
 	if span > math.MaxInt64/(reserveAhead+1) {
@@ -181,7 +179,7 @@ func (r *Rule) used(s State, now int64) int64 {
 func (r *Rule) Earliest(raw Raw, now, cost int64) int64 { return r.alg.earliest(raw, now, cost) }
 
 // Report says how a key stands under one limit.
-func (r *Rule) Report(raw Raw, now int64, to *driver.Result) {
+func (r *Rule) Report(raw Raw, now int64, to *Result) {
 	to.Limit, to.Remaining = r.Capacity, r.alg.available(raw, now)
 	to.NextAfter = r.nextAfter(raw, now, to.Remaining)
 	to.FullAfter = time.Duration(r.alg.full(raw, now) - now)

@@ -6,23 +6,22 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // MaxLimits is how many limits hold a key at a time.
-const MaxLimits = len(driver.Receipt{}.Plans)
+const MaxLimits = len(Receipt{}.Plans)
 
 // ErrClosed is the error of a closed limiter or store. It matches core.ErrClosed.
 var ErrClosed = fmt.Errorf("ratelimit: %w", core.ErrClosed)
 
 // As returns the first table with a capability: t, or the table that the method Unwrap() Table of
 // a table returns, and so on.
-func As[T any](t driver.Table) (capable T, ok bool) {
+func As[T any](t Table) (capable T, ok bool) {
 	for {
 		if capable, ok = t.(T); ok {
 			return capable, true
 		}
-		w, wraps := t.(interface{ Unwrap() driver.Table })
+		w, wraps := t.(interface{ Unwrap() Table })
 		if !wraps {
 			return capable, false
 		}
@@ -30,7 +29,7 @@ func As[T any](t driver.Table) (capable T, ok bool) {
 	}
 }
 
-// IsUnsent reports whether an error is one of [driver.Unsent], and whether the store is unavailable.
+// IsUnsent reports whether an error is one of [Unsent], and whether the store is unavailable.
 func IsUnsent(err error) (unavailable, ok bool) {
 	var unsent interface{ Unsent() (unavailable bool) }
 	if ok = errors.As(err, &unsent); ok {
@@ -41,38 +40,38 @@ func IsUnsent(err error) (unavailable, ok bool) {
 
 // A LocalTable is a Table that can decide without its store.
 type LocalTable interface {
-	driver.Table
+	Table
 	// Local returns a table that decides alone, under the same plans, with the share of this
 	// process. It is called once, when a limiter is made with the policy Local or SetConfig
 	// changes it to that. A Refund is for the table itself, which knows its own receipts from
 	// those of the other.
-	Local() driver.Table
+	Local() Table
 }
 
 // An OwingTable is a Table in memory that can be charged with usage that is known from elsewhere.
 type OwingTable interface {
-	driver.Table
+	Table
 	// Owe charges a key under each limit of a plan: a number of permits, all of which come back by
 	// until. A bucket, which recovers evenly, is charged the usage that it recovers until then. An
 	// aligned window stays aligned, and its usage ends with the current window. Owe never lowers
 	// the usage of a key: a key with more usage stays as it is.
-	Owe(key string, plan driver.ID, permits int64, until time.Time) error
+	Owe(key string, plan ID, permits int64, until time.Time) error
 }
 
 // A ChangingTable is a Table that learns at once that a limit was changed, and not with the next
 // operation.
 type ChangingTable interface {
-	driver.Table
+	Table
 	// Changed is called after the limit of most calls was changed.
-	Changed(c *driver.Change)
+	Changed(c *Change)
 	// ChangedKey is called after the limit of one key was changed; of is the last change of the
 	// limit of most calls, or nil.
-	ChangedKey(key string, of, c *driver.Change)
+	ChangedKey(key string, of, c *Change)
 }
 
 // A CountingTable is a Table that counts its keys.
 type CountingTable interface {
-	driver.Table
+	Table
 	// Counts returns the keys that it holds, and how many it dropped with a debt.
 	Counts() (keys int, evicted uint64)
 }

@@ -3,8 +3,6 @@ package limits
 import (
 	"math/bits"
 	"time"
-
-	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // The word of a fixed window says of itself how it is laid out:
@@ -27,7 +25,7 @@ type window struct {
 
 // newWindow takes the finest tick. A period must fit 32 times into the start, so that past
 // and future differ.
-func newWindow(s driver.Spec, unix int64) window {
+func newWindow(s Spec, unix int64) window {
 	w := window{period: int64(s.Period), permits: s.Permits, aligned: s.Aligned}
 	for int64(1)<<usedBits[w.class] <= reserveAhead*s.Permits {
 		w.class++
@@ -134,7 +132,7 @@ func (w *window) end(start, used int64) int64 {
 // TakeWindow takes cost permits, 1 to the limit, of the word of a fixed window, as [Key.Apply] does
 // for a key that has no other count. If some are reserved for a later window it returns false, and does
 // nothing.
-func (r *Rule) TakeWindow(word *uint64, now, cost int64, to *driver.Result) bool {
+func (r *Rule) TakeWindow(word *uint64, now, cost int64, to *Result) bool {
 	w := &r.window
 	start, used := w.at(*word, now)
 	end := time.Duration(start + w.period - now)

@@ -17,8 +17,8 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/dispatch"
-	"github.com/gresil/gresil/resiltest"
 )
 
 func TestARequestThatCloseCancelsAfterItArrivedIsNoRejection(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/dispatch"
-	"github.com/gresil/gresil/resiltest"
 )
 
 // A classifier for the errors of a vendor's own client, before those that are known.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/dispatch"
-	"github.com/gresil/gresil/resiltest"
 )
 
 // errSlow is how this vendor refuses a call.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/outbound/dispatch"
 )
 
@@ -121,9 +121,9 @@ func TestPermitsOfALongQueueOfTheLimiterAreNotSavedForTheRamp(t *testing.T) {
 // unqueued is a store that makes reservations for calls that wait, as one in another process does.
 type unqueued struct{ ratelimit.Store }
 
-func (s unqueued) Open(name string) (driver.Table, error) {
+func (s unqueued) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
-	return struct{ driver.Table }{t}, err
+	return struct{ limits.Table }{t}, err
 }
 
 func TestALimiterThatIsSlowerThanAProbeKeepsNoCallFromBeingSent(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/dispatch"
-	"github.com/gresil/gresil/resiltest"
 )
 
 func post(t *testing.T, body io.Reader) *http.Request {

@@ -15,12 +15,12 @@ import (
 	"github.com/gresil/gresil/core"
 	core_breaker "github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/ratelimittest"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/plugins/breaker"
 	plugin "github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/retry"
-	"github.com/gresil/gresil/resiltest"
 )
 
 func TestARejectionOfAnInnerPluginIsNoRefusalOfTheVendor(t *testing.T) {

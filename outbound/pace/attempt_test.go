@@ -14,10 +14,10 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/pace"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/timeout"
-	"github.com/gresil/gresil/resiltest"
 )
 
 // TestTheWaitAfterASlowDialIsNotPartOfAnAttempt: the dial takes longer than Slack, and the next slot

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/pace"
-	"github.com/gresil/gresil/resiltest"
 )
 
 // TestARequestThatIsSentAgainAfterALostConnectionTakesAnotherPermit: net/http repeats a request if the

@@ -16,7 +16,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/outbound/pace"
 )
 
@@ -35,7 +35,7 @@ type process struct {
 }
 
 type processTable struct {
-	driver.Table
+	limits.Table
 	p *process
 }
 
@@ -68,12 +68,12 @@ func (c *chance) one(in int64) bool { return c.upTo(in-1) == 0 }
 
 func (c *chance) sleep(most time.Duration) { time.Sleep(time.Duration(c.upTo(int64(most)))) }
 
-func (p *process) Open(name string) (driver.Table, error) {
+func (p *process) Open(name string) (limits.Table, error) {
 	t, err := p.Store.Open(name)
 	return &processTable{t, p}, err
 }
 
-func (t *processTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (driver.Result, error) {
+func (t *processTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (limits.Result, error) {
 	way := t.p.slack / 8
 	if t.p.one(40) {
 		way = t.p.slack
@@ -85,7 +85,7 @@ func (t *processTable) Apply(ctx context.Context, key string, plan driver.ID, op
 	t.p.sleep(way)
 	t.p.stand()
 	if t.p.one(100) {
-		return driver.Result{}, errDown // the reply is lost
+		return limits.Result{}, errDown // the reply is lost
 	}
 	return r, err
 }

@@ -26,7 +26,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/pace"
 	"github.com/gresil/gresil/stores/redisstore"
@@ -119,19 +119,19 @@ type recording struct {
 	write func(mark)
 }
 
-func (s *recording) Open(name string) (driver.Table, error) {
+func (s *recording) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
 	return &recordingTable{t, s}, err
 }
 
 type recordingTable struct {
-	driver.Table
+	limits.Table
 	s *recording
 }
 
-func (t *recordingTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (driver.Result, error) {
+func (t *recordingTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (limits.Result, error) {
 	r, err := t.Table.Apply(ctx, key, plan, op)
-	if err == nil && op.Kind == driver.Reserve && r.Allowed {
+	if err == nil && op.Kind == limits.Reserve && r.Allowed {
 		t.s.write(mark{r.Receipt.At + r.Wait.Microseconds(), r.Wait == 0})
 	}
 	return r, err

@@ -18,10 +18,10 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/outbound/pace"
 	"github.com/gresil/gresil/plugins/retry"
-	"github.com/gresil/gresil/resiltest"
 )
 
 func post(ctx context.Context, url string, body io.Reader) *http.Request {

@@ -17,8 +17,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/pace"
 	"github.com/gresil/gresil/stores/share"
@@ -40,7 +40,7 @@ func newRemote() *remote {
 	return &remote{Store: core.Must(ratelimit.NewMemory(0))}
 }
 
-func (s *remote) Open(name string) (driver.Table, error) {
+func (s *remote) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
 	return &remoteTable{t, s}, err
 }
@@ -54,11 +54,11 @@ func (s *remote) forget(t *testing.T, name, key string) {
 }
 
 type remoteTable struct {
-	driver.Table
+	limits.Table
 	s *remote
 }
 
-func (t *remoteTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (driver.Result, error) {
+func (t *remoteTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (limits.Result, error) {
 	if t.s.lag != nil {
 		time.Sleep(t.s.lag())
 		defer func() { time.Sleep(t.s.lag()) }()
@@ -66,7 +66,7 @@ func (t *remoteTable) Apply(ctx context.Context, key string, plan driver.ID, op 
 	time.Sleep(time.Duration(t.s.takes.Load()))
 	t.s.calls.Add(1)
 	if t.s.down.Load() {
-		return driver.Result{}, errDown
+		return limits.Result{}, errDown
 	}
 	return t.Table.Apply(ctx, key, plan, op)
 }

@@ -16,9 +16,9 @@ import (
 
 	"github.com/gresil/gresil/core"
 	coreratelimit "github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
@@ -696,17 +696,17 @@ func TestCharge_TakeAtMostIsBounded(t *testing.T) {
 // thief is a store of which somebody takes one after each look.
 type thief struct{ coreratelimit.Store }
 
-type thiefTable struct{ driver.Table }
+type thiefTable struct{ limits.Table }
 
-func (s thief) Open(name string) (driver.Table, error) {
+func (s thief) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
 	return thiefTable{t}, err
 }
 
-func (t thiefTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (coreratelimit.Result, error) {
+func (t thiefTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (coreratelimit.Result, error) {
 	r, err := t.Table.Apply(ctx, key, plan, op)
-	if op.Kind == driver.Take && op.Cost == 0 {
-		_, _ = t.Table.Apply(ctx, key, plan, driver.Op{Cost: 1})
+	if op.Kind == limits.Take && op.Cost == 0 {
+		_, _ = t.Table.Apply(ctx, key, plan, limits.Op{Cost: 1})
 	}
 	return r, err
 }
@@ -714,16 +714,16 @@ func (t thiefTable) Apply(ctx context.Context, key string, plan driver.ID, op dr
 // lateStore answers a take of 10 late.
 type lateStore struct{ coreratelimit.Store }
 
-type lateTable struct{ driver.Table }
+type lateTable struct{ limits.Table }
 
-func (s lateStore) Open(name string) (driver.Table, error) {
+func (s lateStore) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
 	return lateTable{t}, err
 }
 
-func (t lateTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (coreratelimit.Result, error) {
+func (t lateTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (coreratelimit.Result, error) {
 	r, err := t.Table.Apply(ctx, key, plan, op)
-	if op.Cost == 10 && op.Kind == driver.Take {
+	if op.Cost == 10 && op.Kind == limits.Take {
 		time.Sleep(time.Second)
 	}
 	return r, err

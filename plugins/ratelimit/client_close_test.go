@@ -10,8 +10,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/ratelimit"
-	"github.com/gresil/gresil/resiltest"
 )
 
 func TestCloseEndsTheWaitForALimit(t *testing.T) {

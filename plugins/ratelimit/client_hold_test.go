@@ -21,10 +21,10 @@ import (
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/cooldown"
 	core_ratelimit "github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/retry"
-	"github.com/gresil/gresil/resiltest"
 )
 
 // A vendor answers, and remembers when requests have started.

@@ -14,8 +14,8 @@ import (
 	core_ratelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/registry"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/ratelimit"
-	"github.com/gresil/gresil/resiltest"
 )
 
 // A request that waits has a deadline for its waits. The listeners of the cooldown have the

@@ -18,8 +18,8 @@ import (
 	"github.com/gresil/gresil/internal/escalating"
 	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/registry"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/ratelimit"
-	"github.com/gresil/gresil/resiltest"
 )
 
 // sender sends requests whose path is the answer: latency, status (0: an error), and the

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/ratelimit"
-	"github.com/gresil/gresil/resiltest"
 )
 
 // The body of a probe is observed by a copy of the request.

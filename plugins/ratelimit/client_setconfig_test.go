@@ -14,7 +14,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	core_ratelimit "github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/plugins/ratelimit"
 )
 

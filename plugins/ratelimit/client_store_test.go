@@ -12,8 +12,8 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/ratelimit"
-	"github.com/gresil/gresil/resiltest"
 	"github.com/gresil/gresil/stores/redisstore"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/nested"
 	"github.com/gresil/gresil/internal/recorder"
 )
@@ -68,7 +68,7 @@ type standing struct {
 	next, full                time.Duration
 	at                        int64
 	charged                   uint64
-	plan                      driver.ID
+	plan                      limits.ID
 	which                     uint8
 }
 
@@ -80,7 +80,7 @@ func (s *standing) hold(r *Result) bool {
 		plan = 0
 	}
 	return r.Allowed && r.Wait == 0 && r.RetryAfter == 0 && r.Which == int(s.which) && r.Receipt.More == nil &&
-		r.Receipt.Plans == [len(r.Receipt.Plans)]driver.ID{plan} && r.Receipt.Parts == [len(r.Receipt.Parts)]uint64{s.charged}
+		r.Receipt.Plans == [len(r.Receipt.Plans)]limits.ID{plan} && r.Receipt.Parts == [len(r.Receipt.Parts)]uint64{s.charged}
 }
 
 func (s *standing) result() Result {

@@ -23,10 +23,10 @@ import (
 
 	"github.com/gresil/gresil/core"
 	coreratelimit "github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/timeout"
-	"github.com/gresil/gresil/resiltest"
 	"github.com/gresil/gresil/server"
 )
 
@@ -584,10 +584,10 @@ func TestHeaders_LimitsThatChange(t *testing.T) {
 // wild is a store whose numbers are beyond anything.
 type wild struct{ coreratelimit.Result }
 
-func (s wild) Open(string) (driver.Table, error)   { return s, nil }
+func (s wild) Open(string) (limits.Table, error)   { return s, nil }
 func (wild) Close() error                          { return nil }
-func (wild) Plan([]driver.Spec) (driver.ID, error) { return 1, nil }
-func (s wild) Apply(context.Context, string, driver.ID, driver.Op) (coreratelimit.Result, error) {
+func (wild) Plan([]limits.Spec) (limits.ID, error) { return 1, nil }
+func (s wild) Apply(context.Context, string, limits.ID, limits.Op) (coreratelimit.Result, error) {
 	return s.Result, nil
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	coreratelimit "github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
 )
@@ -39,16 +39,16 @@ func from(h http.Handler, addr string) int {
 // An unrefunded store is one whose refunds fail.
 type unrefunded struct{ coreratelimit.Store }
 
-type unrefundedTable struct{ driver.Table }
+type unrefundedTable struct{ limits.Table }
 
-func (s unrefunded) Open(name string) (driver.Table, error) {
+func (s unrefunded) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
 	return unrefundedTable{t}, err
 }
 
-func (t unrefundedTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (driver.Result, error) {
-	if op.Kind == driver.Refund {
-		return driver.Result{}, context.DeadlineExceeded
+func (t unrefundedTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (limits.Result, error) {
+	if op.Kind == limits.Refund {
+		return limits.Result{}, context.DeadlineExceeded
 	}
 	return t.Table.Apply(ctx, key, plan, op)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	core "github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
 )
@@ -80,10 +80,10 @@ type brokenStore struct{}
 
 var errDown = errors.New("dial tcp 10.0.0.5:6379: refused")
 
-func (brokenStore) Open(string) (driver.Table, error)     { return brokenStore{}, nil }
+func (brokenStore) Open(string) (limits.Table, error)     { return brokenStore{}, nil }
 func (brokenStore) Close() error                          { return nil }
-func (brokenStore) Plan([]driver.Spec) (driver.ID, error) { return 1, nil }
-func (brokenStore) Apply(context.Context, string, driver.ID, driver.Op) (core.Result, error) {
+func (brokenStore) Plan([]limits.Spec) (limits.ID, error) { return 1, nil }
+func (brokenStore) Apply(context.Context, string, limits.ID, limits.Op) (core.Result, error) {
 	return core.Result{}, errDown
 }
 

@@ -13,8 +13,8 @@ import (
 
 	gresil "github.com/gresil/gresil/core"
 	core "github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
 )
@@ -91,17 +91,17 @@ var errNoPlan = errors.New("no more plans")
 // stingy is a store whose tables know one limit.
 type stingy struct{ core.Store }
 
-func (s stingy) Open(name string) (driver.Table, error) {
+func (s stingy) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
 	return &stingyTable{Table: t}, err
 }
 
 type stingyTable struct {
-	driver.Table
+	limits.Table
 	known bool
 }
 
-func (t *stingyTable) Plan(l []driver.Spec) (driver.ID, error) {
+func (t *stingyTable) Plan(l []limits.Spec) (limits.ID, error) {
 	if t.known {
 		return 0, errNoPlan
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // TestAStandingIsAWholeResult: it holds exactly the results that it can return, whatever field of the Result,
@@ -15,7 +15,7 @@ func TestAStandingIsAWholeResult(t *testing.T) {
 	t.Parallel()
 	held := 0
 	for _, granted := range []int64{0, 3} {
-		r := driver.Result{Allowed: true, Plan: 2, Granted: granted}
+		r := limits.Result{Allowed: true, Plan: 2, Granted: granted}
 		if granted > 0 {
 			r.Receipt.Plans[0], r.Receipt.Parts[0] = 2, 7
 		}

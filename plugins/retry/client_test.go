@@ -24,8 +24,8 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	coreretry "github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/retry"
-	"github.com/gresil/gresil/resiltest"
 )
 
 // TestRepeatable says which requests are sent twice: POST only with a key, if nothing was sent, or if the user says so.

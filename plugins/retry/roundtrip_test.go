@@ -18,9 +18,9 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/retry"
-	"github.com/gresil/gresil/resiltest"
 )
 
 // TestBodies has a row for each way in which a request can end: the caller's body and each response are closed once.

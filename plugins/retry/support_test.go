@@ -13,8 +13,8 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/retry"
-	"github.com/gresil/gresil/resiltest"
 )
 
 // A plugin is a Client and its policy.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/recorder"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/timeout"
-	"github.com/gresil/gresil/resiltest"
 	"github.com/gresil/gresil/server"
 )
 

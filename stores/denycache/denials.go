@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 const (
@@ -42,9 +42,9 @@ type denial struct {
 }
 
 type answer struct {
-	plan   driver.ID
+	plan   limits.ID
 	cost   int64
-	result driver.Result
+	result limits.Result
 	until  time.Duration // refused as long; counted from the sending, so never for too long
 	at     time.Duration // when the result was known
 }
@@ -71,8 +71,8 @@ type question struct {
 
 // refuse refuses a take that would certainly be refused; otherwise the answer of the store can be
 // learned.
-func (d *denials) refuse(table, key string, plan driver.ID, op driver.Op) (r driver.Result, refused bool, q question) {
-	if op.Kind != driver.Take || op.Cost <= 0 {
+func (d *denials) refuse(table, key string, plan limits.ID, op limits.Op) (r limits.Result, refused bool, q question) {
+	if op.Kind != limits.Take || op.Cost <= 0 {
 		return r, false, q
 	}
 	now, s := time.Since(d.begun), d.shard(key)
@@ -97,7 +97,7 @@ func (d *denials) refuse(table, key string, plan driver.ID, op driver.Op) (r dri
 }
 
 // learn remembers a refusal.
-func (d *denials) learn(q question, table, key string, plan driver.ID, cost int64, r driver.Result) {
+func (d *denials) learn(q question, table, key string, plan limits.ID, cost int64, r limits.Result) {
 	if q.shard == nil || r.Allowed || r.RetryAfter <= 0 {
 		return
 	}
@@ -111,7 +111,7 @@ func (d *denials) learn(q question, table, key string, plan driver.ID, cost int6
 	if e == nil {
 		e = s.addLocked(table, key)
 	}
-	r.Receipt = driver.Receipt{At: -1} // it is decided without the store
+	r.Receipt = limits.Receipt{At: -1} // it is decided without the store
 	e.put(answer{plan: plan, cost: cost, result: r, until: q.sent + min(r.RetryAfter, d.life), at: now})
 }
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/stores/redisstore"
 )
@@ -49,18 +49,18 @@ func modes(t *testing.T, f func(*testing.T, redisstore.Mode)) {
 	}
 }
 
-func open(tb testing.TB, s ratelimit.Store) driver.Table {
+func open(tb testing.TB, s ratelimit.Store) limits.Table {
 	tb.Helper()
 	table, err := s.Open("t")
 	require.NoError(tb, err)
 	return table
 }
 
-func take(tb testing.TB, t driver.Table, key string, l ratelimit.Limit, n int64) ratelimit.Result {
+func take(tb testing.TB, t limits.Table, key string, l ratelimit.Limit, n int64) ratelimit.Result {
 	tb.Helper()
 	id, err := t.Plan(l.Specs())
 	require.NoError(tb, err)
-	r, err := t.Apply(context.Background(), key, id, driver.Op{Cost: n})
+	r, err := t.Apply(context.Background(), key, id, limits.Op{Cost: n})
 	require.NoError(tb, err)
 	return r
 }
@@ -72,16 +72,16 @@ type asked struct {
 }
 
 type askedTable struct {
-	driver.Table
+	limits.Table
 	n *int
 }
 
-func (s asked) Open(name string) (driver.Table, error) {
+func (s asked) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
 	return askedTable{t, s.n}, err
 }
 
-func (t askedTable) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (driver.Result, error) {
+func (t askedTable) Apply(ctx context.Context, key string, id limits.ID, op limits.Op) (limits.Result, error) {
 	*t.n++
 	return t.Table.Apply(ctx, key, id, op)
 }
@@ -122,7 +122,7 @@ func TestWhoKeepsAskingCostsNothing(t *testing.T) {
 			wg.Go(func() {
 				last := first
 				for range 1000 {
-					r, err := table.Apply(ctx, "attacker", id, driver.Op{Cost: 1})
+					r, err := table.Apply(ctx, "attacker", id, limits.Op{Cost: 1})
 					if err != nil || r.Allowed || r.RetryAfter > last.RetryAfter || r.RetryAfter < time.Hour-time.Minute ||
 						r.NextAfter != r.RetryAfter || r.FullAfter != r.RetryAfter {
 						t.Errorf("%+v after %+v: %v", r, last, err)
@@ -158,7 +158,7 @@ func TestOnlyCertainRefusalsAreCached(t *testing.T) {
 	require.NoError(t, err)
 	higher, err := table.Plan(ratelimit.TokenBucket(20, time.Hour, 20).Specs())
 	require.NoError(t, err)
-	asked := func(key string, id driver.ID, op driver.Op) bool {
+	asked := func(key string, id limits.ID, op limits.Op) bool {
 		before := reached
 		_, err := table.Apply(ctx, key, id, op)
 		require.NoError(t, err)
@@ -168,36 +168,36 @@ func TestOnlyCertainRefusalsAreCached(t *testing.T) {
 		r := take(t, table, key, l, 6)
 		require.True(t, r.Allowed)
 		require.False(t, take(t, table, key, l, 5).Allowed)
-		require.False(t, asked(key, id, driver.Op{Cost: 5}), key)
+		require.False(t, asked(key, id, limits.Op{Cost: 5}), key)
 		return r
 	}
 	refused("a")
-	for name, op := range map[string]driver.Op{
-		"none": {}, "less": {Cost: 4}, "more": {Cost: 6}, "more than there are": {Cost: 11}, "as many": {Kind: driver.TakeAtMost, Cost: 5},
-		"a look": {Kind: driver.Check, Cost: 5}, "a reservation": {Kind: driver.Reserve, Cost: 5, MaxWait: time.Minute},
+	for name, op := range map[string]limits.Op{
+		"none": {}, "less": {Cost: 4}, "more": {Cost: 6}, "more than there are": {Cost: 11}, "as many": {Kind: limits.TakeAtMost, Cost: 5},
+		"a look": {Kind: limits.Check, Cost: 5}, "a reservation": {Kind: limits.Reserve, Cost: 5, MaxWait: time.Minute},
 	} {
 		refused(name)
 		require.True(t, asked(name, id, op), name)
-		require.False(t, asked(name, id, driver.Op{Cost: 5}), "after %s it is known still", name)
+		require.False(t, asked(name, id, limits.Op{Cost: 5}), "after %s it is known still", name)
 	}
 	refused("b")
-	require.True(t, asked("b", higher, driver.Op{Cost: 5}), "another limit")
+	require.True(t, asked("b", higher, limits.Op{Cost: 5}), "another limit")
 	r := refused("refund")
-	require.True(t, asked("refund", id, driver.Op{Kind: driver.Refund, Cost: 6, Receipt: r.Receipt}))
+	require.True(t, asked("refund", id, limits.Op{Kind: limits.Refund, Cost: 6, Receipt: r.Receipt}))
 	require.True(t, take(t, table, "refund", l, 5).Allowed)
 	refused("reset")
-	require.True(t, asked("reset", id, driver.Op{Kind: driver.Reset}))
+	require.True(t, asked("reset", id, limits.Op{Kind: limits.Reset}))
 	require.True(t, take(t, table, "reset", l, 5).Allowed)
 	refused("drain")
-	require.True(t, asked("drain", id, driver.Op{Kind: driver.Drain}))
-	require.True(t, asked("drain", id, driver.Op{Cost: 5}))
+	require.True(t, asked("drain", id, limits.Op{Kind: limits.Drain}))
+	require.True(t, asked("drain", id, limits.Op{Cost: 5}))
 	refused("limit")
-	change := &driver.Change{Plan: id, Replaced: []driver.ID{higher}, At: time.Now()}
-	require.False(t, asked("limit", id, driver.Op{Cost: 5, Change: change}), "a change gives nothing back")
+	change := &limits.Change{Plan: id, Replaced: []limits.ID{higher}, At: time.Now()}
+	require.False(t, asked("limit", id, limits.Op{Cost: 5, Change: change}), "a change gives nothing back")
 
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
-	require.True(t, asked("a", id, driver.Op{Cost: 5}), "the store returns the error of a context that has ended")
+	require.True(t, asked("a", id, limits.Op{Cost: 5}), "the store returns the error of a context that has ended")
 }
 
 // A store that refunds a take after its caller has left can grant it again at once.
@@ -212,7 +212,7 @@ func TestNoRefusalIsCachedWhileATakeMightBeRefunded(t *testing.T) {
 		slow.Set(time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := table.Apply(ctx, "k", 1, driver.Op{Kind: driver.TakeAtMost, Cost: 1})
+		_, err := table.Apply(ctx, "k", 1, limits.Op{Kind: limits.TakeAtMost, Cost: 1})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		slow.Set(0)
 		require.False(t, take(t, table, "k", l, 1).Allowed)
@@ -227,7 +227,7 @@ func TestNoRefusalIsCachedWhileATakeMightBeRefunded(t *testing.T) {
 func TestADenialLastsAsLongAsItIsTrue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p, op := driver.ID(1), driver.Op{Cost: 2}
+		p, op := limits.ID(1), limits.Op{Cost: 2}
 		for _, c := range []struct{ retry, until time.Duration }{{300 * time.Millisecond, 300 * time.Millisecond}, {time.Hour, time.Second}} {
 			d := newDenials(1)
 			_, known, q := d.refuse("t", "k", p, op)
@@ -236,12 +236,12 @@ func TestADenialLastsAsLongAsItIsTrue(t *testing.T) {
 			d.learn(q, "t", "k", p, 2, ratelimit.Result{RetryAfter: c.retry, NextAfter: 50 * time.Millisecond, FullAfter: 2 * c.retry})
 			r, known, _ := d.refuse("t", "k", p, op)
 			require.True(t, known)
-			require.Equal(t, ratelimit.Result{Receipt: driver.Receipt{At: -1}, RetryAfter: c.retry, NextAfter: 50 * time.Millisecond, FullAfter: 2 * c.retry}, r)
+			require.Equal(t, ratelimit.Result{Receipt: limits.Receipt{At: -1}, RetryAfter: c.retry, NextAfter: 50 * time.Millisecond, FullAfter: 2 * c.retry}, r)
 			time.Sleep(c.until - 100*time.Millisecond - 1)
 			r, known, _ = d.refuse("t", "k", p, op)
 			require.True(t, known)
 			left := c.retry - c.until + 100*time.Millisecond + 1
-			require.Equal(t, ratelimit.Result{Receipt: driver.Receipt{At: -1}, RetryAfter: left, NextAfter: left, FullAfter: c.retry + left}, r)
+			require.Equal(t, ratelimit.Result{Receipt: limits.Receipt{At: -1}, RetryAfter: left, NextAfter: left, FullAfter: c.retry + left}, r)
 			time.Sleep(time.Nanosecond)
 			_, known, _ = d.refuse("t", "k", p, op)
 			require.False(t, known, "counted from the question, not from its reply")
@@ -252,13 +252,13 @@ func TestADenialLastsAsLongAsItIsTrue(t *testing.T) {
 func TestDenialsOfSeveralCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d, p, other := newDenials(1), driver.ID(1), driver.ID(2)
-		learn := func(p driver.ID, cost int64, retry time.Duration) {
-			_, _, q := d.refuse("t", "k", p, driver.Op{Cost: cost})
+		d, p, other := newDenials(1), limits.ID(1), limits.ID(2)
+		learn := func(p limits.ID, cost int64, retry time.Duration) {
+			_, _, q := d.refuse("t", "k", p, limits.Op{Cost: cost})
 			d.learn(q, "t", "k", p, cost, ratelimit.Result{RetryAfter: retry})
 		}
-		denied := func(p driver.ID, cost int64) time.Duration {
-			r, _, _ := d.refuse("t", "k", p, driver.Op{Cost: cost})
+		denied := func(p limits.ID, cost int64) time.Duration {
+			r, _, _ := d.refuse("t", "k", p, limits.Op{Cost: cost})
 			return r.RetryAfter
 		}
 		learn(p, 1, 100*time.Millisecond)
@@ -289,28 +289,28 @@ func TestDenialsOfSeveralCosts(t *testing.T) {
 // TestAnAnswerFromBeforeARefundIsNotLearned: whichever of them comes first.
 func TestAnAnswerFromBeforeARefundIsNotLearned(t *testing.T) {
 	t.Parallel()
-	d, p, refusal := newDenials(1), driver.ID(1), ratelimit.Result{RetryAfter: time.Hour}
-	_, _, q := d.refuse("t", "k", p, driver.Op{Cost: 1})
+	d, p, refusal := newDenials(1), limits.ID(1), ratelimit.Result{RetryAfter: time.Hour}
+	_, _, q := d.refuse("t", "k", p, limits.Op{Cost: 1})
 	d.forget("t", "k", 0)
 	d.learn(q, "t", "k", p, 1, refusal)
-	_, denied, q := d.refuse("t", "k", p, driver.Op{Cost: 1})
+	_, denied, q := d.refuse("t", "k", p, limits.Op{Cost: 1})
 	require.False(t, denied)
 	d.learn(q, "t", "k", p, 1, refusal)
-	_, denied, _ = d.refuse("t", "k", p, driver.Op{Cost: 1})
+	_, denied, _ = d.refuse("t", "k", p, limits.Op{Cost: 1})
 	require.True(t, denied)
 	d.forget("t", "k", 0)
-	_, denied, _ = d.refuse("t", "k", p, driver.Op{Cost: 1})
+	_, denied, _ = d.refuse("t", "k", p, limits.Op{Cost: 1})
 	require.False(t, denied)
 }
 
 func TestDenialsAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{1, 7, 16, 100} {
-		d, p := newDenials(most), driver.ID(1)
+		d, p := newDenials(most), limits.ID(1)
 		last := ""
 		for i := range 5000 {
 			key := strconv.Itoa(i % 3000)
-			_, _, q := d.refuse("t", key, p, driver.Op{Cost: 1})
+			_, _, q := d.refuse("t", key, p, limits.Op{Cost: 1})
 			d.learn(q, "t", key, p, 1, ratelimit.Result{RetryAfter: time.Hour})
 			if last = key; i%3 == 0 {
 				d.forget("t", key, 0)
@@ -326,7 +326,7 @@ func TestDenialsAreBounded(t *testing.T) {
 		require.Equal(t, most/len(d.shards)*len(d.shards), places, "all are used")
 		require.Positive(t, kept)
 		if last != "" {
-			_, denied, _ := d.refuse("t", last, p, driver.Op{Cost: 1})
+			_, denied, _ := d.refuse("t", last, p, limits.Op{Cost: 1})
 			require.True(t, denied, "the last is known")
 		}
 	}
@@ -340,7 +340,7 @@ func TestADenialAllocatesNothing(t *testing.T) {
 	take(t, table, "k", l, 1)
 	require.False(t, take(t, table, "k", l, 1).Allowed)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		if r, err := table.Apply(ctx, "k", 1, driver.Op{Cost: 1}); r.Allowed || err != nil {
+		if r, err := table.Apply(ctx, "k", 1, limits.Op{Cost: 1}); r.Allowed || err != nil {
 			t.Error(r, err)
 		}
 	}))
@@ -356,7 +356,7 @@ func TestAClosedCacheFails(t *testing.T) {
 	require.EqualValues(t, 1, s.Stats().Denied)
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close())
-	_, err := table.Apply(t.Context(), "k", 1, driver.Op{Cost: 1})
+	_, err := table.Apply(t.Context(), "k", 1, limits.Op{Cost: 1})
 	require.ErrorIs(t, err, core.ErrClosed)
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/limitstore"
@@ -66,7 +65,7 @@ func New(store ratelimit.Store, cfg Config) (*Store, error) {
 }
 
 // Open opens a table of the store that s wraps.
-func (s *Store) Open(name string) (driver.Table, error) {
+func (s *Store) Open(name string) (limits.Table, error) {
 	t, err := s.inner.Open(name)
 	if err != nil {
 		return nil, err
@@ -93,16 +92,16 @@ func (s *Store) Stats() (stats ratelimit.StoreStats) {
 }
 
 type table struct {
-	driver.Table
+	limits.Table
 	store *Store
 	name  string
 }
 
 // Unwrap returns the table of the store that is wrapped.
-func (t *table) Unwrap() driver.Table { return t.Table }
+func (t *table) Unwrap() limits.Table { return t.Table }
 
 // Apply refuses a take that the store would certainly refuse; the store decides all others.
-func (t *table) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (driver.Result, error) {
+func (t *table) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (limits.Result, error) {
 	s := t.store
 	denied, refused, asked := s.denials.refuse(t.name, key, plan, op)
 	if refused && ctx.Err() == nil && !s.closed.Load() {
@@ -112,13 +111,13 @@ func (t *table) Apply(ctx context.Context, key string, plan driver.ID, op driver
 	r, err := t.Table.Apply(ctx, key, plan, op)
 	_, unsent := limits.IsUnsent(err)
 	switch op.Kind {
-	case driver.Refund, driver.Reset, driver.Drain:
+	case limits.Refund, limits.Reset, limits.Drain:
 		s.denials.forget(t.name, key, 0)
-	case driver.Take, driver.TakeAtMost, driver.Reserve, driver.Check:
+	case limits.Take, limits.TakeAtMost, limits.Reserve, limits.Check:
 		switch {
 		case err == nil:
 			s.denials.learn(asked, t.name, key, plan, op.Cost, r)
-		case op.Cost > 0 && op.Kind != driver.Check && !unsent:
+		case op.Cost > 0 && op.Kind != limits.Check && !unsent:
 			s.denials.forget(t.name, key, longestDenial) // the store might refund the take
 		}
 	}

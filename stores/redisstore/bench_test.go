@@ -13,7 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/stores/denycache"
 )
@@ -83,7 +83,7 @@ func BenchmarkDecision(b *testing.B) {
 				id, err := table.Plan(c.limit.Specs())
 				require.NoError(b, err)
 				callers(ctx, b, client, 10_000, func(key string) error {
-					_, err := table.Apply(ctx, key, id, driver.Op{Cost: 1})
+					_, err := table.Apply(ctx, key, id, limits.Op{Cost: 1})
 					return err
 				})
 			})
@@ -111,7 +111,7 @@ func BenchmarkHotKey(b *testing.B) {
 				id, err := table.Plan(c.limit.Specs())
 				require.NoError(b, err)
 				callers(ctx, b, client, 1, func(key string) error {
-					_, err := table.Apply(ctx, key, id, driver.Op{Cost: 1})
+					_, err := table.Apply(ctx, key, id, limits.Op{Cost: 1})
 					return err
 				})
 			})

@@ -16,7 +16,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/quiettest"
 	"github.com/gresil/gresil/internal/redisserver"
 )
@@ -66,18 +66,18 @@ func TestAWrappedClientKeepsTheTimeout(t *testing.T) {
 			id, err := table.Plan(ratelimit.PerHour(10).Specs())
 			require.NoError(t, err)
 			require.Eventually(t, func() bool {
-				_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+				_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 				return err == nil
 			}, patient, 10*time.Millisecond)
 			proxy.Swallow()
 			dead = newStore(t, wrapped{server{&redisserver.Server{Addr: silent(t)}}.client(t)}, Config{Mode: mode, Timeout: defaultTimeout})
-			for _, table := range []driver.Table{table, open(t, dead, "t")} {
+			for _, table := range []limits.Table{table, open(t, dead, "t")} {
 				id, err := table.Plan(ratelimit.PerHour(10).Specs())
 				require.NoError(t, err)
 				var took []time.Duration
 				for range failures - 1 {
 					began := time.Now()
-					_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+					_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 					took = append(took, time.Since(began))
 					if require.Error(t, err); len(took) == 1 || !errors.Is(err, ErrUnavailable) { // on a busy machine the breaker may open earlier
 						require.ErrorContains(t, err, "no reply in time")
@@ -178,7 +178,7 @@ func TestAnExhaustedPoolIsNamed(t *testing.T) {
 					require.NoError(t, err)
 					if before {
 						require.Eventually(t, func() bool {
-							_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+							_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 							return err == nil
 						}, patient, 10*time.Millisecond)
 					}
@@ -190,14 +190,14 @@ func TestAnExhaustedPoolIsNamed(t *testing.T) {
 						context.AfterFunc(held, func() { _ = conn.Close() })
 					}
 					for range failures + 2 {
-						_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+						_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 						require.ErrorContains(t, err, "all connections of the client's pool are in use")
 						require.True(t, noConnection(err), err)
 					}
 					require.Equal(t, breaker.Closed, s.first.guard.State())
 					free()
 					require.Eventually(t, func() bool {
-						_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+						_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 						return err == nil
 					}, patient, 10*time.Millisecond)
 				})
@@ -284,7 +284,7 @@ func TestCloseEndsTheConnectionsThatAreBeingMade(t *testing.T) {
 		s := newStore(t, client, Config{Mode: mode, Timeout: 20 * time.Millisecond, DialTimeout: time.Hour})
 		id, err := open(t, s, "t").Plan(ratelimit.PerHour(1).Specs())
 		require.NoError(t, err)
-		_, err = open(t, s, "t").Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+		_, err = open(t, s, "t").Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 		require.Error(t, err)
 		<-h.begun
 		require.NoError(t, s.Close())
@@ -323,7 +323,7 @@ func TestOrderUnderLimitsOfTwoKinds(t *testing.T) {
 					plan = other // with a script of its own, in the middle
 				}
 				wg.Go(func() {
-					r, err := table.Apply(t.Context(), "k", plan, driver.Op{Cost: 1})
+					r, err := table.Apply(t.Context(), "k", plan, limits.Op{Cost: 1})
 					if err != nil {
 						t.Error(err)
 					}
@@ -362,7 +362,7 @@ func TestATextOfAnotherProgramIsAnError(t *testing.T) {
 				require.NoError(t, client.Set(t.Context(), name, text, 0).Err())
 				id, err := table.Plan(l.Specs())
 				require.NoError(t, err)
-				_, err = table.Apply(t.Context(), key, id, driver.Op{Cost: 1})
+				_, err = table.Apply(t.Context(), key, id, limits.Op{Cost: 1})
 				require.ErrorContains(t, err, "another program has written to the key", "%q %s", text, kind)
 				require.ErrorContains(t, err, name)
 				require.Equal(t, text, client.Get(t.Context(), name).Val(), kind)

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/redisserver"
 )
 
@@ -47,7 +47,7 @@ func TestCluster(t *testing.T) {
 							t.Error(err)
 							return
 						}
-						if _, err := table.Apply(context.Background(), name+strconv.Itoa(i), id, driver.Op{Cost: 1}); err != nil {
+						if _, err := table.Apply(context.Background(), name+strconv.Itoa(i), id, limits.Op{Cost: 1}); err != nil {
 							t.Error(err)
 						}
 					})

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 func TestConfigIsValidated(t *testing.T) {
@@ -100,7 +100,7 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 		table := open(t, s, "t")
 		id, err := table.Plan(ratelimit.PerHour(1).Specs())
 		require.NoError(t, err)
-		_, err = table.Apply(ctx, "k", id, driver.Op{Cost: 1})
+		_, err = table.Apply(ctx, "k", id, limits.Op{Cost: 1})
 		require.ErrorContains(t, err, c.says, name)
 		require.NotErrorIs(t, err, core.ErrRejected, name)
 		require.NotContains(t, err.Error(), "guess")

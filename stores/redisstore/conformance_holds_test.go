@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gresil/gresil/core/cooldown"
-	"github.com/gresil/gresil/core/cooldown/cooldowntest"
+	"github.com/gresil/gresil/internal/cooldowntest"
 )
 
 // TestConformanceOfHolds: the suite for stores of cooldowns, with one server, without messages, with

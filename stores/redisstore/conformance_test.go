@@ -9,9 +9,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/stores/denycache"
 	"github.com/gresil/gresil/stores/share"
 )
@@ -66,7 +65,7 @@ func inWrappers(s *Store) ratelimit.Store {
 
 type localStore struct{ *share.Store }
 
-func (s localStore) Open(name string) (driver.Table, error) {
+func (s localStore) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
 	if err == nil {
 		_ = t.(limits.LocalTable).Local() //nolint:forcetypeassert // it is one

@@ -12,14 +12,14 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/blame"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 var (
 	// ErrUnavailable is the error of decisions that are not sent, because several before them have failed
 	// in a row.
-	ErrUnavailable = driver.Unsent(errors.New("redisstore: the server is unavailable"), true)
+	ErrUnavailable = limits.Unsent(errors.New("redisstore: the server is unavailable"), true)
 	// ErrUnfit is matched by the error for a server that cannot be used at all, for example
 	// because it is too old.
 	ErrUnfit = errors.New("redisstore: the server cannot be used")
@@ -59,7 +59,7 @@ func hasEnded(ctx context.Context) bool {
 }
 
 // unsent returns the error of a request that was not sent.
-func unsent(err error) error { return driver.Unsent(err, false) }
+func unsent(err error) error { return limits.Unsent(err, false) }
 
 // reasons are the texts before the errors of a server or a client, the first that applies. decided is
 // set if the server might have decided.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/quiettest"
 )
 
@@ -83,7 +83,7 @@ func TestRealRefusals(t *testing.T) {
 				id, err := table.Plan(l.Specs())
 				require.NoError(t, err)
 				wg.Go(func() {
-					_, err := table.Apply(ctx, name, id, driver.Op{Cost: 1})
+					_, err := table.Apply(ctx, name, id, limits.Op{Cost: 1})
 					if err == nil || !errors.Is(err, ErrUnavailable) && !strings.Contains(err.Error(), c.says) {
 						t.Errorf("%s, %s: %v", c.says, name, err)
 					}
@@ -92,7 +92,7 @@ func TestRealRefusals(t *testing.T) {
 			wg.Wait()
 			require.NoError(t, client.Do(ctx, c.to...).Err())
 			require.Eventually(t, func() bool {
-				_, err := table.Apply(ctx, "other", 1, driver.Op{Cost: 1})
+				_, err := table.Apply(ctx, "other", 1, limits.Op{Cost: 1})
 				return err == nil
 			}, patient, 10*time.Millisecond)
 		}
@@ -202,7 +202,7 @@ func TestNothingIsLeftRunning(t *testing.T) { //nolint:paralleltest // it counts
 			for i := range 50 {
 				wg.Go(func() {
 					for range 20 {
-						_, _ = table.Apply(context.Background(), fmt.Sprint(i), id, driver.Op{Cost: 1})
+						_, _ = table.Apply(context.Background(), fmt.Sprint(i), id, limits.Op{Cost: 1})
 					}
 				})
 			}

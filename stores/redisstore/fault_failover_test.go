@@ -12,7 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/redistest"
 )
@@ -126,7 +126,7 @@ func TestAFailoverBehindOneAddress(t *testing.T) {
 					for range callers {
 						wg.Go(func() {
 							for range each {
-								if _, err := table.Apply(context.WithoutCancel(t.Context()), name, id, driver.Op{Cost: 1}); err != nil {
+								if _, err := table.Apply(context.WithoutCancel(t.Context()), name, id, limits.Op{Cost: 1}); err != nil {
 									t.Errorf("%s: %v", name, err)
 								}
 							}
@@ -164,18 +164,18 @@ func TestAServerThatIsNotThePrimary(t *testing.T) {
 				r.Point(r.Primary.Addr)
 				id, err := table.Plan(ratelimit.PerHour(10).Specs())
 				require.NoError(t, err)
-				_, err = table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+				_, err = table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 				require.ErrorContains(t, err, to.says)
 				var unsent interface{ Unsent() bool }
 				require.ErrorAs(t, err, &unsent)
 				require.Eventually(t, func() bool {
-					_, err = table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+					_, err = table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 					return errors.Is(err, ErrUnavailable)
 				}, patient, time.Millisecond)
 				r.Point(r.Replica.Addr)
-				var decided driver.Result
+				var decided limits.Result
 				require.Eventually(t, func() bool {
-					decided, err = table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+					decided, err = table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 					return err == nil
 				}, busy, time.Millisecond)
 				require.EqualValues(t, 8, decided.Remaining)

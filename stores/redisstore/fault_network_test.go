@@ -14,7 +14,7 @@ import (
 
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/quiettest"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/tcpproxy"
@@ -100,7 +100,7 @@ func TestNobodyWaitsForATry(t *testing.T) {
 	require.NoError(t, s.first.guard.SetState(breaker.HalfOpen))
 	tried := make(chan error)
 	call := func() error {
-		_, err := table.Apply(t.Context(), "k", 1, driver.Op{Cost: 1})
+		_, err := table.Apply(t.Context(), "k", 1, limits.Op{Cost: 1})
 		return err
 	}
 	go func() { tried <- call() }()
@@ -140,7 +140,7 @@ func TestAServerThatAnswersIsThere(t *testing.T) {
 		var wg sync.WaitGroup
 		call := func(key string, fails bool) {
 			wg.Go(func() {
-				if _, err := table.Apply(ctx, key, window, driver.Op{Cost: 1}); errors.Is(err, ErrUnavailable) || fails != (err != nil) {
+				if _, err := table.Apply(ctx, key, window, limits.Op{Cost: 1}); errors.Is(err, ErrUnavailable) || fails != (err != nil) {
 					t.Errorf("%s: %v", key, err)
 				}
 			})
@@ -148,7 +148,7 @@ func TestAServerThatAnswersIsThere(t *testing.T) {
 		call(bad, true)
 		require.Eventually(t, queued(lane(bad), 0), patient, time.Millisecond)
 		wg.Go(func() {
-			if _, err := table.Apply(ctx, bad, log, driver.Op{Cost: 1}); err == nil || errors.Is(err, ErrUnavailable) {
+			if _, err := table.Apply(ctx, bad, log, limits.Op{Cost: 1}); err == nil || errors.Is(err, ErrUnavailable) {
 				t.Error(err)
 			}
 		})
@@ -179,7 +179,7 @@ func TestTheDefaultTimeout(t *testing.T) {
 			var took []time.Duration
 			for range failures / 2 { // a call that the machine keeps waiting can be two failures of Coalesced
 				began := time.Now()
-				_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+				_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 				took = append(took, time.Since(began))
 				require.ErrorContains(t, err, "no reply in time")
 			}

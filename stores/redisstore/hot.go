@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -16,10 +15,10 @@ const (
 
 // amount returns how many permits an operation asks for, whether it takes as many of them as there
 // are, and whether it only reads the state of the key.
-func (p *part) amount(op *driver.Op) (cost int64, partly, looks bool) {
-	partly, looks = op.Kind == driver.TakeAtMost || op.Kind == driver.Drain, op.Kind == driver.Check
+func (p *part) amount(op *limits.Op) (cost int64, partly, looks bool) {
+	partly, looks = op.Kind == limits.TakeAtMost || op.Kind == limits.Drain, op.Kind == limits.Check
 	switch {
-	case op.Kind == driver.Drain, partly && op.Cost > p.Capacity:
+	case op.Kind == limits.Drain, partly && op.Cost > p.Capacity:
 		return p.Capacity, partly, looks
 	case op.Cost > p.Capacity:
 		return 0, false, true
@@ -38,14 +37,14 @@ func (req *request) forBuckets() {
 		mode = "-1"
 	case partly:
 		mode = number(p.b)
-	case op.Kind == driver.Reserve:
+	case op.Kind == limits.Reserve:
 		room = maxDebt
 		if wait := int64(op.MaxWait / time.Microsecond); wait < (maxDebt-full)/p.a {
 			room = full + wait*p.a
 		}
 	}
 	req.script, req.width, req.decode = bucketScript(), 3, (*request).bucket
-	if req.args = p.one; op.Kind != driver.Take || cost != 1 {
+	if req.args = p.one; op.Kind != limits.Take || cost != 1 {
 		req.args = []any{number(cost * p.b), number(room), p.mul, mode, p.name}
 	}
 }
@@ -75,7 +74,7 @@ func (req *request) forWindows() {
 		mode = "<"
 	}
 	req.script, req.width, req.decode = windowScript(), 3, (*request).window
-	if req.args = p.one; op.Kind != driver.Take || cost != 1 {
+	if req.args = p.one; op.Kind != limits.Take || cost != 1 {
 		req.args = []any{p.name, p.permits, p.window(), mode + number(cost)}
 	}
 }
@@ -93,9 +92,9 @@ func (req *request) window(now int64, n []int64) (r ratelimit.Result, ok bool) {
 func (req *request) alone(now, granted, at int64, receipt uint64, raw limits.Raw) ratelimit.Result {
 	op := &req.op
 	switch {
-	case op.Kind == driver.TakeAtMost && granted == 0 && op.Cost > 0:
+	case op.Kind == limits.TakeAtMost && granted == 0 && op.Cost > 0:
 		granted = refused
-	case op.Kind == driver.Check:
+	case op.Kind == limits.Check:
 		granted = min(granted, 0)
 	}
 	r := req.plan.Result(now*1000, op, granted, at, []limits.Raw{raw})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 func TestWhoLeavesTakesNothing(t *testing.T) {
@@ -31,7 +31,7 @@ func TestWhoLeavesTakesNothing(t *testing.T) {
 			wg.Go(func() {
 				short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 				defer cancel()
-				_, err := table.Apply(short, name, id, driver.Op{Cost: 1})
+				_, err := table.Apply(short, name, id, limits.Op{Cost: 1})
 				if err == nil {
 					t.Error("answered by a server that was paused")
 				}
@@ -54,7 +54,7 @@ func TestCloseEndsThoseWhoWait(t *testing.T) {
 	resume := pause(t, client, l)
 	errs := make(chan error, 20)
 	call := func() {
-		_, err := table.Apply(ctx, "k", 1, driver.Op{Cost: 1})
+		_, err := table.Apply(ctx, "k", 1, limits.Op{Cost: 1})
 		errs <- err
 	}
 	go call()
@@ -100,7 +100,7 @@ func TestManyAtOnceAreFewCommands(t *testing.T) {
 			require.Eventually(t, queued(lane, 0), patient, time.Millisecond)
 		}
 		wg.Go(func() {
-			r, err := table.Apply(ctx, "k", id, driver.Op{Cost: 1})
+			r, err := table.Apply(ctx, "k", id, limits.Op{Cost: 1})
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -130,11 +130,11 @@ func TestAScriptThatIsNotKnownKeepsTheOrder(t *testing.T) {
 		require.NoError(t, err)
 		p := (*table.plans.Load())[id]
 		for range 2 {
-			reset := table.request(name, p, driver.Op{Kind: driver.Reset})
+			reset := table.request(name, p, limits.Op{Kind: limits.Reset})
 			require.NoError(t, client.ScriptFlush(ctx).Err())
 			require.NoError(t, client.ScriptLoad(ctx, reset.script.text).Err())
 			for range 2 {
-				batch := []*item{{request: table.request(name, p, driver.Op{Cost: 10}), done: make(chan struct{})}, {request: reset, done: make(chan struct{})}}
+				batch := []*item{{request: table.request(name, p, limits.Op{Cost: 10}), done: make(chan struct{})}, {request: reset, done: make(chan struct{})}}
 				sendAlone(t, s.laneOf(reset.key), batch)
 				require.NoError(t, batch[0].err, name)
 				require.NoError(t, batch[1].err, name)
@@ -163,13 +163,13 @@ func TestAKeyThatCannotBeRead(t *testing.T) {
 			keys := []string{"a", "hash", "b", "text", "c"}
 			var batch []*item
 			for _, key := range keys {
-				batch = append(batch, &item{request: table.request(key, p, driver.Op{Cost: 10}), done: make(chan struct{})})
+				batch = append(batch, &item{request: table.request(key, p, limits.Op{Cost: 10}), done: make(chan struct{})})
 			}
 			sendAlone(t, s.laneOf(batch[0].key), batch)
 			for i, key := range keys {
 				if bad := key == "hash" || key == "text"; bad {
 					require.False(t, batch[i].ok)
-					_, err := table.Apply(ctx, key, id, driver.Op{Cost: 1})
+					_, err := table.Apply(ctx, key, id, limits.Op{Cost: 1})
 					require.ErrorContains(t, err, "WRONGTYPE "+batch[i].key+" holds a value that is none of a limit")
 					continue
 				}

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -22,7 +21,7 @@ type step struct {
 	at     time.Time
 	key    string
 	limit  ratelimit.Limit
-	op     driver.Op
+	op     limits.Op
 	change *was
 	of     int // Refund: the step of the take
 	want   ratelimit.Result
@@ -35,17 +34,17 @@ type was struct {
 	replaced []ratelimit.Limit
 }
 
-func (w *was) change(t *testing.T, table driver.Table, shift func(time.Time) time.Time) *driver.Change {
+func (w *was) change(t *testing.T, table limits.Table, shift func(time.Time) time.Time) *limits.Change {
 	t.Helper()
 	if w == nil {
 		return nil
 	}
-	plan := func(l ratelimit.Limit) driver.ID {
+	plan := func(l ratelimit.Limit) limits.ID {
 		id, err := table.Plan(l.Specs())
 		require.NoError(t, err)
 		return id
 	}
-	c := &driver.Change{At: shift(w.at), Plan: plan(w.limit)}
+	c := &limits.Change{At: shift(w.at), Plan: plan(w.limit)}
 	for _, l := range w.replaced {
 		c.Replaced = append(c.Replaced, plan(l))
 	}
@@ -56,12 +55,12 @@ func (w *was) change(t *testing.T, table driver.Table, shift func(time.Time) tim
 // windows and segments stay where they were: it is whole days.
 func toServer(t time.Time) time.Time { return t.AddDate(0, 0, 7305+100) }
 
-func (st step) apply(t *testing.T, table driver.Table, receipts []driver.Receipt, shift func(time.Time) time.Time) ratelimit.Result {
+func (st step) apply(t *testing.T, table limits.Table, receipts []limits.Receipt, shift func(time.Time) time.Time) ratelimit.Result {
 	t.Helper()
 	id, err := table.Plan(st.limit.Specs())
 	require.NoError(t, err)
 	op := st.op
-	if op.Kind == driver.Refund {
+	if op.Kind == limits.Refund {
 		op.Receipt = receipts[st.of]
 	}
 	op.Change = st.change.change(t, table, shift)
@@ -79,7 +78,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 		require.NoError(t, err)
 		table, err := m.Open("oracle")
 		require.NoError(t, err)
-		var receipts []driver.Receipt
+		var receipts []limits.Receipt
 		var last *was
 		limit := all[0]
 		used, pending := map[string]bool{}, map[string]bool{} // a change is pending for keys without a take since
@@ -109,23 +108,23 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 			}
 			c := limit.Capacity()
 			st := step{at: time.Now(), key: []string{"a", "b"}[rng.IntN(2)], limit: limit, change: last}
-			kinds := []driver.OpKind{
-				driver.Take, driver.Take, driver.Take, driver.TakeAtMost, driver.Reserve, driver.Check, driver.Refund,
-				driver.Refund, driver.Drain, driver.Reset,
+			kinds := []limits.OpKind{
+				limits.Take, limits.Take, limits.Take, limits.TakeAtMost, limits.Reserve, limits.Check, limits.Refund,
+				limits.Refund, limits.Drain, limits.Reset,
 			}
-			st.op = driver.Op{Kind: kinds[rng.IntN(len(kinds))], Cost: rng.Int64N(c/2 + 2)}
+			st.op = limits.Op{Kind: kinds[rng.IntN(len(kinds))], Cost: rng.Int64N(c/2 + 2)}
 			switch st.op.Kind {
-			case driver.Reserve:
+			case limits.Reserve:
 				if plain {
 					continue
 				}
 				st.op.MaxWait = time.Duration(rng.Int64N(int64(2 * limit.Period)))
-			case driver.Drain, driver.Reset:
+			case limits.Drain, limits.Reset:
 				st.op.Cost = 0
 				if rng.IntN(4) > 0 {
 					continue
 				}
-			case driver.Refund:
+			case limits.Refund:
 				if len(steps) == 0 {
 					continue
 				}
@@ -134,14 +133,14 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 				if st.key, st.op.Cost = take.key, take.want.Granted; st.op.Cost == 0 || take.want.Wait > 0 {
 					continue // in memory a reservation gives back more: what was before it
 				}
-			case driver.Take:
+			case limits.Take:
 				if rng.IntN(10) == 0 {
 					st.op.Cost = c + rng.Int64N(3)
 				}
-			case driver.TakeAtMost, driver.Check:
+			case limits.TakeAtMost, limits.Check:
 			}
 			st.want = st.apply(t, table, receipts, func(t time.Time) time.Time { return t })
-			if used[st.key] = true; st.want.Granted > 0 || st.op.Kind == driver.Reset {
+			if used[st.key] = true; st.want.Granted > 0 || st.op.Kind == limits.Reset {
 				delete(pending, st.key)
 			}
 			receipts = append(receipts, st.want.Receipt)
@@ -204,7 +203,7 @@ func replay(t *testing.T, s *Store, name string, steps []step, slack time.Durati
 	var now time.Time
 	s.clock = func() time.Time { return now }
 	table := open(t, s, name)
-	var receipts []driver.Receipt
+	var receipts []limits.Receipt
 	for i, st := range steps {
 		now = toServer(st.at)
 		got := st.apply(t, table, receipts, toServer)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/validate"
 )
@@ -39,33 +38,33 @@ type part struct {
 }
 
 // newPart prepares a limit for sending, or returns an error if a server cannot count it.
-func newPart(s driver.Spec) (*part, error) {
+func newPart(s limits.Spec) (*part, error) {
 	p := &part{aligned: s.Aligned}
 	us, period, kind := s.Period.Microseconds(), int64(0), ""
-	if s.Algorithm != driver.TokenBucket && s.Period%time.Microsecond != 0 {
+	if s.Algorithm != limits.TokenBucket && s.Period%time.Microsecond != 0 {
 		return nil, validate.Bad("ratelimit.Limit.Period", s.Period, "must be whole microseconds in Redis")
 	}
 	if p.Rule, p.a = clock.Rule(s), us; p.Rule == nil {
 		return nil, validate.Bad("ratelimit.Limit.Burst", s.Burst, fmt.Sprintf("is more than Redis can count exactly at %d per %v: take a smaller burst, or permits that share a factor with the period", s.Permits, s.Period))
 	}
 	switch s.Algorithm {
-	case driver.TokenBucket:
+	case limits.TokenBucket:
 		var tick int64
 		p.a, p.b, tick = p.Bucket()
 		p.algorithm, kind, p.c, period = algBucket, "b", tick/1000, int64(s.Period)
-	case driver.FixedWindow:
+	case limits.FixedWindow:
 		p.algorithm, kind = algWindow, "f"
 		if s.Aligned {
 			kind, p.b = "a", epoch%us
 		}
-	case driver.SlidingWindow:
+	case limits.SlidingWindow:
 		p.algorithm, kind, p.b = algSegments, "s", us/int64(s.Segments)
 		if us%int64(s.Segments) != 0 {
 			return nil, validate.Bad("ratelimit.Limit.Segments", s.Segments, fmt.Sprintf("must divide the period, %v, into whole microseconds in Redis", s.Period))
 		}
-	case driver.SlidingLog:
+	case limits.SlidingLog:
 		p.algorithm, kind, p.b = algSegments, "l", 1
-	case driver.SlidingCounter:
+	case limits.SlidingCounter:
 		p.algorithm, kind = algCounter, "c"
 	}
 	p.name = fmt.Sprintf("%s:%d:%d:%d:%d:%d", kind, p.Capacity, p.a, p.b, p.c, period)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -22,7 +21,7 @@ type request struct {
 	// Of a decision; decode reads the reply.
 	table  *table
 	plan   *plan
-	op     driver.Op
+	op     limits.Op
 	decode func(req *request, now int64, reply []int64) (r ratelimit.Result, ok bool)
 }
 
@@ -30,7 +29,7 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 // request prepares an operation for sending. The most common ones, of one bucket or one fixed
 // window, have a script of their own.
-func (t *table) request(key string, p *plan, op driver.Op) *request {
+func (t *table) request(key string, p *plan, op limits.Op) *request {
 	req := &request{key: t.keyName(key), table: t, plan: p, op: op}
 	if op.Change != nil && t.store.since(op.Change.At) > time.Duration(t.life.Load()) {
 		req.op.Change = nil // no earlier usage is left
@@ -47,20 +46,20 @@ func (t *table) request(key string, p *plan, op driver.Op) *request {
 }
 
 // simple reports whether a script for many keys might decide an operation.
-func (p *plan) simple(op *driver.Op) bool {
-	if len(p.parts) > 1 || op.Change != nil || op.Kind == driver.Refund || op.Kind == driver.Reset {
+func (p *plan) simple(op *limits.Op) bool {
+	if len(p.parts) > 1 || op.Change != nil || op.Kind == limits.Refund || op.Kind == limits.Reset {
 		return false
 	}
-	return op.Kind != driver.Reserve || p.parts[0].algorithm == algBucket
+	return op.Kind != limits.Reserve || p.parts[0].algorithm == algBucket
 }
 
 // undo makes the request that refunds the permits of a take; nil for other operations.
 func (req *request) undo(take ratelimit.Result) *request {
-	if take.Granted == 0 || req.op.Kind > driver.Reserve {
+	if take.Granted == 0 || req.op.Kind > limits.Reserve {
 		return nil
 	}
 	back := &request{key: req.key, table: req.table, plan: req.plan}
-	back.op = driver.Op{Kind: driver.Refund, Cost: take.Granted, Receipt: take.Receipt}
+	back.op = limits.Op{Kind: limits.Refund, Cost: take.Granted, Receipt: take.Receipt}
 	back.forAccount(algAll)
 	return back
 }
@@ -100,17 +99,17 @@ func (req *request) forAccount(set uint) {
 		}
 		args = append(names(args, replaced), number(t.store.since(c.At).Microseconds()))
 	}
-	if op.Kind == driver.Refund {
+	if op.Kind == limits.Refund {
 		args = append(args, t.charges(op)...)
 	}
 	req.script, req.args, req.width, req.all, req.decode = accountScript(set), args, 0, set == algAll, (*request).account
 }
 
 // charges returns the charges that a refund names.
-func (t *table) charges(op *driver.Op) []any {
+func (t *table) charges(op *limits.Op) []any {
 	plans, take := *t.plans.Load(), &op.Receipt
 	args := []any{number(take.At), ""}
-	charge := func(id driver.ID, receipt uint64, cost int64) {
+	charge := func(id limits.ID, receipt uint64, cost int64) {
 		if id > 0 && int(id) < len(plans) && len(plans[id].parts) == 1 {
 			args = append(args, plans[id].parts[0].name, strconv.FormatUint(receipt, 10), number(min(cost, op.Cost)))
 		}
@@ -135,7 +134,7 @@ func (req *request) account(_ int64, n []int64) (r ratelimit.Result, ok bool) {
 		return r, false
 	}
 	now, granted, at := n[0]*1000, n[1], n[2]*1000
-	raws, receipt := make([]limits.Raw, len(p.parts)), driver.Receipt{At: n[0]}
+	raws, receipt := make([]limits.Raw, len(p.parts)), limits.Receipt{At: n[0]}
 	for i, part := range p.parts {
 		raws[i] = part.raw(n[head+each*i:])
 		if granted > 0 {
@@ -154,7 +153,7 @@ func (req *request) account(_ int64, n []int64) (r ratelimit.Result, ok bool) {
 			limits.Keep(&receipt, limits.Kept{Rule: part.ID, Receipt: uint64(n[6]), Cost: n[7]})
 		}
 	}
-	if op.Kind == driver.Refund || op.Kind == driver.Reset {
+	if op.Kind == limits.Refund || op.Kind == limits.Reset {
 		op.Cost = 0
 	}
 	r = p.Result(now, &op, granted, at, raws)

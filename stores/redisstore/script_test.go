@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // TestLargeProductsAreExact: a share of a window is more than a number of Lua can hold while
@@ -56,13 +56,13 @@ func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 	client := startServer(t).virtual(t)
 	s := newStore(t, client, Config{})
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test is repeated by its seed
-	for name, limits := range map[string][]ratelimit.Limit{
+	for name, all := range map[string][]ratelimit.Limit{
 		"buckets": {ratelimit.TokenBucket(10, time.Hour, 20), ratelimit.TokenBucket(3, time.Hour, 7), ratelimit.TokenBucket(700, 24*time.Hour, 9)},
 		"windows": {ratelimit.FixedWindow(10, time.Hour), ratelimit.FixedWindow(20, time.Hour), ratelimit.FixedWindow(9, 24*time.Hour), ratelimit.AlignedWindow(8, time.Hour)},
 	} {
 		table := newTable(s, name)
 		var plans []*plan
-		for _, l := range limits {
+		for _, l := range all {
 			id, err := table.Plan(l.Specs())
 			require.NoError(t, err)
 			plans = append(plans, (*table.plans.Load())[id])
@@ -75,11 +75,11 @@ func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 			var together []*request
 			var alone []int64
 			for range 1 + rng.IntN(5) {
-				kind := []driver.OpKind{driver.Take, driver.TakeAtMost, driver.Check, driver.Drain, driver.Reserve}[rng.IntN(5)]
-				if name == "windows" && kind == driver.Reserve {
-					kind = driver.Take
+				kind := []limits.OpKind{limits.Take, limits.TakeAtMost, limits.Check, limits.Drain, limits.Reserve}[rng.IntN(5)]
+				if name == "windows" && kind == limits.Reserve {
+					kind = limits.Take
 				}
-				op := driver.Op{Kind: kind, Cost: rng.Int64N(12), MaxWait: time.Hour}
+				op := limits.Op{Kind: kind, Cost: rng.Int64N(12), MaxWait: time.Hour}
 				p := plans[0]
 				if rng.IntN(4) == 0 {
 					p = plans[rng.IntN(len(plans))]
@@ -92,7 +92,7 @@ func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 			reply, err := s.runAt(ctx, s.first, together)
 			require.NoError(t, err)
 			require.Equal(t, alone, reply[1:])
-			name, other := together[0].key, table.request(key+" alone", plans[0], driver.Op{}).key
+			name, other := together[0].key, table.request(key+" alone", plans[0], limits.Op{}).key
 			require.Equal(t, client.Get(ctx, other).Val(), client.Get(ctx, name).Val())
 			require.InDelta(t, client.PTTL(ctx, other).Val(), client.PTTL(ctx, name).Val(), float64(time.Minute))
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/redistest"
 )
@@ -144,18 +144,18 @@ func queued(l *lane, n int) func() bool {
 	}
 }
 
-func open(tb testing.TB, s ratelimit.Store, name string) driver.Table {
+func open(tb testing.TB, s ratelimit.Store, name string) limits.Table {
 	tb.Helper()
 	table, err := s.Open(name)
 	require.NoError(tb, err)
 	return table
 }
 
-func take(tb testing.TB, t driver.Table, key string, l ratelimit.Limit, n int64) ratelimit.Result {
+func take(tb testing.TB, t limits.Table, key string, l ratelimit.Limit, n int64) ratelimit.Result {
 	tb.Helper()
 	id, err := t.Plan(l.Specs())
 	require.NoError(tb, err)
-	r, err := t.Apply(context.Background(), key, id, driver.Op{Cost: n})
+	r, err := t.Apply(context.Background(), key, id, limits.Op{Cost: n})
 	require.NoError(tb, err)
 	return r
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // TestInstancesShareALimit: four instances, each with connections and a mode of its own, grant
@@ -32,7 +32,7 @@ func TestInstancesShareALimit(t *testing.T) {
 			for range 8 {
 				wg.Go(func() {
 					for range 20 {
-						r, err := table.Apply(context.Background(), name, id, driver.Op{Cost: 1})
+						r, err := table.Apply(context.Background(), name, id, limits.Op{Cost: 1})
 						if err != nil {
 							t.Error(err)
 						}

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/redistest"
 )
 
@@ -79,7 +79,7 @@ func TestSoakAFailoverBehindOneAddress(t *testing.T) {
 						id, err := table.Plan(ratelimit.PerHour(1_000_000).Specs())
 						require.NoError(t, err)
 						require.Eventually(t, func() bool {
-							_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+							_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 							return err == nil
 						}, patient, time.Millisecond)
 						r.Delay(trip / 2)
@@ -94,7 +94,7 @@ func TestSoakAFailoverBehindOneAddress(t *testing.T) {
 						for range 8 {
 							wg.Go(func() {
 								for ctx.Err() == nil {
-									if _, err := table.Apply(context.WithoutCancel(ctx), "k", id, driver.Op{Cost: 1}); err != nil {
+									if _, err := table.Apply(context.WithoutCancel(ctx), "k", id, limits.Op{Cost: 1}); err != nil {
 										reason := strings.Join(strings.SplitN(err.Error(), ":", 3)[:2], ":")
 										mu.Lock()
 										last[reason], failures = time.Now(), failures+1

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // kinds is a limit of every algorithm.
@@ -108,7 +108,7 @@ func TestRefundAfterClockWentBack(t *testing.T) {
 				if cost > 0 {
 					require.True(t, take(t, table, "k", limit, cost).Allowed)
 				}
-				r, err := table.Apply(t.Context(), "k", first.Plan, driver.Op{Kind: driver.Refund, Cost: 2, Receipt: first.Receipt})
+				r, err := table.Apply(t.Context(), "k", first.Plan, limits.Op{Kind: limits.Refund, Cost: 2, Receipt: first.Receipt})
 				require.NoError(t, err)
 				require.GreaterOrEqual(t, r.FullAfter, time.Duration(2+cost)*time.Second, "only the second take is to be paid")
 			})
@@ -143,7 +143,7 @@ func TestALookForgivesNothing(t *testing.T) {
 		take(t, table, name, c.big, 100)
 		small, err := table.Plan(c.small.Specs())
 		require.NoError(t, err)
-		for _, op := range []driver.Op{{Cost: 0}, {Kind: driver.Check, Cost: 1}, {Cost: c.cost}} {
+		for _, op := range []limits.Op{{Cost: 0}, {Kind: limits.Check, Cost: 1}, {Cost: c.cost}} {
 			owed := take(t, table, name, c.big, 0).FullAfter
 			now = now.Add(-time.Second)
 			r, err := table.Apply(ctx, name, small, op)
@@ -248,7 +248,7 @@ func TestALargeBucketInSteps(t *testing.T) {
 	taken := int64(0)
 	for range 500 {
 		now = now.Add(123_457 * time.Microsecond)
-		r, err := table.Apply(context.Background(), "k", id, driver.Op{Kind: driver.TakeAtMost, Cost: rate})
+		r, err := table.Apply(context.Background(), "k", id, limits.Op{Kind: limits.TakeAtMost, Cost: rate})
 		require.NoError(t, err)
 		taken += r.Granted
 	}
@@ -279,7 +279,7 @@ func checkFlood(t *testing.T, memory string, flood int) {
 	for c := range callers {
 		wg.Go(func() {
 			for i := c; i < flood; i += callers {
-				if _, err := table.Apply(ctx, fmt.Sprint("fresh", i), id, driver.Op{Cost: 1}); err != nil {
+				if _, err := table.Apply(ctx, fmt.Sprint("fresh", i), id, limits.Op{Cost: 1}); err != nil {
 					t.Error(err)
 					return
 				}

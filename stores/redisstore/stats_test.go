@@ -12,7 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 func TestStatsTellWhatCameOfEach(t *testing.T) {
@@ -47,23 +47,23 @@ func TestStatsTellWhatCameOfEach(t *testing.T) {
 		resume := pause(t, client)
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
-		_, err = table.Apply(short, "k", id, driver.Op{Cost: 1})
+		_, err = table.Apply(short, "k", id, limits.Op{Cost: 1})
 		require.Error(t, err)
 		canceled, cancel := context.WithCancel(ctx)
 		cancel()
-		_, err = table.Apply(canceled, "k", id, driver.Op{Cost: 1})
+		_, err = table.Apply(canceled, "k", id, limits.Op{Cost: 1})
 		require.ErrorIs(t, err, context.Canceled)
 		require.EqualValues(t, 1, s.Stats().Timeouts)
 		resume()
 		require.NoError(t, client.Do(ctx, "replicaof", "127.0.0.1", "1").Err())
-		_, err = table.Apply(ctx, "new", id, driver.Op{Cost: 1})
+		_, err = table.Apply(ctx, "new", id, limits.Op{Cost: 1})
 		require.ErrorContains(t, err, "is a replica")
 		require.EqualValues(t, 1, s.Stats().Failed)
 		require.False(t, s.Stats().Unavailable)
 
 		srv.Kill()
 		for range 3 * failures {
-			_, err = table.Apply(ctx, "k", id, driver.Op{Cost: 1})
+			_, err = table.Apply(ctx, "k", id, limits.Op{Cost: 1})
 			require.Error(t, err)
 		}
 		got = s.Stats()
@@ -72,7 +72,7 @@ func TestStatsTellWhatCameOfEach(t *testing.T) {
 		require.EqualValues(t, 12+1+1+3*failures, got.Decided+got.Timeouts+got.Failed+got.Unsent, "each is counted once")
 		require.NoError(t, srv.Restart())
 		require.Eventually(t, func() bool {
-			_, err := table.Apply(ctx, "k", id, driver.Op{Cost: 1})
+			_, err := table.Apply(ctx, "k", id, limits.Op{Cost: 1})
 			return err == nil
 		}, patient, 10*time.Millisecond)
 		require.Eventually(t, func() bool { return !s.Stats().Unavailable }, patient, time.Millisecond, "who asked is told first")

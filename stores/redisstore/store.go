@@ -14,7 +14,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/limitstore"
 )
@@ -102,7 +101,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 }
 
 // Open returns the table of that name; the same name is the same table. It sends nothing.
-func (s *Store) Open(name string) (driver.Table, error) {
+func (s *Store) Open(name string) (limits.Table, error) {
 	if s.closed.Load() {
 		return nil, limits.ErrClosed
 	}

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -36,7 +35,7 @@ var errPlans = errors.New("redisstore: a table knows at most 65535 different lim
 
 // Plan registers limits that apply together. A limit that Redis cannot count is a
 // [*core.ConfigError].
-func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
+func (t *table) Plan(specs []limits.Spec) (limits.ID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var parts []*part
@@ -74,7 +73,7 @@ func (t *table) add(parts ...*part) (*plan, error) {
 	if len(old) > math.MaxUint16 {
 		return nil, errPlans
 	}
-	if p.ID = driver.ID(len(old)); len(parts) == 1 {
+	if p.ID = limits.ID(len(old)); len(parts) == 1 {
 		parts[0].ID = p.ID
 	}
 	plans := append(old, p) // a reader of the old slice does not look beyond its end
@@ -100,7 +99,7 @@ func (t *table) partNamed(name string) *part {
 func (t *table) keyName(key string) string { return keyName(t.prefix, key, t.store.cfg.HashKeys) }
 
 // Apply does one operation on one key.
-func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (ratelimit.Result, error) {
+func (t *table) Apply(ctx context.Context, key string, id limits.ID, op limits.Op) (ratelimit.Result, error) {
 	plans := *t.plans.Load()
 	switch {
 	case t.store.closed.Load():
@@ -115,7 +114,7 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 	}
 	p := plans[id]
 	if ctx.Err() != nil {
-		return ratelimit.Result{}, driver.Unsent(context.Cause(ctx), false)
+		return ratelimit.Result{}, limits.Unsent(context.Cause(ctx), false)
 	}
 	within, cancel := context.WithTimeout(ctx, t.store.cfg.timeout()) // for all that it takes
 	defer cancel()
@@ -124,7 +123,7 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 		<-ctx.Done() // its timer may be later than that of a connection
 		_, unsent := limits.IsUnsent(err)
 		if err = context.Cause(ctx); unsent {
-			err = driver.Unsent(err, false)
+			err = limits.Unsent(err, false)
 		}
 	}
 	t.store.counters.ended(err)
@@ -132,7 +131,7 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 }
 
 // decide has the server decide.
-func (t *table) decide(ctx, caller context.Context, key string, p *plan, op driver.Op) (r ratelimit.Result, err error) {
+func (t *table) decide(ctx, caller context.Context, key string, p *plan, op limits.Op) (r ratelimit.Result, err error) {
 	req := t.request(key, p, op)
 	r, ok, err := t.store.apply(ctx, caller, req)
 	if err == nil && !ok && req.general() {

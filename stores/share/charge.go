@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -33,7 +32,7 @@ func (l *local) depart(ctx context.Context, key string, cost int64) (*known, err
 			defer s.mu.Unlock()
 			if held {
 				l.table.store.unsent.Add(1)
-				return nil, driver.Unsent(k.err, true)
+				return nil, limits.Unsent(k.err, true)
 			}
 			k.flying += cost
 			return k, nil
@@ -58,7 +57,7 @@ func (l *local) depart(ctx context.Context, key string, cost int64) (*known, err
 				return nil, c.err
 			}
 		case <-ctx.Done():
-			return nil, driver.Unsent(context.Cause(ctx), false)
+			return nil, limits.Unsent(context.Cause(ctx), false)
 		}
 	}
 }
@@ -167,7 +166,7 @@ func (l *local) send(ctx context.Context, k *known, key string, p *plan, debts [
 		return nil
 	}
 	sent := time.Now()
-	r, err := l.table.Table.Apply(ctx, key, p.id, driver.Op{Kind: driver.TakeAtMost, Cost: cost})
+	r, err := l.table.Table.Apply(ctx, key, p.id, limits.Op{Kind: limits.TakeAtMost, Cost: cost})
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -160,9 +159,9 @@ func (k *known) failed(err error) {
 }
 
 // learn remembers the state of a key after an operation that was sent at a time.
-func (k *known) learn(p *plan, r *driver.Result, sent time.Time) {
-	var all []driver.Result
-	if more, ok := r.Receipt.More.(interface{ Standings() []driver.Result }); ok {
+func (k *known) learn(p *plan, r *limits.Result, sent time.Time) {
+	var all []limits.Result
+	if more, ok := r.Receipt.More.(interface{ Standings() []limits.Result }); ok {
 		all = more.Standings()
 	}
 	if sent.After(k.lostAt) {
@@ -187,7 +186,7 @@ func (k *known) learn(p *plan, r *driver.Result, sent time.Time) {
 // learn stores the state of a decision. Replies can overtake each other: of operations that were
 // under way together, the one that was decided last counts, and of two that were decided at one
 // moment, or at unknown times, the one with less left.
-func (a *account) learn(at int64, st driver.Result, sent, now time.Time) {
+func (a *account) learn(at int64, st limits.Result, sent, now time.Time) {
 	if !sent.After(a.seen) && (at < a.at || at == a.at && st.Remaining >= a.left) {
 		return
 	}
@@ -197,7 +196,7 @@ func (a *account) learn(at int64, st driver.Result, sent, now time.Time) {
 // subtract counts a take of joined limits, of which the store has reported another one, unless a
 // decision that includes the take is known. It keeps the time of the last report: each take counts,
 // whatever the order of the replies.
-func (a *account) subtract(r *driver.Result, sent, now time.Time) {
+func (a *account) subtract(r *limits.Result, sent, now time.Time) {
 	if !sent.After(a.seen) && r.Receipt.At < a.at {
 		return
 	}
@@ -207,10 +206,10 @@ func (a *account) subtract(r *driver.Result, sent, now time.Time) {
 
 // after is the state after a take of joined limits, of which the store has reported another one: the
 // last known state, less the take.
-func (a *account) after(r *driver.Result, now time.Time) driver.Result {
-	limit, st := a.part.limit, driver.Result{Remaining: a.part.limit.Capacity()}
+func (a *account) after(r *limits.Result, now time.Time) limits.Result {
+	limit, st := a.part.limit, limits.Result{Remaining: a.part.limit.Capacity()}
 	if a.full.After(now) {
-		st = driver.Result{Remaining: a.left, FullAfter: a.full.Sub(now)}
+		st = limits.Result{Remaining: a.left, FullAfter: a.full.Sub(now)}
 	}
 	if r.Granted == 0 {
 		return st

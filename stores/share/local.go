@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/limits"
 )
@@ -41,29 +40,29 @@ func (l *local) shard(key string) *shard {
 }
 
 // Plan registers limits with the table itself.
-func (l *local) Plan(limits []driver.Spec) (driver.ID, error) { return l.table.Plan(limits) }
+func (l *local) Plan(limits []limits.Spec) (limits.ID, error) { return l.table.Plan(limits) }
 
 // Apply decides one operation here.
-func (l *local) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (driver.Result, error) {
+func (l *local) Apply(ctx context.Context, key string, id limits.ID, op limits.Op) (limits.Result, error) {
 	p := l.table.plan(id)
 	switch {
 	case l.table.store.ctx.Err() != nil:
-		return driver.Result{}, limits.ErrClosed
+		return limits.Result{}, limits.ErrClosed
 	case p == nil:
-		return driver.Result{}, errPlan(id)
-	case op.Kind == driver.Refund:
-		return driver.Result{}, errTake
+		return limits.Result{}, errPlan(id)
+	case op.Kind == limits.Refund:
+		return limits.Result{}, errTake
 	}
 	in := l.table.instances()
 	s := l.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if op.Kind == driver.Reset {
+	if op.Kind == limits.Reset {
 		return l.forget(ctx, s, key, p, in.n)
 	}
 	k := l.know(s, key)
 	if err := l.prepare(ctx, key, k, p, &op, in); err != nil {
-		return driver.Result{}, err
+		return limits.Result{}, err
 	}
 	r, err := l.apply(ctx, key, p, op, in.n)
 	if err != nil {
@@ -72,7 +71,7 @@ func (l *local) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 	l.table.store.local.Inc()
 	took := r.Receipt.At
 	r.Receipt.At = ^took // below 0, as none of the store is
-	if r.RetryAfter == driver.Never && op.Cost <= p.capacity {
+	if r.RetryAfter == limits.Never && op.Cost <= p.capacity {
 		if r.RetryAfter = time.Until(k.held); r.RetryAfter <= 0 { // a share never has so many, but the store might
 			r.RetryAfter = hold
 		}
@@ -89,11 +88,11 @@ func (l *local) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 }
 
 // apply does an operation in memory.
-func (l *local) apply(ctx context.Context, key string, p *plan, op driver.Op, n int64) (driver.Result, error) {
+func (l *local) apply(ctx context.Context, key string, p *plan, op limits.Op, n int64) (limits.Result, error) {
 	op.Change = nil // it is of the limits, and not of the shares
 	id, err := l.share(p, n)
 	if err != nil {
-		return driver.Result{}, err
+		return limits.Result{}, err
 	}
 	r, err := l.memory.Apply(ctx, key, id, op)
 	r.Plan = p.id
@@ -101,9 +100,9 @@ func (l *local) apply(ctx context.Context, key string, p *plan, op driver.Op, n 
 }
 
 // share is the number in memory of the share of a plan.
-func (l *local) share(p *plan, n int64) (driver.ID, error) {
+func (l *local) share(p *plan, n int64) (limits.ID, error) {
 	if id, ok := p.shares.Load(n); ok {
-		return id.(driver.ID), nil //nolint:forcetypeassert // nothing else is stored
+		return id.(limits.ID), nil //nolint:forcetypeassert // nothing else is stored
 	}
 	id, err := l.memory.Plan(p.split(n).Specs())
 	if err == nil {
@@ -114,7 +113,7 @@ func (l *local) share(p *plan, n int64) (driver.ID, error) {
 
 // prepare charges a key in memory with its usage at the store, as far as that is new, and with the
 // takes that might have been granted there without a reply.
-func (l *local) prepare(ctx context.Context, key string, k *known, p *plan, op *driver.Op, in instances) error {
+func (l *local) prepare(ctx context.Context, key string, k *known, p *plan, op *limits.Op, in instances) error {
 	k.plan = p
 	for _, part := range p.parts {
 		k.account(part)
@@ -127,7 +126,7 @@ func (l *local) prepare(ctx context.Context, key string, k *known, p *plan, op *
 		}
 	}
 	l.prune(k, p)
-	if op.Cost == 0 && op.Kind != driver.Drain {
+	if op.Cost == 0 && op.Kind != limits.Drain {
 		return nil
 	}
 	unknown := k.unknown + k.flying - k.covered
@@ -136,7 +135,7 @@ func (l *local) prepare(ctx context.Context, key string, k *known, p *plan, op *
 		if unknown <= 0 {
 			break
 		}
-		r, err := l.apply(ctx, key, a.part, driver.Op{Kind: driver.TakeAtMost, Cost: unknown}, in.n)
+		r, err := l.apply(ctx, key, a.part, limits.Op{Kind: limits.TakeAtMost, Cost: unknown}, in.n)
 		if err != nil {
 			return err
 		}
@@ -190,15 +189,15 @@ func (l *local) raise(key string, a *account, in instances) error {
 }
 
 // remote decides at the store, after it has charged the debt of the key, and remembers the decision.
-func (l *local) remote(ctx context.Context, key string, p *plan, op driver.Op) (driver.Result, error) {
+func (l *local) remote(ctx context.Context, key string, p *plan, op limits.Op) (limits.Result, error) {
 	l.table.instances() // from the first decision on this process is counted
-	if op.Kind == driver.Refund && op.Receipt.At < 0 {
+	if op.Kind == limits.Refund && op.Receipt.At < 0 {
 		return l.refund(ctx, key, p, op)
 	}
 	cost := p.most(op)
 	k, err := l.depart(ctx, key, cost)
 	if err != nil {
-		return driver.Result{}, err
+		return limits.Result{}, err
 	}
 	sent := time.Now()
 	r, err := l.table.Table.Apply(ctx, key, p.id, op)
@@ -212,7 +211,7 @@ func (l *local) remote(ctx context.Context, key string, p *plan, op driver.Op) (
 		if !ended {
 			k.failed(err)
 		}
-	case op.Kind == driver.Reset:
+	case op.Kind == limits.Reset:
 		_, _ = l.forget(ctx, s, key, p, l.table.instances().n)
 	case r.Receipt.At >= 0:
 		k.failures = 0
@@ -230,24 +229,24 @@ func (l *local) remote(ctx context.Context, key string, p *plan, op driver.Op) (
 }
 
 // most returns the number of permits that an operation might take.
-func (p *plan) most(op driver.Op) int64 {
+func (p *plan) most(op limits.Op) int64 {
 	switch op.Kind {
-	case driver.Take, driver.Reserve:
+	case limits.Take, limits.Reserve:
 		if op.Cost <= p.capacity {
 			return op.Cost
 		}
-	case driver.TakeAtMost:
+	case limits.TakeAtMost:
 		return min(op.Cost, p.capacity)
-	case driver.Drain:
+	case limits.Drain:
 		return p.capacity
-	case driver.Refund, driver.Reset, driver.Check:
+	case limits.Refund, limits.Reset, limits.Check:
 	}
 	return 0
 }
 
 // refund gives back a take that was decided here. Permits that were charged to the store in the
 // meantime stay charged: the key can be limited too much, until they recover.
-func (l *local) refund(ctx context.Context, key string, p *plan, op driver.Op) (driver.Result, error) {
+func (l *local) refund(ctx context.Context, key string, p *plan, op limits.Op) (limits.Result, error) {
 	op.Receipt.At = ^op.Receipt.At
 	s := l.shard(key)
 	s.mu.Lock()
@@ -267,9 +266,9 @@ func (l *local) refund(ctx context.Context, key string, p *plan, op driver.Op) (
 }
 
 // charged reports whether a take here was charged to the limit.
-func (p *plan) charged(take *driver.Receipt) (is bool) {
+func (p *plan) charged(take *limits.Receipt) (is bool) {
 	p.shares.Range(func(_, id any) bool {
-		is = slices.Contains(take.Plans[:], id.(driver.ID)) //nolint:forcetypeassert // nothing else is stored
+		is = slices.Contains(take.Plans[:], id.(limits.ID)) //nolint:forcetypeassert // nothing else is stored
 		return !is
 	})
 	return is
@@ -279,7 +278,7 @@ func (p *plan) charged(take *driver.Receipt) (is bool) {
 // recovered.
 func (l *local) used(ctx context.Context, key string, a *account) int64 {
 	n := cmp.Or(a.told, l.table.instances().n)
-	r, err := l.apply(ctx, key, a.part, driver.Op{}, n)
+	r, err := l.apply(ctx, key, a.part, limits.Op{}, n)
 	if err != nil {
 		return math.MaxInt64
 	}
@@ -310,7 +309,7 @@ func (l *local) owe(a *account, permits int64) {
 
 // forget drops the usage and the debt of a key here, except takes under way: the store might grant
 // them after a reset.
-func (l *local) forget(ctx context.Context, s *shard, key string, p *plan, n int64) (driver.Result, error) {
+func (l *local) forget(ctx context.Context, s *shard, key string, p *plan, n int64) (limits.Result, error) {
 	if k := s.keys[key]; k != nil {
 		for _, a := range k.parts {
 			l.owe(a, -a.debt)
@@ -319,5 +318,5 @@ func (l *local) forget(ctx context.Context, s *shard, key string, p *plan, n int
 			delete(s.keys, key)
 		}
 	}
-	return l.apply(ctx, key, p, driver.Op{Kind: driver.Reset}, n)
+	return l.apply(ctx, key, p, limits.Op{Kind: limits.Reset}, n)
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 )
 
 // A take that was decided here is refunded once, under whatever limit the refund reports.
@@ -22,16 +21,16 @@ func TestARefundOfAShareGoesToTheLimitThatWasCharged(t *testing.T) {
 	table, err := s.Open("l")
 	require.NoError(t, err)
 	l := table.(limits.LocalTable).Local().(*local) //nolint:forcetypeassert // it is ours
-	plan := func(limit ratelimit.Limit) driver.ID {
+	plan := func(limit ratelimit.Limit) limits.ID {
 		id, err := l.table.Plan(limit.Specs())
 		require.NoError(t, err)
 		return id
 	}
 	hundred, fifty, bucket := plan(ratelimit.PerHour(100)), plan(ratelimit.PerHour(50)), plan(ratelimit.TokenBucket(100, time.Hour, 100))
-	apply := func(id driver.ID, op driver.Op) ratelimit.Result {
+	apply := func(id limits.ID, op limits.Op) ratelimit.Result {
 		var r ratelimit.Result
 		var err error
-		if op.Kind == driver.Refund {
+		if op.Kind == limits.Refund {
 			r, err = l.refund(context.Background(), "k", l.table.plan(id), op)
 		} else {
 			r, err = l.Apply(context.Background(), "k", id, op)
@@ -46,14 +45,14 @@ func TestARefundOfAShareGoesToTheLimitThatWasCharged(t *testing.T) {
 		}
 		return sum
 	}
-	three, two, four := apply(hundred, driver.Op{Cost: 3}), apply(fifty, driver.Op{Cost: 2}), apply(bucket, driver.Op{Cost: 4})
+	three, two, four := apply(hundred, limits.Op{Cost: 3}), apply(fifty, limits.Op{Cost: 2}), apply(bucket, limits.Op{Cost: 4})
 	require.EqualValues(t, 9, debts())
 	for _, back := range []struct {
 		take         ratelimit.Result
-		under        driver.ID
+		under        limits.ID
 		owes, remain int64
 	}{{four, hundred, 5, 95}, {three, bucket, 2, 95}, {two, bucket, 0, 95}} {
-		r := apply(back.under, driver.Op{Kind: driver.Refund, Cost: back.take.Granted, Receipt: back.take.Receipt})
+		r := apply(back.under, limits.Op{Kind: limits.Refund, Cost: back.take.Granted, Receipt: back.take.Receipt})
 		require.Equal(t, [2]int64{back.owes, back.remain}, [2]int64{debts(), r.Remaining})
 	}
 	require.Zero(t, l.owing.Load())
@@ -73,7 +72,7 @@ func TestRefundAfterCharge(t *testing.T) {
 		id, err := l.table.Plan(ratelimit.PerHour(10).Specs())
 		require.NoError(t, err)
 		take := func() ratelimit.Result {
-			r, err := l.Apply(t.Context(), "k", id, driver.Op{Cost: 2})
+			r, err := l.Apply(t.Context(), "k", id, limits.Op{Cost: 2})
 			require.NoError(t, err)
 			time.Sleep(time.Second)
 			return r
@@ -84,7 +83,7 @@ func TestRefundAfterCharge(t *testing.T) {
 		k := l.shard("k").keys["k"]
 		for _, r := range []ratelimit.Result{first, second} {
 			require.EqualValues(t, 2, k.parts[0].debt)
-			_, err = l.refund(t.Context(), "k", l.table.plan(id), driver.Op{Kind: driver.Refund, Cost: 2, Receipt: r.Receipt})
+			_, err = l.refund(t.Context(), "k", l.table.plan(id), limits.Op{Kind: limits.Refund, Cost: 2, Receipt: r.Receipt})
 			require.NoError(t, err)
 		}
 		require.Zero(t, k.parts[0].debt)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/ratelimittest"
 )
 
 // late starts f, whose operation is decided by the store at once. Its reply comes when the returned

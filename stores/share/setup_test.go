@@ -16,8 +16,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/tcpproxy"
 	"github.com/gresil/gresil/stores/redisstore"
@@ -68,11 +68,11 @@ type group struct {
 }
 
 type groupTable struct {
-	driver.Table
+	limits.Table
 	group *group
 }
 
-func (g *group) Open(name string) (driver.Table, error) {
+func (g *group) Open(name string) (limits.Table, error) {
 	t, err := g.Failing.Open(name)
 	return groupTable{t, g}, err
 }
@@ -80,7 +80,7 @@ func (g *group) Open(name string) (driver.Table, error) {
 // Close leaves the state to the others.
 func (g *group) Close() error { return nil }
 
-func (t groupTable) Unwrap() driver.Table { return t.Table }
+func (t groupTable) Unwrap() limits.Table { return t.Table }
 
 func (t groupTable) Instances() (n, rank int64, now time.Duration) {
 	return t.group.n, t.group.rank, time.Hour + time.Since(t.group.at)

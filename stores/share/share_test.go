@@ -15,15 +15,14 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 )
 
 // A sharing store has its share in use from the beginning on.
 type sharing struct{ *Store }
 
-func (s sharing) Open(name string) (driver.Table, error) {
+func (s sharing) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
 	if err == nil {
 		_ = t.(limits.LocalTable).Local() //nolint:forcetypeassert // it is one
@@ -47,9 +46,9 @@ func TestAShareConforms(t *testing.T) {
 }
 
 // bubbles runs a test for a limit of each kind, in virtual time.
-func bubbles(t *testing.T, limits map[string]ratelimit.Limit, test func(t *testing.T, limit ratelimit.Limit)) {
+func bubbles(t *testing.T, all map[string]ratelimit.Limit, test func(t *testing.T, limit ratelimit.Limit)) {
 	t.Helper()
-	for name, limit := range limits {
+	for name, limit := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { test(t, limit) })
@@ -76,7 +75,7 @@ func inStore(t *testing.T, g *group, limit ratelimit.Limit, key string) int64 {
 	require.NoError(t, err)
 	id, err := table.Plan(limit.Specs())
 	require.NoError(t, err)
-	r, err := table.Apply(t.Context(), key, id, driver.Op{})
+	r, err := table.Apply(t.Context(), key, id, limits.Op{})
 	require.NoError(t, err)
 	return r.Remaining
 }
@@ -131,10 +130,10 @@ func TestLimitersOfOneNameHaveOneShare(t *testing.T) {
 
 func TestAShareBeginsWithTheKnownUsage(t *testing.T) {
 	t.Parallel()
-	limits := kinds(100, time.Hour)
-	limits["two"] = ratelimit.FixedWindow(10, 200*time.Millisecond).And(ratelimit.FixedWindow(100, time.Hour))
-	limits["three"] = ratelimit.TokenBucket(100, time.Second, 10).And(ratelimit.SlidingLog(100, time.Hour)).And(ratelimit.SlidingLog(1000, 24*time.Hour))
-	bubbles(t, limits, func(t *testing.T, limit ratelimit.Limit) {
+	all := kinds(100, time.Hour)
+	all["two"] = ratelimit.FixedWindow(10, 200*time.Millisecond).And(ratelimit.FixedWindow(100, time.Hour))
+	all["three"] = ratelimit.TokenBucket(100, time.Second, 10).And(ratelimit.SlidingLog(100, time.Hour)).And(ratelimit.SlidingLog(1000, 24*time.Hour))
+	bubbles(t, all, func(t *testing.T, limit ratelimit.Limit) {
 		t.Helper()
 		ctx := t.Context()
 		stores, limiters := newGroup(t, 2, limit)
@@ -197,9 +196,9 @@ func TestAWindowEndsWithThatOfTheStore(t *testing.T) {
 
 func TestUsageIsChargedToTheStore(t *testing.T) {
 	t.Parallel()
-	limits := kinds(100, time.Hour)
-	limits["two"] = ratelimit.FixedWindow(100, time.Hour).And(ratelimit.FixedWindow(200, time.Hour*24))
-	bubbles(t, limits, func(t *testing.T, limit ratelimit.Limit) {
+	all := kinds(100, time.Hour)
+	all["two"] = ratelimit.FixedWindow(100, time.Hour).And(ratelimit.FixedWindow(200, time.Hour*24))
+	bubbles(t, all, func(t *testing.T, limit ratelimit.Limit) {
 		t.Helper()
 		stores, limiters := newGroup(t, 2, limit)
 		down(stores)
@@ -259,7 +258,7 @@ func TestDebtsAreChargedByClose(t *testing.T) {
 		require.EqualValues(t, 40, inStore(t, stores[0], limit, "k"))
 		_, err := s.Open("l")
 		require.ErrorIs(t, err, core.ErrClosed)
-		_, err = localOf(s).Apply(t.Context(), "k", 1, driver.Op{Cost: 1})
+		_, err = localOf(s).Apply(t.Context(), "k", 1, limits.Op{Cost: 1})
 		require.ErrorIs(t, err, core.ErrClosed)
 	})
 }
@@ -317,7 +316,7 @@ func TestNothingIsSentForASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		reached := 0
-		unavailable := driver.Unsent(errors.New("unavailable"), true)
+		unavailable := limits.Unsent(errors.New("unavailable"), true)
 		store := &scripted{Store: inMemory(), before: func(string) error { reached++; return unavailable }}
 		l := newLimiter(t, newStore(t, store, Config{}), ratelimit.PerHour(100))
 		begun := time.Now()
@@ -357,22 +356,22 @@ func (s *scripted) fail(before, after func(key string) error) {
 }
 
 type scriptedTable struct {
-	driver.Table
+	limits.Table
 	store *scripted
 }
 
-func (s *scripted) Open(name string) (driver.Table, error) {
+func (s *scripted) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
 	return scriptedTable{t, s}, err
 }
 
-func (t scriptedTable) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (driver.Result, error) {
+func (t scriptedTable) Apply(ctx context.Context, key string, id limits.ID, op limits.Op) (limits.Result, error) {
 	t.store.mu.Lock()
 	before, after := t.store.before, t.store.after
 	t.store.mu.Unlock()
 	if before != nil {
 		if err := before(key); err != nil {
-			return driver.Result{}, err
+			return limits.Result{}, err
 		}
 	}
 	r, err := t.Table.Apply(ctx, key, id, op)
@@ -442,22 +441,22 @@ func TestAFailedTakeIsChargedOnce(t *testing.T) {
 // TestACostAboveTheShareIsNotRefusedForGood: the store grants it when it is back.
 func TestACostAboveTheShareIsNotRefusedForGood(t *testing.T) {
 	t.Parallel()
-	limits := kinds(100, time.Hour)
-	limits["shaper"] = ratelimit.TokenBucket(2, time.Second, 3)
-	bubbles(t, limits, func(t *testing.T, limit ratelimit.Limit) {
+	all := kinds(100, time.Hour)
+	all["shaper"] = ratelimit.TokenBucket(2, time.Second, 3)
+	bubbles(t, all, func(t *testing.T, limit ratelimit.Limit) {
 		t.Helper()
 		stores, limiters := newGroup(t, 4, limit)
 		l, all := limiters[0], limit.Capacity()
 		down(stores)
-		for _, kind := range []driver.OpKind{driver.Take, driver.Reserve, driver.Check} {
+		for _, kind := range []limits.OpKind{limits.Take, limits.Reserve, limits.Check} {
 			id, err := localOf(storeOf(l)).Plan(limit.Specs())
 			require.NoError(t, err)
 			for cost, never := range map[int64]bool{all/4 + 1: false, all: false, all + 1: true} {
-				r, err := localOf(storeOf(l)).Apply(t.Context(), "k", id, driver.Op{Kind: kind, Cost: cost})
+				r, err := localOf(storeOf(l)).Apply(t.Context(), "k", id, limits.Op{Kind: kind, Cost: cost})
 				require.NoError(t, err)
 				require.False(t, r.Allowed, "%d", cost)
 				if never {
-					require.Equal(t, driver.Never, r.RetryAfter, "more than the whole limit")
+					require.Equal(t, limits.Never, r.RetryAfter, "more than the whole limit")
 				} else {
 					require.Positive(t, r.RetryAfter)
 				}
@@ -552,7 +551,7 @@ func checkBounds(t *testing.T, most int) {
 	}
 	keys := most + most/4
 	for i := range keys {
-		r, err := l.Apply(t.Context(), fmt.Sprint(i), id, driver.Op{Cost: 1})
+		r, err := l.Apply(t.Context(), fmt.Sprint(i), id, limits.Op{Cost: 1})
 		require.NoError(t, err)
 		require.True(t, r.Allowed)
 	}
@@ -564,11 +563,11 @@ func checkBounds(t *testing.T, most int) {
 	require.Greater(t, known, most*3/4)
 	require.EqualValues(t, known, l.owing.Load())
 	for _, allowed := range []bool{true, false} {
-		r, err := l.Apply(t.Context(), "0", id, driver.Op{Cost: 1})
+		r, err := l.Apply(t.Context(), "0", id, limits.Op{Cost: 1})
 		require.NoError(t, err)
 		require.Equal(t, allowed, r.Allowed, "memory knows it still")
 	}
-	_, err = l.Apply(t.Context(), "0", 99, driver.Op{Cost: 1})
+	_, err = l.Apply(t.Context(), "0", 99, limits.Op{Cost: 1})
 	require.ErrorContains(t, err, "no plan 99")
 }
 
@@ -648,10 +647,10 @@ func TestRepliesThatOvertakeEachOther(t *testing.T) {
 		"the clock was set back":   {99, 1, 7, 7},
 	} {
 		a := &account{left: 10}
-		a.learn(100, driver.Result{Remaining: 5, FullAfter: time.Minute}, now, now)
+		a.learn(100, limits.Result{Remaining: 5, FullAfter: time.Minute}, now, now)
 		require.EqualValues(t, 5, a.left)
 		a.told = 1
-		a.learn(c.at, driver.Result{Remaining: c.left, FullAfter: time.Hour}, now.Add(c.sent), now)
+		a.learn(c.at, limits.Result{Remaining: c.left, FullAfter: time.Hour}, now.Add(c.sent), now)
 		require.Equal(t, c.want, a.left, name)
 		require.Equal(t, c.want == 5, a.told == 1, name)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/limitstore"
@@ -62,7 +61,7 @@ func New(store ratelimit.Store, cfg Config) (*Store, error) {
 }
 
 // Open opens a table of the store that s wraps; the same name is the same table.
-func (s *Store) Open(name string) (driver.Table, error) {
+func (s *Store) Open(name string) (limits.Table, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
@@ -76,7 +75,7 @@ func (s *Store) Open(name string) (driver.Table, error) {
 		return nil, err
 	}
 	t := &table{Table: inner, store: s}
-	t.counts, _ = limits.As[driver.InstanceTable](inner)
+	t.counts, _ = limits.As[limits.InstanceTable](inner)
 	s.tables[name] = t
 	return t, nil
 }

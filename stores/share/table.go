@@ -11,33 +11,32 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
 
 // A table is a table of the store that is wrapped, with the share of this process.
 type table struct {
-	driver.Table
+	limits.Table
 	store  *Store
-	counts driver.InstanceTable // nil if the store does not count
-	plans  sync.Map             // driver.ID to *plan
+	counts limits.InstanceTable // nil if the store does not count
+	plans  sync.Map             // limits.ID to *plan
 	local  atomic.Pointer[local]
 }
 
 // A plan is one limit, or several that hold together.
 type plan struct {
-	id       driver.ID
+	id       limits.ID
 	capacity int64
 	limit    ratelimit.Limit // of a plan of one
 	parts    []*plan         // of one limit each: the plan itself, if it is one
-	shares   sync.Map        // the number of instances to the driver.ID in memory
+	shares   sync.Map        // the number of instances to the limits.ID in memory
 }
 
 // Unwrap returns the table of the store that is wrapped.
-func (t *table) Unwrap() driver.Table { return t.Table }
+func (t *table) Unwrap() limits.Table { return t.Table }
 
 // Plan registers limits, and each of them alone, as which debts are charged.
-func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
+func (t *table) Plan(specs []limits.Spec) (limits.ID, error) {
 	id, err := t.Table.Plan(specs)
 	if err != nil || t.plan(id) != nil {
 		return id, err
@@ -48,7 +47,7 @@ func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
 		p.capacity = p.limit.Capacity()
 	} else {
 		for _, spec := range specs {
-			one, err := t.Plan([]driver.Spec{spec})
+			one, err := t.Plan([]limits.Spec{spec})
 			if err != nil {
 				return 0, err
 			}
@@ -60,23 +59,23 @@ func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
 	return id, nil
 }
 
-func limitOf(s driver.Spec) ratelimit.Limit {
+func limitOf(s limits.Spec) ratelimit.Limit {
 	return ratelimit.Limit{
 		Algorithm: ratelimit.Algorithm(s.Algorithm), Permits: s.Permits, Period: s.Period, Burst: s.Burst, Segments: s.Segments, Aligned: s.Aligned,
 	}
 }
 
 // plan returns a plan by its number, or nil.
-func (t *table) plan(id driver.ID) *plan {
+func (t *table) plan(id limits.ID) *plan {
 	p, _ := t.plans.Load(id)
 	known, _ := p.(*plan)
 	return known
 }
 
 // Apply has the store decide.
-func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (driver.Result, error) {
+func (t *table) Apply(ctx context.Context, key string, id limits.ID, op limits.Op) (limits.Result, error) {
 	if t.store.ctx.Err() != nil {
-		return driver.Result{}, limits.ErrClosed
+		return limits.Result{}, limits.ErrClosed
 	}
 	l, p := t.local.Load(), t.plan(id)
 	if l == nil || p == nil || op.Cost < 0 {
@@ -86,7 +85,7 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 }
 
 // Local returns the table that decides while the store fails, with the share of this process.
-func (t *table) Local() driver.Table {
+func (t *table) Local() limits.Table {
 	l := &local{table: t, seed: maphash.MakeSeed()}
 	m := core.Must(ratelimit.NewMemory(0))
 	l.memory = core.Must(m.Open("")).(limits.OwingTable) //nolint:forcetypeassert // those of a Memory are
@@ -114,4 +113,4 @@ func (t *table) instances() (in instances) {
 	return in
 }
 
-func errPlan(id driver.ID) error { return fmt.Errorf("share: no plan %d in this table", id) }
+func errPlan(id limits.ID) error { return fmt.Errorf("share: no plan %d in this table", id) }

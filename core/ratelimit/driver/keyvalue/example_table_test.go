@@ -8,14 +8,14 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/ratelimit/driver/keyvalue"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A mapStore keeps the values of each table in a map.
 type mapStore struct{}
 
-func (mapStore) Open(string) (driver.Table, error) {
+func (mapStore) Open(string) (limits.Table, error) {
 	return keyvalue.Table(&mapValues{byKey: map[string][]byte{}}), nil
 }
 

@@ -1,7 +1,7 @@
 // Package keyvalue makes the tables of a store that keeps a value for each key: a map, a row, a
 // cell of a database. The store reads and writes bytes; the arithmetic of all algorithms is here.
 //
-//	func (s *Store) Open(name string) (driver.Table, error) {
+//	func (s *Store) Open(name string) (limits.Table, error) {
 //		return keyvalue.Table(values{s, name}), nil
 //	}
 package keyvalue
@@ -11,7 +11,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -26,7 +25,7 @@ type Values interface {
 }
 
 // Table makes the table of a limiter.
-func Table(v Values) driver.Table { return &table{limits.NewPlans(limits.Clock{}), v} }
+func Table(v Values) limits.Table { return &table{limits.NewPlans(limits.Clock{}), v} }
 
 type table struct {
 	*limits.Plans
@@ -35,7 +34,7 @@ type table struct {
 }
 
 // Apply does one operation on one key.
-func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (r driver.Result, err error) {
+func (t *table) Apply(ctx context.Context, key string, id limits.ID, op limits.Op) (r limits.Result, err error) {
 	p, err := t.For(id, op.Cost)
 	if err != nil {
 		return r, err
@@ -45,7 +44,7 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 }
 
 // update calls f with a key, carried over as of a change, and writes the key if f has changed it.
-func (t *table) update(ctx context.Context, key string, change *driver.Change, f func(k *limits.Key)) error {
+func (t *table) update(ctx context.Context, key string, change *limits.Change, f func(k *limits.Key)) error {
 	var unreadable error
 	err := t.values.Update(ctx, key, func(now time.Time, value []byte) (next []byte, keep time.Duration) {
 		unreadable = nil

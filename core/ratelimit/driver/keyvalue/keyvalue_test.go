@@ -12,9 +12,9 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/ratelimit/driver/keyvalue"
-	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 )
 
 // A database has rows with a version. Each first update is overtaken by another one.
@@ -25,7 +25,7 @@ type database struct {
 	keep   time.Duration // of the last update
 }
 
-func (d *database) Open(name string) (driver.Table, error) {
+func (d *database) Open(name string) (limits.Table, error) {
 	return keyvalue.Table(rows{d, name}), nil
 }
 
@@ -82,12 +82,12 @@ func TestAnotherProcessReadsTheValues(t *testing.T) {
 			ratelimit.SlidingCounter(10, time.Hour).And(ratelimit.SlidingWindow(20, time.Hour, 2)).And(ratelimit.AlignedWindow(30, time.Hour)),
 		} {
 			key := string(rune('a' + i))
-			take := func(limit ratelimit.Limit, n int64) driver.Result {
+			take := func(limit ratelimit.Limit, n int64) limits.Result {
 				table, err := d.Open("")
 				require.NoError(t, err)
 				id, err := table.Plan(limit.Specs())
 				require.NoError(t, err)
-				r, err := table.Apply(t.Context(), key, id, driver.Op{Cost: n})
+				r, err := table.Apply(t.Context(), key, id, limits.Op{Cost: n})
 				require.NoError(t, err)
 				return r
 			}
@@ -131,7 +131,7 @@ func TestAnUpdateThatIsRepeatedForgetsAValueThatCannotBeRead(t *testing.T) {
 	table := keyvalue.Table(repaired{})
 	id, err := table.Plan(ratelimit.PerHour(10).Specs())
 	require.NoError(t, err)
-	r, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+	r, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 	require.NoError(t, err)
 	require.EqualValues(t, 9, r.Remaining)
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -21,7 +20,7 @@ func aligned(s *suite) {
 func alignedOfMany(s *suite) {
 	for _, n := range []int64{1e9, limits.MaxPermits} {
 		key, id := strconv.FormatInt(n, 10), s.plan(ratelimit.AlignedWindow(n, 2*s.Unit))
-		all := driver.Op{Kind: driver.TakeAtMost, Cost: n}
+		all := limits.Op{Kind: limits.TakeAtMost, Cost: n}
 		if r := s.apply(key, id, all); r.FullAfter < s.Unit { // too near its end for what follows
 			time.Sleep(r.FullAfter + s.Slack)
 			s.apply(key, id, all)
@@ -82,12 +81,12 @@ func several(s *suite) {
 	first := s.take("k", id, 2)
 	s.granted(first, 2, 0)
 	s.fatalIf(first.Limit != 5 || first.Which != 1, "the second has least left, got %+v", first)
-	r = s.apply("k", id, driver.Op{Kind: driver.TakeAtMost, Cost: 9})
+	r = s.apply("k", id, limits.Op{Kind: limits.TakeAtMost, Cost: 9})
 	s.fatalIf(r.Allowed || r.Which != 1, "at most 9 of 0 = %+v", r)
-	s.apply("k", id, driver.Op{Kind: driver.Refund, Cost: 2, Receipt: first.Receipt})
+	s.apply("k", id, limits.Op{Kind: limits.Refund, Cost: 2, Receipt: first.Receipt})
 	s.granted(s.take("k", s.plan(short), 0), 0, 3)
 	s.granted(s.take("k", second, 0), 0, 2)
-	s.apply("k", id, driver.Op{Kind: driver.Reset})
+	s.apply("k", id, limits.Op{Kind: limits.Reset})
 	s.granted(s.take("k", second, 0), 0, 5)
 	for _, both := range []ratelimit.Limit{short.And(ratelimit.FixedWindow(3, 1000*s.Unit)), ratelimit.FixedWindow(3, 1000*s.Unit).And(short)} {
 		r = s.take(both.String(), s.plan(both), 3)
@@ -99,10 +98,10 @@ func several(s *suite) {
 func check(s *suite) {
 	for key, id := range s.each(3, time.Hour) {
 		for range 5 {
-			s.granted(s.apply(key, id, driver.Op{Kind: driver.Check, Cost: 3}), 0, 3)
+			s.granted(s.apply(key, id, limits.Op{Kind: limits.Check, Cost: 3}), 0, 3)
 		}
 		s.granted(s.take(key, id, 2), 2, 1)
-		r := s.apply(key, id, driver.Op{Kind: driver.Check, Cost: 2})
+		r := s.apply(key, id, limits.Op{Kind: limits.Check, Cost: 2})
 		s.fatalIf(r.Allowed || r.RetryAfter <= 0 || r.Remaining != 1, "%s: check of 2 of 1 = %+v", key, r)
 	}
 }

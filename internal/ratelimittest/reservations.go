@@ -4,12 +4,12 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
-func (s *suite) reserve(key string, id driver.ID, cost int64, wait time.Duration) ratelimit.Result {
+func (s *suite) reserve(key string, id limits.ID, cost int64, wait time.Duration) ratelimit.Result {
 	s.Helper()
-	r := s.apply(key, id, driver.Op{Kind: driver.Reserve, Cost: cost, MaxWait: 10 * s.Unit})
+	r := s.apply(key, id, limits.Op{Kind: limits.Reserve, Cost: cost, MaxWait: 10 * s.Unit})
 	s.fatalIf(!r.Allowed || r.Granted != cost, "reserve %d = %+v", cost, r)
 	s.near("Wait", r.Wait, wait)
 	return r
@@ -20,7 +20,7 @@ func reservations(s *suite) {
 	s.reserve("b", b, 2, 0)
 	s.reserve("b", b, 1, s.Unit/2)
 	s.reserve("b", b, 2, 3*s.Unit/2)
-	r := s.apply("b", b, driver.Op{Kind: driver.Reserve, Cost: 1, MaxWait: 3 * s.Unit / 2})
+	r := s.apply("b", b, limits.Op{Kind: limits.Reserve, Cost: 1, MaxWait: 3 * s.Unit / 2})
 	s.refused(r, 2*s.Unit)
 	s.reserve("b", b, 1, 2*s.Unit) // the refusal took no place
 
@@ -42,7 +42,7 @@ func tooFar(s *suite) {
 	w := s.plan(ratelimit.FixedWindow(1, s.Unit))
 	granted := int64(0)
 	for range 1000 {
-		r := s.apply("w", w, driver.Op{Kind: driver.Reserve, Cost: 1, MaxWait: 1 << 62})
+		r := s.apply("w", w, limits.Op{Kind: limits.Reserve, Cost: 1, MaxWait: 1 << 62})
 		if !r.Allowed {
 			s.near("RetryAfter", r.RetryAfter, time.Duration(granted)*s.Unit)
 			break
@@ -53,7 +53,7 @@ func tooFar(s *suite) {
 	s.fatalIf(granted < 4, "%d reservations, want 4 or more", granted)
 	b := s.plan(ratelimit.TokenBucket(999_999_937, s.Unit, 999_999_937))
 	for range 1000 {
-		r := s.apply("b", b, driver.Op{Kind: driver.Reserve, Cost: 999_999_937, MaxWait: 1 << 62})
+		r := s.apply("b", b, limits.Op{Kind: limits.Reserve, Cost: 999_999_937, MaxWait: 1 << 62})
 		s.fatalIf(r.Wait < 0 || r.RetryAfter < 0 || r.Allowed == (r.RetryAfter > 0), "a bucket of large numbers: %+v", r)
 	}
 	r := s.take("b", b, 1)
@@ -65,15 +65,15 @@ func canceledReservation(s *suite) {
 	tenth := s.Unit / 10
 	s.reserve("k", id, 2, 0)
 	last := s.reserve("k", id, 2, 2*tenth)
-	s.apply("k", id, driver.Op{Kind: driver.Refund, Cost: 2, Receipt: last.Receipt})
+	s.apply("k", id, limits.Op{Kind: limits.Refund, Cost: 2, Receipt: last.Receipt})
 	middle := s.reserve("k", id, 2, 2*tenth)
 	s.reserve("k", id, 1, 3*tenth)
-	s.apply("k", id, driver.Op{Kind: driver.Refund, Cost: 2, Receipt: middle.Receipt})
+	s.apply("k", id, limits.Op{Kind: limits.Refund, Cost: 2, Receipt: middle.Receipt})
 	s.reserve("k", id, 2, 4*tenth)
 
 	w := s.plan(ratelimit.FixedWindow(1, s.Unit))
 	s.reserve("w", w, 1, 0)
 	last = s.reserve("w", w, 1, s.Unit)
-	s.apply("w", w, driver.Op{Kind: driver.Refund, Cost: 1, Receipt: last.Receipt})
+	s.apply("w", w, limits.Op{Kind: limits.Refund, Cost: 1, Receipt: last.Receipt})
 	s.reserve("w", w, 1, s.Unit)
 }

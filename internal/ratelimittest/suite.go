@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A Harness describes a store to the suite.
@@ -107,7 +107,7 @@ type suite struct {
 	*testing.T
 	Harness
 	store ratelimit.Store
-	table driver.Table
+	table limits.Table
 }
 
 // fatalIf ends the case if something is wrong.
@@ -123,23 +123,23 @@ func (s *suite) ok(err error) {
 	s.fatalIf(err != nil, "%v", err)
 }
 
-func (s *suite) plan(l ratelimit.Limit) driver.ID {
+func (s *suite) plan(l ratelimit.Limit) limits.ID {
 	s.Helper()
 	id, err := s.table.Plan(l.Specs())
 	s.fatalIf(err != nil, "Plan(%v): %v", l, err)
 	return id
 }
 
-func (s *suite) apply(key string, id driver.ID, op driver.Op) ratelimit.Result {
+func (s *suite) apply(key string, id limits.ID, op limits.Op) ratelimit.Result {
 	s.Helper()
 	r, err := s.table.Apply(context.Background(), key, id, op)
 	s.fatalIf(err != nil, "Apply(%q, %+v): %v", key, op, err)
 	return r
 }
 
-func (s *suite) take(key string, id driver.ID, cost int64) ratelimit.Result {
+func (s *suite) take(key string, id limits.ID, cost int64) ratelimit.Result {
 	s.Helper()
-	return s.apply(key, id, driver.Op{Kind: driver.Take, Cost: cost})
+	return s.apply(key, id, limits.Op{Kind: limits.Take, Cost: cost})
 }
 
 // granted checks a grant and the permits that remain.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // Slow is a store that takes Delay for each operation, or until its context ends.
@@ -21,7 +21,7 @@ type Slow struct {
 func (s *Slow) Set(delay time.Duration) { s.set.Store(&delay) }
 
 // Open opens a slow table.
-func (s *Slow) Open(name string) (driver.Table, error) {
+func (s *Slow) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
 	return &table{t, s.wait}, err
 }
@@ -42,7 +42,7 @@ func (s *Slow) wait(ctx context.Context) error {
 }
 
 // ErrDown is the error of a [Failing] store while it is down.
-var ErrDown = driver.Unsent(errors.New("ratelimittest: store is down"), false)
+var ErrDown = limits.Unsent(errors.New("ratelimittest: store is down"), false)
 
 // Failing is a store that can be taken down and up again. It starts up.
 type Failing struct {
@@ -57,7 +57,7 @@ func (s *Failing) Down() { s.down.Store(true) }
 func (s *Failing) Up() { s.down.Store(false) }
 
 // Open opens a table, also while the store is down.
-func (s *Failing) Open(name string) (driver.Table, error) {
+func (s *Failing) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
 	return &table{t, func(context.Context) error {
 		if s.down.Load() {
@@ -69,12 +69,12 @@ func (s *Failing) Open(name string) (driver.Table, error) {
 
 // A table has a step before each operation, which can fail.
 type table struct {
-	driver.Table
+	limits.Table
 	before func(context.Context) error
 }
 
 // Apply does the operation after the step.
-func (t *table) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (ratelimit.Result, error) {
+func (t *table) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (ratelimit.Result, error) {
 	if err := t.before(ctx); err != nil {
 		return ratelimit.Result{}, err
 	}
@@ -82,4 +82,4 @@ func (t *table) Apply(ctx context.Context, key string, plan driver.ID, op driver
 }
 
 // Unwrap returns the table.
-func (t *table) Unwrap() driver.Table { return t.Table }
+func (t *table) Unwrap() limits.Table { return t.Table }

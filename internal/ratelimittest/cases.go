@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // each returns the plans of a limit of every algorithm, and of several together.
-func (s *suite) each(n int64, period time.Duration) map[string]driver.ID {
+func (s *suite) each(n int64, period time.Duration) map[string]limits.ID {
 	s.Helper()
-	return map[string]driver.ID{
+	return map[string]limits.ID{
 		"window":  s.plan(ratelimit.FixedWindow(n, period)),
 		"bucket":  s.plan(ratelimit.TokenBucket(n, period, n)),
 		"sliding": s.plan(ratelimit.SlidingWindow(n, period, 2)),
@@ -60,17 +60,17 @@ func times(s *suite) {
 	id := s.plan(ratelimit.FixedWindow(5, time.Hour))
 	first := s.take("k", id, 5)
 	time.Sleep(s.Unit / 5)
-	for _, op := range []driver.Op{
-		{Kind: driver.Take, Cost: 1},
-		{Kind: driver.Take, Cost: 6},
-		{Kind: driver.Take},
-		{Kind: driver.TakeAtMost, Cost: 1},
-		{Kind: driver.Reserve, Cost: 1},
-		{Kind: driver.Check, Cost: 1},
-		{Kind: driver.Drain},
-		{Kind: driver.Refund, Cost: 5, Receipt: first.Receipt},
-		{Kind: driver.Take, Cost: 1},
-		{Kind: driver.Reset},
+	for _, op := range []limits.Op{
+		{Kind: limits.Take, Cost: 1},
+		{Kind: limits.Take, Cost: 6},
+		{Kind: limits.Take},
+		{Kind: limits.TakeAtMost, Cost: 1},
+		{Kind: limits.Reserve, Cost: 1},
+		{Kind: limits.Check, Cost: 1},
+		{Kind: limits.Drain},
+		{Kind: limits.Refund, Cost: 5, Receipt: first.Receipt},
+		{Kind: limits.Take, Cost: 1},
+		{Kind: limits.Reset},
 	} {
 		at := s.apply("k", id, op).Receipt.At
 		s.fatalIf(at >= 0 && at <= first.Receipt.At, "Receipt.At of %+v = %d, want more than %d of the take before, or less than 0", op, at, first.Receipt.At)
@@ -80,8 +80,8 @@ func times(s *suite) {
 func never(s *suite) {
 	for key, id := range s.each(5, time.Hour) {
 		s.granted(s.take(key, id, 1), 1, 4)
-		for _, kind := range []driver.OpKind{driver.Take, driver.Reserve} {
-			r := s.apply(key, id, driver.Op{Kind: kind, Cost: 6, MaxWait: 24 * time.Hour})
+		for _, kind := range []limits.OpKind{limits.Take, limits.Reserve} {
+			r := s.apply(key, id, limits.Op{Kind: kind, Cost: 6, MaxWait: 24 * time.Hour})
 			s.fatalIf(r.Allowed || r.RetryAfter != ratelimit.Never || r.Remaining != 4, "%v of 6 = %+v, want never and 4 remaining", kind, r)
 		}
 	}
@@ -102,7 +102,7 @@ func peek(s *suite) {
 func atMost(s *suite) {
 	for key, id := range s.each(10, time.Hour) {
 		op := func(n int64) ratelimit.Result {
-			return s.apply(key, id, driver.Op{Kind: driver.TakeAtMost, Cost: n})
+			return s.apply(key, id, limits.Op{Kind: limits.TakeAtMost, Cost: n})
 		}
 		s.granted(op(1), 1, 9)
 		s.granted(op(2), 2, 7)
@@ -115,7 +115,7 @@ func atMost(s *suite) {
 func reset(s *suite) {
 	id := s.plan(ratelimit.FixedWindow(3, time.Hour))
 	s.granted(s.take("k", id, 3), 3, 0)
-	r := s.apply("k", id, driver.Op{Kind: driver.Reset})
+	r := s.apply("k", id, limits.Op{Kind: limits.Reset})
 	s.fatalIf(r.Remaining != 3, "reset = %+v", r)
 	s.granted(s.take("k", id, 3), 3, 0)
 }
@@ -157,17 +157,17 @@ func overdrawn(s *suite) {
 	s.granted(first, 50, 50)
 	time.Sleep(s.Unit / 4)
 	s.refused(s.take("w", low, 1), s.Unit) // one recovery of the limit in force
-	r := s.apply("w", low, driver.Op{Kind: driver.Reserve, Cost: 1, MaxWait: s.Unit / 2})
+	r := s.apply("w", low, limits.Op{Kind: limits.Reserve, Cost: 1, MaxWait: s.Unit / 2})
 	s.fatalIf(r.Allowed, "a reservation of permits that are taken: %+v", r)
 	s.granted(s.take("w", high, 1), 1, 49) // nothing of it is forgotten
 	time.Sleep(s.Unit + s.Slack)
 	s.granted(s.take("w", low, 10), 10, 0)
-	s.apply("w", high, driver.Op{Kind: driver.Refund, Cost: 50, Receipt: first.Receipt})
+	s.apply("w", high, limits.Op{Kind: limits.Refund, Cost: 50, Receipt: first.Receipt})
 	s.granted(s.take("w", high, 0), 0, 90)
 
 	small := s.take("r", low, 1)
 	s.granted(s.take("r", high, 59), 59, 40)
-	s.apply("r", low, driver.Op{Kind: driver.Refund, Cost: 1, Receipt: small.Receipt})
+	s.apply("r", low, limits.Op{Kind: limits.Refund, Cost: 1, Receipt: small.Receipt})
 	s.granted(s.take("r", high, 0), 0, 40)
 	s.granted(s.take("r", low, 0), 0, 0) // 59 are in use
 }
@@ -184,10 +184,10 @@ func samePlan(s *suite) {
 
 func nonsense(s *suite) {
 	id := s.plan(ratelimit.PerSecond(1))
-	if r, err := s.table.Apply(context.Background(), "k", id+7, driver.Op{Cost: 1}); err == nil {
+	if r, err := s.table.Apply(context.Background(), "k", id+7, limits.Op{Cost: 1}); err == nil {
 		s.Errorf("an unknown plan decided %+v", r)
 	}
-	if r, err := s.table.Apply(context.Background(), "k", id, driver.Op{Cost: -1}); err == nil {
+	if r, err := s.table.Apply(context.Background(), "k", id, limits.Op{Cost: -1}); err == nil {
 		s.Errorf("a negative cost decided %+v", r)
 	}
 }
@@ -200,7 +200,7 @@ func concurrent(s *suite) {
 		for range 16 {
 			wg.Go(func() {
 				for range 20 {
-					r, err := s.table.Apply(context.Background(), key, id, driver.Op{Cost: 1})
+					r, err := s.table.Apply(context.Background(), key, id, limits.Op{Cost: 1})
 					if err != nil {
 						s.Errorf("Apply: %v", err)
 					}
@@ -227,7 +227,7 @@ func concurrent(s *suite) {
 func closed(s *suite) {
 	id := s.plan(ratelimit.PerSecond(1))
 	s.ok(s.store.Close())
-	if r, err := s.table.Apply(context.Background(), "k", id, driver.Op{Cost: 1}); err == nil {
+	if r, err := s.table.Apply(context.Background(), "k", id, limits.Op{Cost: 1}); err == nil {
 		s.Errorf("a closed store decided %+v", r)
 	}
 }
