@@ -216,7 +216,11 @@ func TestHoldsAfterAFailover(t *testing.T) {
 			require.Eventually(t, isHeld(other, "k"), patient, time.Millisecond)
 			news.mu.Lock()
 			defer news.mu.Unlock()
-			require.Zero(t, news.failed, "%v", news.err)
+			lost := 0
+			if to.cut {
+				lost = 1 // what was under way when its connection was cut
+			}
+			require.LessOrEqual(t, news.failed, lost, "%v", news.err)
 		})
 	}
 }
