@@ -80,7 +80,7 @@ func (s *Server) Close() error { return nil }
 // router and of a route in it, counts at the outer handler.
 func (s *Server) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		opts := s.options(r.Context())
+		opts := override.Apply(r.Context(), s, &s.opts)
 		key, ok := "", !opts.Disabled
 		if ok && opts.Key != nil {
 			key, ok = opts.Key(r)
@@ -101,17 +101,6 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		x := &exchange{opts: opts, request: r, breaker: b, permit: permit}
 		x.serve(next, w)
 	})
-}
-
-// options returns the options for a request.
-func (s *Server) options(ctx context.Context) *ServerOptions {
-	f := override.From[Server, ServerOptions](ctx, s)
-	if f == nil {
-		return &s.opts
-	}
-	opts := s.opts
-	f(&opts)
-	return &opts
 }
 
 // reject answers a request that was not admitted.
