@@ -10,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // The bubble begins at midnight, UTC, on 1 January 2000.
@@ -171,11 +172,12 @@ func TestCosts(t *testing.T) {
 }
 
 func withPermits(l ratelimit.Limit, n int64) ratelimit.Limit {
-	if l.Burst == l.Permits {
-		l.Burst = n
+	s := spec(l)
+	if s.Burst == s.Permits {
+		s.Burst = n
 	}
-	l.Permits = n
-	return l
+	s.Permits = n
+	return ratelimit.Limit(limits.Of(s))
 }
 
 func TestALogQuotesTheAgeOfTheBurst(t *testing.T) {
@@ -211,7 +213,7 @@ func TestTheBurstAtABorder(t *testing.T) {
 				granted := 0
 				for range 2 {
 					for range 10 {
-						granted += int(take(t, l, "k", 1).Granted)
+						granted += int(take(t, l, "k", 1).Permits)
 					}
 					time.Sleep(ms)
 				}
