@@ -7,8 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit"
 )
 
 func TestADeadlineThatIsTooShortIsRefusedAtOnce(t *testing.T) {

@@ -15,12 +15,12 @@ import (
 // concurrent use.
 type Values interface {
 	// Update replaces the value of a key by the result of f in one atomic step: no other Update of the key comes between
-	// reading old and writing new. old is nil for a key without a value, and now is a clock that all processes share, such as
+	// reading old and writing next. old is nil for a key without a value, and now is a clock that all processes share, such as
 	// that of the database. f is fast and pure; it can be called again if the step has to be repeated.
 	//
-	// If new is nil, nothing is written. Otherwise the value is needed for keep from now, and can be deleted afterwards; a
+	// If next is nil, nothing is written. Otherwise the value is needed for keep from now, and can be deleted afterwards; a
 	// keep of 0 deletes it. An error says that nothing is known about the step.
-	Update(ctx context.Context, key string, f func(now time.Time, old []byte) (new []byte, keep time.Duration)) error
+	Update(ctx context.Context, key string, f func(now time.Time, old []byte) (next []byte, keep time.Duration)) error
 }
 
 // NewStore makes a Store of Values. Closing it does nothing to them.

@@ -13,12 +13,12 @@ import (
 )
 
 // Open opens a database, and makes its table if there is none. Close the database, not the store.
-func Open(path string) (ratelimit.Store, *sql.DB, error) {
+func Open(ctx context.Context, path string) (ratelimit.Store, *sql.DB, error) {
 	db, err := sql.Open("sqlite", path+"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)")
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err = db.Exec(`CREATE TABLE IF NOT EXISTS limits (key BLOB PRIMARY KEY, value BLOB NOT NULL, until INTEGER NOT NULL)`); err != nil {
+	if _, err = db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS limits (key BLOB PRIMARY KEY, value BLOB NOT NULL, until INTEGER NOT NULL)`); err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
 	return ratelimit.NewStore(values{db}), db, nil

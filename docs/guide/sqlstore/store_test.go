@@ -18,7 +18,7 @@ import (
 // open is one more process that uses the database.
 func open(t *testing.T, path string, limit ratelimit.Limit) (*ratelimit.Limiter, *sql.DB) {
 	t.Helper()
-	store, db, err := sqlstore.Open(path)
+	store, db, err := sqlstore.Open(t.Context(), path)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	l, err := ratelimit.New(ratelimit.Config{Name: "api", Limit: limit, Store: store, OnStoreError: ratelimit.Deny})
