@@ -361,7 +361,7 @@ func TestWrongCommandLines(t *testing.T) {
 	for args, want := range map[string]string{
 		"-colour red":              "flag provided but not defined: -colour",
 		"-limit many":              `invalid value "many" for flag -limit`,
-		"-limit 0":                 "demo-server: -limit 0 -period 10s: ratelimit.ServerConfig.Limit.Permits = 0: must be",
+		"-limit 0":                 "demo-server: -limit 0 -period 10s: ratelimit.Limit.Permits = 0: must be",
 		"-period -1s":              "Period = -1s: must be",
 		"-limit -3 -period 0s":     "Permits = -3: must be",
 		"extra":                    `unexpected argument "extra"`,
