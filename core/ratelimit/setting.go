@@ -18,12 +18,13 @@ import (
 
 // A setting is a limit in force for keys.
 type setting struct {
-	limit  Limit // with defaults filled in
-	specs  []limits.Spec
-	plan   limits.ID
-	one    *limits.Rule   // for takeOne; nil where that does not apply
-	change *limits.Change // that put it in force
-	view   *Limiter       // of a named limit
+	limit    Limit // not the zero Limit
+	capacity int64
+	specs    []limits.Spec
+	plan     limits.ID
+	one      *limits.Rule   // for takeOne; nil where that does not apply
+	change   *limits.Change // that put it in force
+	view     *Limiter       // of a named limit
 }
 
 // settings are the limits of a Config.
@@ -34,15 +35,18 @@ type settings struct {
 
 // setting validates a limit, and registers it with the table.
 func (s *shared) setting(limit Limit) (*setting, error) {
-	if err := limit.Validate(); err != nil {
+	if err := limit.check("ratelimit.Limit"); err != nil {
 		return nil, err
 	}
-	specs := limit.Specs()
+	if limit == (Limit{}) {
+		limit = PerMinute(1000)
+	}
+	specs := limits.Limit(limit).Specs()
 	plan, err := s.table.Plan(specs)
 	if err != nil {
 		return nil, &storeError{s.Name(), err}
 	}
-	set := &setting{limit: limit.resolved(), specs: specs, plan: plan}
+	set := &setting{limit: limit, capacity: limits.Limit(limit).Capacity(), specs: specs, plan: plan}
 	if s.memory != nil {
 		if p := s.memory.All()[plan]; len(p.Rules) == 1 && !p.Rules[0].Listed() {
 			set.one = p.Rules[0]
@@ -92,7 +96,7 @@ func (l *Limiter) settingOf(ctx context.Context, key string) (*setting, *Config,
 	if named, ok := over.Limits[l.name]; ok {
 		limit = named
 	}
-	if l.fixed == nil && limit.resolved() != set.limit {
+	if l.fixed == nil && limit != set.limit {
 		var err error
 		if set, err = l.setting(limit); err != nil {
 			return nil, nil, err
@@ -263,19 +267,17 @@ func (o *overrides) set(key string, s *setting) {
 	o.n.Store(int64(len(o.byKey)))
 }
 
-// SetKeyLimit sets a limit for one key, instead of any other, also of one by WithLimit, until
-// ClearKeyLimit. It applies at once, and carries over past usage as SetLimit does. At most
-// 2^20 keys can have a limit of their own: one more is an error.
-func (l *Limiter) SetKeyLimit(key string, limit Limit) error {
-	set, err := l.setting(limit)
-	if err != nil {
-		return err
+// SetKeyLimit gives one key a limit of its own, instead of any other. The zero Limit removes it. It applies in this process,
+// at once; past usage counts. 1,048,576 keys can have a limit of their own; one more is an error.
+func (l *Limiter) SetKeyLimit(key string, limit Limit) (err error) {
+	var set *setting
+	if limit != (Limit{}) {
+		if set, err = l.setting(limit); err != nil {
+			return err
+		}
 	}
 	return l.override(key, set)
 }
-
-// ClearKeyLimit removes the limit that SetKeyLimit set; without one it does nothing.
-func (l *Limiter) ClearKeyLimit(key string) { _ = l.override(key, nil) }
 
 // override sets the limit of a key, or clears it if set is nil.
 func (l *Limiter) override(key string, set *setting) error {
