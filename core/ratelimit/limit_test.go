@@ -137,7 +137,8 @@ func TestLimitInJSON(t *testing.T) {
 func randomLimit(r *rand.Rand) ratelimit.Limit {
 	n, period := 1+r.Int64N(1<<r.IntN(20)), time.Duration(1+r.Int64N([]int64{1000, int64(time.Second), int64(time.Minute), int64(ratelimit.MaxPeriod)}[r.IntN(4)]))
 	l := []ratelimit.Limit{
-		{}, ratelimit.FixedWindow(n, period), ratelimit.AlignedWindow(n, period), ratelimit.TokenBucket(n, period, r.Int64N(3)*n),
+		{},
+		ratelimit.FixedWindow(n, period), ratelimit.AlignedWindow(n, period), ratelimit.TokenBucket(n, period, r.Int64N(3)*n),
 		ratelimit.SlidingWindow(n, 5*period, r.IntN(3)*5), ratelimit.SlidingCounter(n, period), ratelimit.SlidingLog(n, period),
 	}[r.IntN(7)]
 	if r.IntN(3) == 0 {
