@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"github.com/gresil/gresil/internal/roundtrip"
 	"io"
 	"net/http"
 	"reflect"
@@ -28,7 +29,7 @@ type answers struct {
 }
 
 func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
-	client.CloseBody(req)
+	roundtrip.CloseBody(req)
 	a.n++
 	if a.fail != nil {
 		return nil, a.fail
