@@ -29,7 +29,7 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.read.Add(int64(n))
 	if err != nil && !b.closed.Load() { // otherwise the Close has ended the Read
-		b.failed.Store(err != io.EOF) //nolint:errorlint // as io.Reader has it
+		b.failed.Store(err != io.EOF)
 		b.ended.Store(true)
 	}
 	return n, err

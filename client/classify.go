@@ -29,7 +29,7 @@ func Classify(req *http.Request, resp *http.Response, err error) core.Outcome {
 		return core.Success
 	case errors.Is(err, core.ErrRejected), errors.Is(err, core.ErrConfig), known != nil && known.Outcome == core.Ignored:
 		return core.Ignored
-	case ctx.Err() == context.Canceled: //nolint:errorlint // whatever its cause, which can be the timeout of a sibling
+	case ctx.Err() == context.Canceled: // whatever its cause, which can be the timeout of a sibling
 		return core.Ignored
 	case blame.Any(err, refused), observed(req.Body).fault(ctx.Err() != nil || blame.Timeout(err)):
 		return core.Ignored

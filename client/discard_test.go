@@ -47,7 +47,7 @@ func TestDiscard_StalledBody(t *testing.T) {
 			defer cancel()
 			b := resiltest.Reply{Body: "some", Stall: -1}.NewBody(context.Background()) // it ends when it is closed
 			start := time.Now()
-			client.Discard(&http.Response{StatusCode: 503, ContentLength: -1, Body: b, Request: request(t, http.MethodGet, nil).WithContext(ctx)})
+			client.Discard(&http.Response{StatusCode: http.StatusServiceUnavailable, ContentLength: -1, Body: b, Request: request(t, http.MethodGet, nil).WithContext(ctx)})
 			require.Equal(t, want, time.Since(start))
 			require.Equal(t, 1, b.Closes())
 		})

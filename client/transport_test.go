@@ -16,6 +16,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/entered"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/retry"
@@ -175,9 +176,18 @@ func TestPhase_String(t *testing.T) {
 	}
 }
 
+// What somebody reads to understand a GET through a retry and a breaker.
+func TestTransport_Functions(t *testing.T) {
+	t.Parallel()
+	functions, files := entered.By(t, "client")
+	require.LessOrEqual(t, len(functions), 40, functions)
+	require.LessOrEqual(t, len(files), 22, files)
+}
+
 // A together is the plugins of this module around a base that answers as it is told.
 type together struct {
 	*resiltest.Script
+	t         *testing.T
 	group     *breaker.Group
 	transport *client.Transport
 	policy    *retry.Policy
@@ -186,7 +196,7 @@ type together struct {
 func newTogether(t *testing.T) *together {
 	t.Helper()
 	x := &together{
-		Script: resiltest.NewScript(),
+		Script: resiltest.NewScript(), t: t,
 		group:  core.Must(breaker.NewGroup(breaker.Config{Window: 4, Trials: 1, OpenDelay: backoff.Constant{Delay: 10 * time.Second}})),
 		policy: core.Must(retry.New(retry.Config{MaxAttempts: 3, Backoff: backoff.Constant{Delay: time.Second}})),
 	}
@@ -211,8 +221,9 @@ func (x *together) get(ctx context.Context, t *testing.T) (*http.Response, error
 
 func TestTogether(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]func(t *testing.T, x *together){
-		"each attempt counts, and an open breaker ends the retries": func(t *testing.T, x *together) {
+	for name, test := range map[string]func(x *together){
+		"each attempt counts, and an open breaker ends the retries": func(x *together) {
+			t := x.t
 			x.Set(resiltest.Reply{Status: http.StatusServiceUnavailable, Body: "later"}) // it is drained, and counted
 			resp, err := x.get(t.Context(), t)
 			require.NoError(t, err)
@@ -237,7 +248,8 @@ func TestTogether(t *testing.T) {
 			require.Equal(t, http.StatusOK, resp.StatusCode)
 			require.Equal(t, breaker.Closed, x.group.For("a.test:80").State())
 		},
-		"a deadline is a failure, a cancel is not": func(t *testing.T, x *together) {
+		"a deadline is a failure, a cancel is not": func(x *together) {
+			t := x.t
 			x.Set(resiltest.Reply{Delay: -1})
 			start := time.Now()
 			_, err := x.get(t.Context(), t)
@@ -251,7 +263,8 @@ func TestTogether(t *testing.T) {
 			require.Equal(t, 4, x.Calls())
 			require.EqualValues(t, 3, x.group.Stats().Failures)
 		},
-		"a panic gives everything back": func(t *testing.T, x *together) {
+		"a panic gives everything back": func(x *together) {
+			t := x.t
 			x.Set(resiltest.Reply{Panic: "base"})
 			for range 3 {
 				require.PanicsWithValue(t, "base", func() { _, _ = x.get(t.Context(), t) })
@@ -260,19 +273,22 @@ func TestTogether(t *testing.T) {
 			_, err := x.get(t.Context(), t)
 			require.NoError(t, err)
 		},
-		"errors are reachable": func(t *testing.T, x *together) {
+		"errors are reachable": func(x *together) {
+			t := x.t
 			x.Set(resiltest.Reply{Err: errDown})
 			_, err := x.get(t.Context(), t)
 			require.ErrorIs(t, err, errDown)
 			require.Equal(t, 3, x.Calls())
 		},
-		"the request of a repeated attempt is the caller's": func(t *testing.T, x *together) {
+		"the request of a repeated attempt is the caller's": func(x *together) {
+			t := x.t
 			x.Set(resiltest.Reply{Status: http.StatusServiceUnavailable}, resiltest.Reply{Body: "x"})
 			resp, err := x.get(t.Context(), t)
 			require.NoError(t, err)
 			require.Equal(t, http.StatusOK, resp.StatusCode)
 		},
-		"an upload that breaks off": func(t *testing.T, x *together) {
+		"an upload that breaks off": func(x *together) {
+			t := x.t
 			for range 10 {
 				body := io.MultiReader(strings.NewReader("abc"), reads(func([]byte) (int, error) { return 0, errors.New("the disk is gone") }))
 				_, err := x.transport.RoundTrip(core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, "http://a.test/", body)))
@@ -281,7 +297,8 @@ func TestTogether(t *testing.T) {
 			require.Equal(t, 10, x.Calls(), "it is no reason to retry")
 			require.EqualValues(t, 10, x.group.Stats().Ignored, "and opens no breaker")
 		},
-		"an upload that is too slow": func(t *testing.T, x *together) {
+		"an upload that is too slow": func(x *together) {
+			t := x.t
 			for range 10 {
 				body := func() (io.ReadCloser, error) { return resiltest.Reply{Body: "x", Stall: -1}.NewBody(t.Context()), nil }
 				req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, "http://a.test/", core.Must(body())))
@@ -295,7 +312,7 @@ func TestTogether(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { test(t, newTogether(t)) })
+			synctest.Test(t, func(t *testing.T) { test(newTogether(t)) })
 		})
 	}
 }

@@ -124,7 +124,8 @@ func (ps *Places[P, T]) add(errs []error, field string, p T, route *Route[P, T],
 	if identity.Missing(bare) {
 		return append(errs, &core.ConfigError{Field: field, Reason: "must be a plugin (did its constructor fail?)"})
 	}
-	place, reason := Place[P, T]{bare, p.Phase(), route}, ""
+	var reason string
+	place := Place[P, T]{bare, p.Phase(), route}
 	same := func(q Place[P, T]) bool { return place.together(q) && identity.Same(bare, q.Plugin) }
 	switch {
 	case routeOf[P, T](p) != nil:

@@ -68,13 +68,13 @@ func (t *transport[K, C]) RoundTrip(req *http.Request) (*http.Response, error) {
 		returned = true
 		return nil, err
 	}
-	resp, err := t.send(c, req, replay, &attempt)
+	resp, err := t.send(c, req, replay, &attempt) //nolint:contextcheck // that of c
 	if returned = true; err != nil || resp == nil {
 		return resp, err
 	}
 	kept = true
 	end := sync.OnceFunc(c.finish)
-	stop := context.AfterFunc(c, end) // also if Close cancels the call
+	stop := context.AfterFunc(c, end) //nolint:contextcheck // also if Close cancels the call
 	client.OnBodyEnd(resp, func() {
 		stop()
 		end()

@@ -50,8 +50,6 @@ type transport struct {
 func (t *transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.next) }
 
 // RoundTrip sends req when it has a permit.
-//
-//nolint:contextcheck // the contexts are those of req
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := &sending{Context: req.Context(), p: t.p, ctx: req.Context()}
 	body := client.NewReplay(req, 0)

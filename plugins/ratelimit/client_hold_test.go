@@ -3,7 +3,6 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
-	"github.com/gresil/gresil/internal/roundtrip"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -23,6 +22,7 @@ import (
 	"github.com/gresil/gresil/core/cooldown"
 	core_ratelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/resiltest"
+	"github.com/gresil/gresil/internal/roundtrip"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/retry"

@@ -3,7 +3,6 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
-	"github.com/gresil/gresil/internal/roundtrip"
 	"io"
 	"net/http"
 	"reflect"
@@ -19,6 +18,7 @@ import (
 	"github.com/gresil/gresil/core"
 	core_ratelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/ratelimittest"
+	"github.com/gresil/gresil/internal/roundtrip"
 	"github.com/gresil/gresil/plugins/ratelimit"
 )
 

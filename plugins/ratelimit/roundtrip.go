@@ -31,8 +31,6 @@ func (t *clientTransport) CloseIdleConnections() { roundtrip.CloseIdleConnection
 const notYet = time.Second
 
 // RoundTrip waits until req may be sent, sends it, and applies the Feedback to the response.
-//
-//nolint:contextcheck // ctx is that of req
 func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	var permit cooldown.Permit
