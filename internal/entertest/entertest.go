@@ -1,5 +1,5 @@
-// Package entered counts the functions that one request passes, which is what somebody reads to understand it.
-package entered
+// Package entertest counts the functions that one request passes, which is what somebody reads to understand it.
+package entertest
 
 import (
 	"errors"
@@ -40,10 +40,10 @@ func By(tb testing.TB, program string) (functions, files []string) {
 	tb.Helper()
 	dir := tb.TempDir()
 	binary := filepath.Join(dir, "program")
-	run(tb, nil, "go", "build", "-cover", "-covermode=atomic", "-coverpkg="+module+"...", "-o", binary, module+"internal/entered/testdata/"+program)
+	run(tb, nil, "go", "build", "-cover", "-covermode=atomic", "-coverpkg="+module+"...", "-o", binary, module+"internal/entertest/testdata/"+program)
 	run(tb, []string{dirEnv + "=" + dir}, binary)
 	for _, m := range line.FindAllStringSubmatch(run(tb, nil, "go", "tool", "covdata", "func", "-i="+dir), -1) {
-		if m[3] == "0.0" || strings.HasPrefix(m[1], "internal/entered/") {
+		if m[3] == "0.0" || strings.HasPrefix(m[1], "internal/entertest/") {
 			continue
 		}
 		functions = append(functions, m[1]+" "+m[2])
