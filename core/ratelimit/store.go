@@ -18,7 +18,6 @@ func (l *Limiter) apply(ctx context.Context, key string, op limits.Op) (Result, 
 }
 
 func (l *Limiter) applyUnder(ctx context.Context, set *setting, key string, op limits.Op) (Result, error) {
-	op.Change = l.changeOf(set)
 	failures := l.failures.Load()
 	r, err := l.table.Apply(ctx, key, set.plan, op)
 	if err != nil {
@@ -57,7 +56,7 @@ func (l *Limiter) causedByCaller(ctx context.Context, op limits.Op, err error) e
 
 // failed applies OnStoreError to an error of the store. Errors that the caller caused are
 // returned unchanged.
-func (l *Limiter) failed(ctx context.Context, key string, plan limits.ID, op limits.Op, err error) (Result, error) {
+func (l *Limiter) failed(ctx context.Context, key string, plan *limits.Plan, op limits.Op, err error) (Result, error) {
 	if caused := l.causedByCaller(ctx, op, err); caused != nil {
 		return Result{}, caused
 	}

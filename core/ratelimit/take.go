@@ -116,7 +116,7 @@ func (l *Limiter) giveBack(ctx context.Context, key string, take Result) (Result
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 		defer cancel()
 	}
-	return l.applyUnder(ctx, l.settingOfTake(key, take.Plan), key, limits.Op{Kind: limits.Refund, Cost: take.Granted, Receipt: take.Receipt})
+	return l.applyUnder(ctx, l.settingOf(key), key, limits.Op{Kind: limits.Refund, Cost: take.Granted, Receipt: take.Receipt})
 }
 
 // Reset forgets the usage of a key, under every limit.

@@ -82,7 +82,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, key string, n int64, m
 		Return: func(r Result) { _, _ = l.giveBack(ctx, key, r) }, // if the store fails, they come back in their time
 		Refuse: func(after time.Duration) Result {
 			full := set.every(set.limit.Capacity())
-			return Result{Plan: set.plan, Limit: set.limit.Capacity(), RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
+			return Result{Limit: set.limit.Capacity(), RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
 		},
 		Queued: func() {
 			queued = true

@@ -703,7 +703,7 @@ func (s thief) Open(name string) (limits.Table, error) {
 	return thiefTable{t}, err
 }
 
-func (t thiefTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (coreratelimit.Result, error) {
+func (t thiefTable) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (coreratelimit.Result, error) {
 	r, err := t.Table.Apply(ctx, key, plan, op)
 	if op.Kind == limits.Take && op.Cost == 0 {
 		_, _ = t.Table.Apply(ctx, key, plan, limits.Op{Cost: 1})
@@ -721,7 +721,7 @@ func (s lateStore) Open(name string) (limits.Table, error) {
 	return lateTable{t}, err
 }
 
-func (t lateTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (coreratelimit.Result, error) {
+func (t lateTable) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (coreratelimit.Result, error) {
 	r, err := t.Table.Apply(ctx, key, plan, op)
 	if op.Cost == 10 && op.Kind == limits.Take {
 		time.Sleep(time.Second)

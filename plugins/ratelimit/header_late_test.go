@@ -586,8 +586,8 @@ type wild struct{ coreratelimit.Result }
 
 func (s wild) Open(string) (limits.Table, error)   { return s, nil }
 func (wild) Close() error                          { return nil }
-func (wild) Plan([]limits.Spec) (limits.ID, error) { return 1, nil }
-func (s wild) Apply(context.Context, string, limits.ID, limits.Op) (coreratelimit.Result, error) {
+func (wild) Plan([]limits.Spec) (*limits.Plan, error) { return new(limits.Plan), nil }
+func (s wild) Apply(context.Context, string, *limits.Plan, limits.Op) (coreratelimit.Result, error) {
 	return s.Result, nil
 }
 

@@ -82,8 +82,8 @@ var errDown = errors.New("dial tcp 10.0.0.5:6379: refused")
 
 func (brokenStore) Open(string) (limits.Table, error)     { return brokenStore{}, nil }
 func (brokenStore) Close() error                          { return nil }
-func (brokenStore) Plan([]limits.Spec) (limits.ID, error) { return 1, nil }
-func (brokenStore) Apply(context.Context, string, limits.ID, limits.Op) (core.Result, error) {
+func (brokenStore) Plan([]limits.Spec) (*limits.Plan, error) { return new(limits.Plan), nil }
+func (brokenStore) Apply(context.Context, string, *limits.Plan, limits.Op) (core.Result, error) {
 	return core.Result{}, errDown
 }
 

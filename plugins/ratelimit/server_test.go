@@ -579,5 +579,5 @@ func TestServer_RealServer(t *testing.T) {
 	}
 	result, err := s.plugin.Limiter().Peek(t.Context(), "127.0.0.1")
 	require.NoError(t, err)
-	require.Equal(t, coreratelimit.Result{Allowed: true, Limit: 1, NextAfter: result.NextAfter, FullAfter: result.FullAfter, Plan: result.Plan, Receipt: result.Receipt}, result)
+	require.Equal(t, coreratelimit.Result{Allowed: true, Limit: 1, NextAfter: result.NextAfter, FullAfter: result.FullAfter, Receipt: result.Receipt}, result)
 }

@@ -101,9 +101,9 @@ type stingyTable struct {
 	known bool
 }
 
-func (t *stingyTable) Plan(l []limits.Spec) (limits.ID, error) {
+func (t *stingyTable) Plan(l []limits.Spec) (*limits.Plan, error) {
 	if t.known {
-		return 0, errNoPlan
+		return nil, errNoPlan
 	}
 	t.known = true
 	return t.Table.Plan(l)

@@ -25,7 +25,7 @@ type Values interface {
 }
 
 // Table makes the table of a limiter.
-func Table(v Values) limits.Table { return &table{limits.NewPlans(limits.Clock{}), v} }
+func Table(v Values) limits.Table { return &table{limits.NewPlans(limits.Clock{}, nil), v} }
 
 type table struct {
 	*limits.Plans
@@ -34,37 +34,21 @@ type table struct {
 }
 
 // Apply does one operation on one key.
-func (t *table) Apply(ctx context.Context, key string, id limits.ID, op limits.Op) (r limits.Result, err error) {
-	p, err := t.For(id, op.Cost)
-	if err != nil {
-		return r, err
+func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits.Op) (r limits.Result, err error) {
+	if op.Cost < 0 {
+		return r, limits.CostError(op.Cost)
 	}
-	err = t.update(ctx, key, op.Change, func(k *limits.Key) { r, _ = k.Apply(p, &op) })
-	return r, err
-}
-
-// update calls f with a key, carried over as of a change, and writes the key if f has changed it.
-func (t *table) update(ctx context.Context, key string, change *limits.Change, f func(k *limits.Key)) error {
 	var unreadable error
-	err := t.values.Update(ctx, key, func(now time.Time, value []byte) (next []byte, keep time.Duration) {
-		unreadable = nil
+	err = t.values.Update(ctx, key, func(now time.Time, value []byte) (next []byte, keep time.Duration) {
 		k, at := limits.Key{Now: now.UnixNano()}, int64(0)
-		if len(value) > 0 {
+		if unreadable = nil; len(value) > 0 {
 			if k.Account, at, unreadable = t.Decode(value); unreadable != nil {
 				return nil, 0
 			}
 		}
 		k.Now = max(k.Now, at)
-		if change != nil && change.At.UnixNano() >= at {
-			moment := min(k.Now, change.At.UnixNano())
-			k.Expire(moment-at, moment)
-			k.Touch(moment)
-			k.Change(change, t.All(), moment)
-			at = moment
-		}
-		k.Expire(k.Now-at, k.Now)
-		f(&k)
-		if !k.Changed {
+		k.Expire(k.Now - at)
+		if r = k.Apply(p, &op); !k.Changed {
 			return nil, 0
 		}
 		if keep = time.Duration(k.End(k.Now) - k.Now); keep <= 0 {
@@ -72,5 +56,5 @@ func (t *table) update(ctx context.Context, key string, change *limits.Change, f
 		}
 		return k.Encode(k.Now), keep
 	})
-	return cmp.Or(unreadable, err)
+	return r, cmp.Or(unreadable, err)
 }

@@ -138,51 +138,13 @@ func TestAnUpdateThatIsRepeatedForgetsAValueThatCannotBeRead(t *testing.T) {
 
 func TestAValueThatCannotBeReadIsAnErrorOfTheStore(t *testing.T) {
 	t.Parallel()
-	d := &database{rows: map[string][]byte{"broken/k": []byte("5"), "broken/l": []byte(`{"At":1,"Counts":[{"Limit":{"Algorithm":9}}]}`), "broken/m": []byte(`{"At":1,"Counts":[{"Limit":{"Algorithm":2,"Permits":1,"Period":1,"Segments":0}}]}`)}}
-	for _, list := range []string{"[1]", "[3,1,1,1]", "[-2,1]", "[6,1,1,1]"} {
-		d.rows["broken/"+list] = []byte(`{"At":1,"Counts":[{"Limit":{"Algorithm":4,"Permits":1,"Period":1},"State":{"List":` + list + `}}]}`)
-		d.rows["broken/counter"+list] = []byte(`{"At":1,"Counts":[{"Limit":{"Algorithm":3,"Permits":1,"Period":1},"State":{"List":` + list + `}}]}`)
-	}
+	d := &database{rows: map[string][]byte{"broken/k": []byte("5"), "broken/l": []byte(`{"Version":1,"At":1,"Values":[{"Limit":{"Algorithm":4,"Permits":1,"Period":1},"State":{"List":[1]}}]}`)}}
 	l, err := ratelimit.New(ratelimit.Config{Name: "broken", Store: d, OnStoreError: ratelimit.Deny})
 	require.NoError(t, err)
 	for key := range d.rows {
 		_, err = l.Take(t.Context(), strings.TrimPrefix(key, "broken/"), 1)
 		require.ErrorIs(t, err, ratelimit.ErrStore)
 	}
-}
-
-// The words of a window of many permits in a short time can be read for some seconds only.
-func TestAChangeAppliesToUsageAsOfItsTimeHoweverMuchLaterTheKeyIsUsed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, err := ratelimit.New(ratelimit.Config{Name: "values", Store: &database{rows: map[string][]byte{}}, Limit: ratelimit.PerSecond(1_000_000)})
-		require.NoError(t, err)
-		_, err = l.Take(t.Context(), "k", 1_000_000)
-		require.NoError(t, err)
-		time.Sleep(500 * time.Millisecond)
-		require.NoError(t, l.SetLimit(ratelimit.PerHour(100)))
-		time.Sleep(time.Minute)
-		r, err := l.Take(t.Context(), "k", 1)
-		require.NoError(t, err)
-		require.Equal(t, 59*time.Minute, r.RetryAfter)
-	})
-}
-
-func TestALimitInForceDoesNotStartAgainWithTheUsageOfAnother(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, err := ratelimit.New(ratelimit.Config{Name: "values", Store: &database{rows: map[string][]byte{}}, Limit: ratelimit.FixedWindow(1000, 24*time.Hour)})
-		require.NoError(t, err)
-		_, err = l.Take(t.Context(), "k", 1000)
-		require.NoError(t, err)
-		require.NoError(t, l.SetLimit(ratelimit.PerSecond(1_000_000)))
-		for range 3 {
-			time.Sleep(time.Minute)
-			r, err := l.Take(t.Context(), "k", 1_000_000)
-			require.NoError(t, err)
-			require.True(t, r.Allowed)
-		}
-	})
 }
 
 // Each refund writes the value anew, but gives back nothing to the first limit any more.
