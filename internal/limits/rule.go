@@ -118,7 +118,7 @@ func (r *Rule) Bucket() (units, cost, tick int64) {
 
 // A State is the state of a key under one Rule: a word, or a list of numbers.
 type State struct {
-	Word  uint64
+	Word uint64
 	// Moved is, of a bucket, by how much refunds have moved later takes, in units; of a window that lies ahead, 1 more than
 	// its use, and then Word is its start.
 	Moved uint64 `json:",omitzero"`

@@ -22,7 +22,9 @@ func useAll(t *testing.T, srv server, client *redis.Client, s *Store, n int) (re
 	take(t, table, "k", ratelimit.PerHour(1000), 1)
 	resume, wg = pause(t, srv.client(t)), &sync.WaitGroup{}
 	for range n {
-		wg.Go(func() { _, _ = table.Apply(context.WithoutCancel(t.Context()), "k", planned(t, table, ratelimit.PerHour(9)), limits.Op{Cost: 1}) })
+		wg.Go(func() {
+			_, _ = table.Apply(context.WithoutCancel(t.Context()), "k", planned(t, table, ratelimit.PerHour(9)), limits.Op{Cost: 1})
+		})
 	}
 	require.Eventually(t, func() bool {
 		stats := client.PoolStats()
