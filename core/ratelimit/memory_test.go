@@ -47,7 +47,7 @@ func checkDebtInAFlood(t *testing.T, takes int) {
 					key = fmt.Sprint("back", rng.IntN(3000))
 				}
 				r := mustApply(t, tab, time.Duration(i)*time.Millisecond, key, ids[0], limits.Op{Cost: 1 + rng.Int64N(5)})
-				admitted[key] += r.Granted
+				admitted[key] += r.Permits
 			}
 			for key, n := range admitted {
 				require.LessOrEqual(t, n, int64(5), "key %s, in %d ms of an hour", key, takes)
@@ -141,7 +141,7 @@ func TestMemoryOfManyLimits(t *testing.T) {
 		t.Helper()
 		for range n {
 			made++
-			plan, err := tab.Plan(PerHour(made).Specs())
+			plan, err := tab.Plan(limits.Limit(PerHour(made)).Specs())
 			require.NoError(t, err)
 			left := mustApply(t, tab, now, key(made), plan, limits.Op{Cost: 1}).Remaining
 			require.Equal(t, left, mustApply(t, tab, now, key(made), plan, limits.Op{}).Remaining)

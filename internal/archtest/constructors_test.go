@@ -192,7 +192,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 					return err
 				}
 			}
-			return check(ratelimit.New(ratelimit.Config{Store: store, OnStoreError: ratelimit.Local}))
+			return check(ratelimit.New(ratelimit.Config{Name: "share", Store: store, OnStoreError: ratelimit.Local}))
 		},
 	}
 	names := slices.Sorted(maps.Keys(constructors))

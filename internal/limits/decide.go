@@ -134,7 +134,7 @@ func (p *Plan) result(now int64, op *Op, granted, at int64, raws []Raw, r *Resul
 		r.Allowed = false
 		r.RetryAfter, r.Which = wait(raws, now)
 	default:
-		r.Granted, r.Wait = granted, time.Duration(at-now)
+		r.Permits, r.Wait = granted, time.Duration(at-now)
 	}
 	p.report(raws, now, r)
 }

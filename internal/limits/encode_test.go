@@ -45,7 +45,7 @@ func use(tb testing.TB, plans *limits.Plans, value []byte, p *limits.Plan, now i
 				r := k.Apply(p, &limits.Op{Kind: kind, Cost: cost, MaxWait: time.Hour})
 				require.LessOrEqual(tb, r.Remaining, r.Limit)
 				require.GreaterOrEqual(tb, r.Remaining, int64(0))
-				k.Apply(p, &limits.Op{Kind: limits.Refund, Cost: r.Granted, Receipt: r.Receipt})
+				k.Apply(p, &limits.Op{Kind: limits.Refund, Cost: r.Permits, Receipt: r.Receipt})
 			}
 			_ = k.End(k.Now)
 			_, _, err = plans.Decode(k.Encode(k.Now))

@@ -167,20 +167,18 @@ func (c *call) passLocked(l *lane, unused *Permit) {
 // before, the last one first, since nothing is granted before a slot that is reserved.
 func (p *Pacer) newRates() {
 	p.mu.Lock()
-	unused := map[string][]*Permit{}
-	for key, l := range p.lanes {
-		unused[key], l.held = l.held, nil
+	var unused []*Permit
+	for _, l := range p.lanes {
+		unused, l.held = append(unused, l.held...), nil
 		for i := range l.spares {
-			unused[key] = append(unused[key], &l.spares[i])
+			unused = append(unused, &l.spares[i])
 		}
 		l.spares = nil
 	}
 	p.mu.Unlock()
-	for key, all := range unused {
-		slices.SortFunc(all, func(a, b *Permit) int { return b.At.Compare(a.At) })
-		for _, permit := range all {
-			p.refund(key, permit)
-		}
+	slices.SortFunc(unused, func(a, b *Permit) int { return b.At.Compare(a.At) })
+	for _, permit := range unused {
+		p.refund(permit)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,9 +190,9 @@ func (p *Pacer) newRates() {
 	}
 }
 
-func (p *Pacer) refund(key string, permit *Permit) {
+func (p *Pacer) refund(permit *Permit) {
 	if permit.take != nil {
-		_, _ = p.limiter.Refund(context.Background(), key, *permit.take) // if the store fails, it comes back in its time
+		_ = p.limiter.Refund(context.Background(), *permit.take) // if the store fails, it comes back in its time
 	}
 }
 

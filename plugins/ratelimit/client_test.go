@@ -100,7 +100,7 @@ func TestClientRejectsAtOnceWhatWouldWaitTooLong(t *testing.T) {
 					after, ok := core.RetryAfter(err)
 					require.True(t, ok)
 					require.InDelta(t, time.Minute, after, float64(time.Microsecond))
-					require.ErrorContains(t, err, "ratelimit: vendor: limited, retry after")
+					require.ErrorContains(t, err, "ratelimit: vendor: limited for another")
 					require.Equal(t, 1, body.closed)
 				}
 				require.Zero(t, time.Since(start))
@@ -158,7 +158,7 @@ func TestClientGivesTheTurnBackToASlowStoreAfterTheCallerLeft(t *testing.T) {
 			cancel()
 			return nil, core.ErrRejected
 		})
-		limits, err := ratelimit.NewClient(ratelimit.ClientConfig{Limit: core_ratelimit.PerHour(1), Store: &ratelimittest.Slow{Store: memory, Delay: time.Millisecond}})
+		limits, err := ratelimit.NewClient(ratelimit.ClientConfig{Name: "a", Limit: core_ratelimit.PerHour(1), Store: &ratelimittest.Slow{Store: memory, Delay: time.Millisecond}})
 		require.NoError(t, err)
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://a.test/", http.NoBody)
 		require.NoError(t, err)
@@ -276,7 +276,7 @@ func TestClientStoreFailure(t *testing.T) {
 	require.NoError(t, err)
 	store := &ratelimittest.Failing{Store: memory}
 	base := &answers{}
-	allow := newClient(t, ratelimit.ClientConfig{Store: store}, base)
+	allow := newClient(t, ratelimit.ClientConfig{Name: "a", Store: store}, base)
 	deny := newClient(t, ratelimit.ClientConfig{Name: "deny", Store: store, OnStoreError: core_ratelimit.Deny}, base)
 	store.Down()
 	require.NoError(t, get(t.Context(), t, allow, "http://a.test/"))
@@ -299,7 +299,7 @@ func TestClientConfigIsValidated(t *testing.T) {
 	t.Parallel()
 	_, err := ratelimit.NewClient(ratelimit.ClientConfig{Limit: core_ratelimit.PerHour(-1), MaxKeys: -1})
 	require.ErrorIs(t, err, core.ErrConfig)
-	require.ErrorContains(t, err, "ratelimit.ClientConfig.Limit.Permits = -1")
+	require.ErrorContains(t, err, "ratelimit.ClientConfig.Limit = -1/1h")
 	require.ErrorContains(t, err, "ratelimit.ClientConfig.MaxKeys = -1")
 	_, err = ratelimit.NewClient(ratelimit.ClientConfig{
 		Limiter: rate.NewLimiter(1, 1), Limit: core_ratelimit.PerHour(1), Registry: &core.Registry{}, MaxKeys: 1, OnStoreError: core_ratelimit.Deny,

@@ -74,13 +74,13 @@ type standing struct {
 
 // hold stores r. It returns false if r has other fields: if s.result() is not r, which is slower to compare.
 func (s *standing) hold(r *Result) bool {
-	*s = standing{r.Granted, r.Limit, r.Remaining, r.NextAfter, r.FullAfter, r.Receipt.At, r.Receipt.Parts[0], r.Receipt.Plan, uint8(r.Which)}
+	*s = standing{r.Permits, r.Limit, r.Remaining, r.NextAfter, r.FullAfter, r.Receipt.At, r.Receipt.Parts[0], r.Receipt.Plan, uint8(r.Which)}
 	return r.Allowed && r.Wait == 0 && r.RetryAfter == 0 && r.Which == int(s.which) && r.Receipt.More == nil &&
 		r.Receipt.Parts == [len(r.Receipt.Parts)]uint64{s.charged}
 }
 
 func (s *standing) result() Result {
-	r := Result{Allowed: true, Granted: s.granted, Limit: s.limit, Remaining: s.remaining, NextAfter: s.next, FullAfter: s.full, Which: int(s.which)}
+	r := Result{Allowed: true, Permits: s.granted, Limit: s.limit, Remaining: s.remaining, NextAfter: s.next, FullAfter: s.full, Which: int(s.which)}
 	r.Receipt.At, r.Receipt.Plan, r.Receipt.Parts[0] = s.at, s.plan, s.charged
 	return r
 }

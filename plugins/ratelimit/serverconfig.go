@@ -173,12 +173,12 @@ func (c ServerConfig) Validate() error {
 	problem(c.nameProblem(c.Name), "Name", c.Name)
 	for i, r := range c.Routes {
 		problem(problemOf(c.Routes[:i+1]), fmt.Sprintf("Routes[%d].Pattern", i), r.Pattern)
-		check.Part(validate.Relabel(r.Limit.Validate(), fmt.Sprintf("%sRoutes[%d].", name, i), "ratelimit."))
+		check.Part(validate.Relabel(ratelimit.Config{Limit: r.Limit}.Validate(), fmt.Sprintf("%sRoutes[%d].", name, i), "ratelimit.Config."))
 	}
 	for i, l := range c.Layers {
 		problem(c.layerProblem(i), fmt.Sprintf("Layers[%d].Name", i), l.Name)
 		of := fmt.Sprintf("%sLayers[%d].", name, i)
-		check.Part(validate.Relabel(l.Limit.Validate(), of, "ratelimit."))
+		check.Part(validate.Relabel(ratelimit.Config{Limit: l.Limit}.Validate(), of, "ratelimit.Config."))
 	}
 	return check.Err()
 }
@@ -237,6 +237,6 @@ func taken(by []named, name string, limit Limit) (of string) {
 // core returns the part of c that core/ratelimit has too.
 func (c ServerConfig) core() ratelimit.Config {
 	return ratelimit.Config{
-		Name: c.Name, Limit: c.Limit, MaxWait: c.MaxWait, MaxQueue: c.MaxQueue, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError,
+		Name: cmp.Or(c.Name, defaultName), Limit: c.Limit, MaxWait: c.MaxWait, MaxQueue: c.MaxQueue, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError,
 	}
 }

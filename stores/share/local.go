@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/limits"
 )
@@ -74,11 +73,11 @@ func (l *local) Apply(ctx context.Context, key string, of *limits.Plan, op limit
 			r.RetryAfter = hold
 		}
 	}
-	if r.Granted > 0 {
+	if r.Permits > 0 {
 		for _, part := range p.parts {
 			a := k.account(part)
 			a.took = took
-			l.owe(a, r.Granted)
+			l.owe(a, r.Permits)
 		}
 		l.table.store.indebted()
 	}
@@ -99,7 +98,7 @@ func (l *local) share(p *plan, n int64) (*limits.Plan, error) {
 	if share, ok := p.shares.Load(n); ok {
 		return share.(*limits.Plan), nil //nolint:forcetypeassert // nothing else is stored
 	}
-	share, err := l.memory.Plan(p.split(n).Specs())
+	share, err := l.memory.Plan(p.split(n))
 	if err == nil {
 		p.shares.Store(n, share)
 	}
@@ -143,7 +142,7 @@ func (l *local) raise(key string, a *account, in instances) error {
 		return err
 	}
 	of, s, now := a.part.limit, split(a.part.limit, in.n), time.Now()
-	bucket := of.Algorithm == ratelimit.AlgorithmTokenBucket
+	bucket := of.Algorithm == limits.TokenBucket
 	permits, until := s.Permits-a.left/in.n, a.full
 	switch {
 	case inTurn(of, in.n):
@@ -165,7 +164,7 @@ func (l *local) raise(key string, a *account, in instances) error {
 	case !until.After(now):
 		permits = 0
 	}
-	if s.Algorithm == ratelimit.AlgorithmSlidingCounter && permits > 0 { // a.left already includes the weight
+	if s.Algorithm == limits.SlidingCounter && permits > 0 { // a.left already includes the weight
 		until = now.Add(2 * s.Period)
 	}
 	if permits > 0 || bucket {
@@ -272,7 +271,7 @@ func (l *local) used(ctx context.Context, key string, a *account) int64 {
 		return math.MaxInt64
 	}
 	s := split(a.part.limit, n)
-	if s.Algorithm == ratelimit.AlgorithmTokenBucket {
+	if s.Algorithm == limits.TokenBucket {
 		return int64(mulDiv(int64(r.FullAfter), s.Permits, int64(s.Period)))
 	}
 	used := r.Limit - r.Remaining

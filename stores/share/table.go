@@ -26,9 +26,9 @@ type table struct {
 type plan struct {
 	at       *limits.Plan // of the store that is wrapped
 	capacity int64
-	limit    ratelimit.Limit // of a plan of one
-	parts    []*plan         // of one limit each: the plan itself, if it is one
-	shares   sync.Map        // the number of instances to the *limits.Plan in memory
+	limit    limits.Spec // of a plan of one
+	parts    []*plan     // of one limit each: the plan itself, if it is one
+	shares   sync.Map    // the number of instances to the *limits.Plan in memory
 }
 
 func newTable(s *Store, inner limits.Table) *table {
@@ -54,7 +54,7 @@ func (t *table) prepare(of *limits.Plan) (err error) {
 		}
 	}
 	if len(specs) == 1 {
-		p.limit, p.parts = limitOf(specs[0]), []*plan{p}
+		p.limit, p.parts = specs[0], []*plan{p}
 	}
 	p.at, err = t.Table.Plan(specs)
 	of.Store = p
@@ -62,12 +62,6 @@ func (t *table) prepare(of *limits.Plan) (err error) {
 }
 
 func planOf(p *limits.Plan) *plan { return p.Store.(*plan) } //nolint:forcetypeassert // see prepare
-
-func limitOf(s limits.Spec) ratelimit.Limit {
-	return ratelimit.Limit{
-		Algorithm: ratelimit.Algorithm(s.Algorithm), Permits: s.Permits, Period: s.Period, Burst: s.Burst, Segments: s.Segments, Aligned: s.Aligned,
-	}
-}
 
 // Apply has the store decide.
 func (t *table) Apply(ctx context.Context, key string, of *limits.Plan, op limits.Op) (limits.Result, error) {
