@@ -20,8 +20,8 @@ type setting struct {
 	capacity int64
 	specs    []limits.Spec
 	plan     *limits.Plan
-	one      *limits.Rule   // for takeOne; nil where that does not apply
-	view     *Limiter       // of a named limit
+	one      *limits.Rule // for takeOne; nil where that does not apply
+	view     *Limiter     // of a named limit
 }
 
 // settings are the limits of a Config.

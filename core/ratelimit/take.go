@@ -75,11 +75,6 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time
 	return l.take(ctx, key, limits.Op{Kind: limits.Reserve, Cost: n, MaxWait: maxWait})
 }
 
-// check decides as Take does, and takes nothing.
-func (l *Limiter) check(ctx context.Context, key string, n int64) (Result, error) {
-	return l.apply(ctx, key, limits.Op{Kind: limits.Check, Cost: n})
-}
-
 // Refund gives the permits of a take back, once. It does nothing for a refusal, for permits that have recovered since, and for
 // a take that was counted under other numbers. It runs even if ctx is done: a store that has to wait has a second for it.
 //
