@@ -38,8 +38,8 @@ func FuzzApply(f *testing.F) {
 			}
 			id := ids[0]
 			switch {
-			case op.Kind == limits.Refund && last.Plan != 0:
-				id = last.Plan
+			case op.Kind == limits.Refund && last.Receipt.Plan != nil:
+				id = last.Receipt.Plan
 			case b == 255:
 				id, op.Cost = ids[1], 1
 			case b == 254:

@@ -45,7 +45,7 @@ type shared struct {
 	current    atomic.Pointer[settings]
 	views      sync.Map            // Limit to *Limiter
 	named      map[string]*Limiter // those of all names that there have been
-	changing   sync.Mutex          // held while a limit is replaced, until the table has learned of it
+	changing   sync.Mutex          // held while limits are replaced
 	overrides  overrides
 	overridden atomic.Bool // Override was called
 
@@ -176,11 +176,9 @@ func (l *Limiter) Override(ctx context.Context, f func(*Config)) context.Context
 
 // WithLimit returns a limiter that applies another limit to the same keys: for tiers, or for the
 // limit of one call. It applies at once, and SetLimit does not change it. Usage under any limit
-// counts under all of them: see [Limiter.SetLimit]. A key comes under the limit with its first
-// operation that takes or is refused.
+// counts under all of them: see [Limiter.SetLimit].
 //
-// The same limit returns the same limiter, without allocating. Use few different limits: each is
-// kept, and a table in memory has at most 65,535, after which a new one is an error that matches [ErrStore].
+// The same limit returns the same limiter, without allocating. Each is kept, so use few different limits.
 func (l *Limiter) WithLimit(limit Limit) (*Limiter, error) {
 	if v, ok := l.views.Load(limit); ok {
 		return v.(*Limiter), nil // the map holds only *Limiter

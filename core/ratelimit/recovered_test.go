@@ -35,7 +35,7 @@ type switchedTable struct {
 	store *switchedStore
 }
 
-func (t switchedTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (ratelimit.Result, error) {
+func (t switchedTable) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (ratelimit.Result, error) {
 	if t.store.down.Load() {
 		return ratelimit.Result{}, errUnavailable
 	}

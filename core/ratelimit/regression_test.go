@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/limits"
@@ -99,15 +98,6 @@ func TestRefundAfterSetLimitGoesToWhatWasCharged(t *testing.T) {
 		}
 		require.EqualValues(t, 9, mustPeek(t, l, "k").Remaining)
 	})
-}
-
-func TestRefundWhereAnotherTierHasWritten(t *testing.T) {
-	t.Parallel()
-	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.FixedWindow(50, time.Hour)})
-	huge := core.Must(l.WithLimit(ratelimit.FixedWindow(1<<30, time.Hour))) // with ticks of its own
-	first := take(t, l, "k", 40)
-	require.True(t, take(t, huge, "k", 1).Allowed)
-	require.EqualValues(t, 49, refund(t, l, first).Remaining)
 }
 
 // A cost that fits only the limit that has come can be taken at once; one that fits only the limit

@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/limits"
@@ -21,9 +19,8 @@ type setting struct {
 	limit    Limit // not the zero Limit
 	capacity int64
 	specs    []limits.Spec
-	plan     limits.ID
+	plan     *limits.Plan
 	one      *limits.Rule   // for takeOne; nil where that does not apply
-	change   *limits.Change // that put it in force
 	view     *Limiter       // of a named limit
 }
 
@@ -47,10 +44,8 @@ func (s *shared) setting(limit Limit) (*setting, error) {
 		return nil, &storeError{s.Name(), err}
 	}
 	set := &setting{limit: limit, capacity: limits.Limit(limit).Capacity(), specs: specs, plan: plan}
-	if s.memory != nil {
-		if p := s.memory.All()[plan]; len(p.Rules) == 1 && !p.Rules[0].Listed() {
-			set.one = p.Rules[0]
-		}
+	if s.memory != nil && len(plan.Rules) == 1 && !plan.Rules[0].Listed() {
+		set.one = plan.Rules[0]
 	}
 	return set, nil
 }
@@ -105,29 +100,6 @@ func (l *Limiter) settingOf(ctx context.Context, key string) (*setting, *Config,
 	return set, &over, nil
 }
 
-// changeOf returns the change by which a key under a setting must be carried over: its own or,
-// also for limiters of WithLimit, that of the main limit.
-func (s *shared) changeOf(set *setting) *limits.Change {
-	if set.change == nil {
-		return s.current.Load().main.change
-	}
-	return set.change
-}
-
-// replace puts s into force instead of old.
-func (s *setting) replace(old *setting, now time.Time) {
-	var replaced []limits.ID
-	if old.change != nil {
-		replaced = old.change.Replaced
-	}
-	replaced = slices.DeleteFunc(append(slices.Clone(replaced), old.plan), func(id limits.ID) bool { return id == s.plan })
-	s.change = &limits.Change{At: now, Plan: s.plan, Replaced: replaced[max(0, len(replaced)-maxReplaced):]}
-}
-
-// maxReplaced is the number of replaced limits that are remembered. The counts of older ones stay
-// with a key as long as the key has any.
-const maxReplaced = 64
-
 // Limit returns the limit of each key, with defaults filled in. A key with a limit of its own is
 // the exception: see [Limiter.SetKeyLimit].
 func (l *Limiter) Limit() Limit { return l.inForce().limit }
@@ -142,18 +114,16 @@ func (l *Limiter) InUse() bool {
 }
 
 // SetLimit changes the limit of all keys, while the limiter is in use. It applies at once, and
-// grants no permits: past usage still counts. Usage that has not recovered counts under the new
-// limit, in permits, as one take at the moment of the change.
+// grants no permits: past usage still counts. A key has one count, which names the limit that it was counted under. An
+// operation under another limit asks how many permits are in use under that one; with permits reserved ahead, when the
+// last of them is due, and nothing is granted before. The first take that is granted counts them under the new limit, as
+// taken at that time; if the limits have the algorithm and the period in common, their times stay. A refused take
+// waits for what the former limit gives back or, if both the take and the recovery of the key come sooner that way, is
+// counted under the new limit at once.
 //
-// A key keeps a count for each limit that applied to it, until that count has recovered. Each take
-// is charged to all of them; only the limit in force refuses. So no sequence of changes refills a
-// key, a limit that is set again continues with its count, and no key is blocked for longer than
-// the new limit needs to recover. Of several limits joined by And, the limits with equal
-// Algorithm, Period, Segments and Aligned replace each other; any other new limit begins with the
-// largest usage of the limits that are not replaced this way. A key keeps at most 8 counts. A
-// table in memory has at most 65,535 different limits; one more is an error that matches [ErrStore].
-// In a table that is not in memory, the last change alone carries over the usage of a key without an
-// operation since the change before it: usage that has recovered by then no longer counts.
+// So a raise is felt at once, and no change locks a key for longer than it was. Of limits joined by And, each goes on
+// from the count of its algorithm and period, otherwise from the one with the most permits in use. See
+// docs/adr/0006-a-key-has-one-value.md for the bounds.
 //
 // Waiters come under the new limit, and their times change. Keys with a limit of their own and
 // limiters of WithLimit are not changed. For a limiter made by WithLimit, SetLimit returns an
@@ -202,17 +172,7 @@ func (s *shared) put(next func(old *settings) *settings) {
 		s.current.Store(all)
 		return
 	}
-	s.lines.Anew(func() {
-		if all.main.change = old.main.change; all.main.plan == old.main.plan {
-			s.current.Store(all)
-			return
-		}
-		all.main.replace(old.main, time.Now())
-		s.current.Store(all)
-		if t, ok := limits.As[limits.ChangingTable](s.table); ok {
-			t.Changed(all.main.change)
-		}
-	})
+	s.lines.Anew(func() { s.current.Store(all) })
 }
 
 // SetConfig replaces the Config while the limiter is in use. Limits apply at once, and past usage counts under them: a change
@@ -256,15 +216,18 @@ func (o *overrides) get(key string) *setting {
 }
 
 // set sets the setting of a key, or removes it if s is nil.
-func (o *overrides) set(key string, s *setting) {
+func (o *overrides) set(key string, s *setting) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s == nil {
 		delete(o.byKey, key)
+	} else if _, had := o.byKey[key]; !had && len(o.byKey) >= maxKeyLimits {
+		return errKeyLimits
 	} else {
 		o.byKey[strings.Clone(key)] = s
 	}
 	o.n.Store(int64(len(o.byKey)))
+	return nil
 }
 
 // SetKeyLimit gives one key a limit of its own, instead of any other. The zero Limit removes it. It applies in this process,
@@ -280,26 +243,7 @@ func (l *Limiter) SetKeyLimit(key string, limit Limit) (err error) {
 }
 
 // override sets the limit of a key, or clears it if set is nil.
-func (l *Limiter) override(key string, set *setting) error {
-	l.changing.Lock()
-	defer l.changing.Unlock()
-	old, root := l.overrides.get(key), l.current.Load().main
-	next := set
-	switch {
-	case set == nil && old == nil:
-		return nil
-	case set == nil:
-		again := *root
-		next = &again
-	case old == nil && l.overrides.n.Load() >= maxKeyLimits:
-		return errKeyLimits
-	}
-	l.lines.Anew(func() {
-		next.replace(cmp.Or(old, root), time.Now())
-		l.overrides.set(key, set)
-		if t, ok := limits.As[limits.ChangingTable](l.table); ok {
-			t.ChangedKey(key, root.change, next.change)
-		}
-	}, key)
-	return nil
+func (l *Limiter) override(key string, set *setting) (err error) {
+	l.lines.Anew(func() { err = l.overrides.set(key, set) }, key)
+	return err
 }

@@ -25,8 +25,7 @@ func (l *Limiter) apply(ctx context.Context, key string, op limits.Op) (r Result
 	return r, err
 }
 
-func (l *Limiter) applyUnder(ctx context.Context, set *setting, plan limits.ID, cfg *Config, key string, op limits.Op) (Result, error) {
-	op.Change = l.changeOf(set)
+func (l *Limiter) applyUnder(ctx context.Context, set *setting, plan *limits.Plan, cfg *Config, key string, op limits.Op) (Result, error) {
 	failures := l.failures.Load()
 	r, err := l.table.Apply(ctx, key, plan, op)
 	if err != nil {
@@ -65,7 +64,7 @@ func (l *Limiter) causedByCaller(ctx context.Context, op limits.Op, err error) e
 
 // failed applies OnStoreError to an error of the store. Errors that the caller caused are
 // returned unchanged.
-func (l *Limiter) failed(ctx context.Context, key string, set *setting, plan limits.ID, policy FailurePolicy, op limits.Op, err error) (Result, error) {
+func (l *Limiter) failed(ctx context.Context, key string, set *setting, plan *limits.Plan, policy FailurePolicy, op limits.Op, err error) (Result, error) {
 	if caused := l.causedByCaller(ctx, op, err); caused != nil {
 		return Result{}, caused
 	}

@@ -105,7 +105,7 @@ func (l *Limiter) giveBack(ctx context.Context, take Result) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.applyUnder(ctx, set, take.Plan, cfg, key, limits.Op{Kind: limits.Refund, Cost: take.Permits, Receipt: take.Receipt})
+	_, err = l.applyUnder(ctx, set, set.plan, cfg, key, limits.Op{Kind: limits.Refund, Cost: take.Permits, Receipt: take.Receipt})
 	return err
 }
 

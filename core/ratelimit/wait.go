@@ -85,7 +85,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 		Return: func(r Result) { _ = l.giveBack(ctx, r) }, // if the store fails, they come back in their time
 		Refuse: func(after time.Duration) Result {
 			full := set.every(set.capacity)
-			return Result{Plan: set.plan, Limit: set.capacity, RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
+			return Result{Limit: set.capacity, RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
 		},
 		Queued: func() {
 			queued = true

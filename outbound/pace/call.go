@@ -116,7 +116,12 @@ func (c *call) wait() (Permit, error) {
 		if retry.IsZero() {
 			at = at.Add(-c.lead)
 		}
-		if again, err := c.sleep(at); err != nil {
+		p.hold(l, &permit)
+		again, err := c.sleep(at)
+		if !p.release(l, &permit) {
+			again, unused = true, nil
+		}
+		if err != nil {
 			return Permit{}, err
 		} else if again {
 			retry = at
@@ -247,6 +252,7 @@ func (c *call) ask(l *lane, most time.Duration) (permit Permit, retry time.Time,
 			p.stale.Add(1)
 		}
 	}
+	permit.take = &r
 	return permit, retry, nil
 }
 
