@@ -74,10 +74,9 @@ func TestALimitThatAKeyHasBeenHeldToAlready(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		window := FixedWindow(10, time.Hour)
-		l, err := New(Config{Limit: TokenBucket(10, time.Hour, 10)})
+		l, err := New(Config{Limit: TokenBucket(10, time.Hour, 10), Limits: map[string]Limit{"tier": window}})
 		require.NoError(t, err)
-		tier, err := l.WithLimit(window)
-		require.NoError(t, err)
+		tier := l.Under("tier")
 		take := func(l *Limiter, n int64) int64 {
 			r, err := l.Take(t.Context(), "k", n)
 			require.NoError(t, err)
@@ -86,7 +85,7 @@ func TestALimitThatAKeyHasBeenHeldToAlready(t *testing.T) {
 		}
 		require.EqualValues(t, 6, take(l, 4))
 		require.EqualValues(t, 5, take(tier, 1))
-		require.NoError(t, l.SetLimit(window))
+		putLimit(t, l, window)
 		require.EqualValues(t, 4, take(l, 1))
 	})
 }
@@ -131,6 +130,13 @@ func TestSettingsDoNotDependOnTakeOne(t *testing.T) {
 	checkSettings(t, 9)
 }
 
+func putLimit(tb testing.TB, l *Limiter, limit Limit) {
+	tb.Helper()
+	cfg := l.Config()
+	cfg.Limit = limit
+	require.NoError(tb, l.SetConfig(cfg))
+}
+
 func checkSettings(t *testing.T, seeds uint64) {
 	t.Helper()
 	kinds := [][]Limit{
@@ -153,13 +159,13 @@ func checkSettings(t *testing.T, seeds uint64) {
 				switch limit := those[r.IntN(len(those))]; r.IntN(40) {
 				case 0:
 					changed = true
-					require.NoError(t, a.SetLimit(limit))
-					require.NoError(t, b.SetLimit(limit))
+					putLimit(t, a, limit)
+					putLimit(t, b, limit)
 					b.current.Load().main.one = nil
 				case 1:
 					require.NoError(t, a.SetKeyLimit(key, limit))
 					require.NoError(t, b.SetKeyLimit(key, limit))
-					b.overrides.get(key).one = nil
+					b.keyLimits.get(key).one = nil
 				case 2, 3:
 					_ = a.SetKeyLimit(key, Limit{})
 					_ = b.SetKeyLimit(key, Limit{})

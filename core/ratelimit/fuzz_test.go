@@ -52,7 +52,7 @@ func FuzzApply(f *testing.F) {
 			switch {
 			case r.Remaining < 0 || r.Remaining > r.Limit, r.Permits < 0 || r.Permits > op.Cost && op.Kind != limits.Refund,
 				r.NextAfter < 0 || r.FullAfter < 0 || r.Wait < 0 || r.Wait > op.MaxWait,
-				r.RetryAfter < 0 && r.RetryAfter != Never, r.Allowed && r.RetryAfter != 0,
+				r.RetryAfter < 0 && r.RetryAfter != limits.Never, r.Allowed && r.RetryAfter != 0,
 				!r.Allowed && r.Permits != 0, r.Remaining < r.Limit && r.NextAfter == 0, r.NextAfter > r.FullAfter:
 				t.Fatalf("op %d %+v at %d under %v: %+v", i, op, now, l, r)
 			}

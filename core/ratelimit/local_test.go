@@ -83,7 +83,7 @@ func TestLocalDecidesWhileTheStoreCannot(t *testing.T) {
 		require.EqualValues(t, 5, r.Limit)
 		require.EqualValues(t, 3, r.Remaining)
 		require.False(t, take(t, l, "k", 4).Allowed)
-		require.Equal(t, ratelimit.Never, take(t, l, "k", 6).RetryAfter, "a share has a capacity of its own")
+		require.Equal(t, limits.Never, take(t, l, "k", 6).RetryAfter, "a share has a capacity of its own")
 		r, err := l.Peek(t.Context(), "k")
 		require.NoError(t, err)
 		require.EqualValues(t, 3, r.Remaining)

@@ -100,22 +100,3 @@ func TestALateSuccessIsNoRecovery(t *testing.T) {
 	_, _ = l.Take(t.Context(), "k", 1)
 	require.Equal(t, 1, recovered)
 }
-
-func TestALimitIsInUseUnlessOthersReplaceIt(t *testing.T) {
-	t.Parallel()
-	l := core.Must(ratelimit.New(ratelimit.Config{}))
-	require.True(t, l.InUse(), "there is no other limit")
-	tier := core.Must(l.WithLimit(ratelimit.PerMinute(5)))
-	_, err := tier.Take(t.Context(), "k", 1)
-	require.NoError(t, err)
-	require.False(t, l.InUse())
-	_, err = l.Peek(t.Context(), "k")
-	require.NoError(t, err)
-	require.True(t, l.InUse())
-
-	l = core.Must(ratelimit.New(ratelimit.Config{}))
-	core.Must(l.WithLimit(ratelimit.PerMinute(5)))
-	_, err = l.Take(t.Context(), "k", 1)
-	require.NoError(t, err)
-	require.True(t, l.InUse())
-}

@@ -16,7 +16,7 @@ import (
 
 func setLimit(tb testing.TB, l *ratelimit.Limiter, limit ratelimit.Limit) {
 	tb.Helper()
-	require.NoError(tb, l.SetLimit(limit))
+	ratelimittest.SetLimit(tb, l, limit)
 	require.Equal(tb, limit.String(), l.Limit().String())
 }
 
@@ -93,7 +93,7 @@ func TestSetLimitOfSeveral(t *testing.T) {
 		require.Equal(t, time.Hour-20*time.Second, take(t, l, "k", 5).RetryAfter, "fifteen of the hour are taken")
 		time.Sleep(time.Hour)
 		require.True(t, take(t, l, "k", 5).Allowed)
-		require.EqualValues(t, 10, take(t, core.Must(l.WithLimit(ratelimit.PerHour(15))), "k", 0).Remaining)
+		require.EqualValues(t, 10, take(t, ratelimittest.Under(t, l, ratelimit.PerHour(15)), "k", 0).Remaining)
 		setLimit(t, l, second) // the hour is dropped
 		time.Sleep(time.Second)
 		require.EqualValues(t, 10, mustPeek(t, l, "k").Remaining)
@@ -132,24 +132,11 @@ func TestSetConfig(t *testing.T) {
 	})
 }
 
-func TestSetLimitIsForTheRoot(t *testing.T) {
-	t.Parallel()
-	l := newLimiter(t, ratelimit.Config{Name: "api", Limit: ratelimit.PerMinute(10)})
-	view := core.Must(l.WithLimit(ratelimit.PerMinute(20)))
-	require.EqualError(t, view.SetLimit(ratelimit.PerMinute(30)), "ratelimit.Limiter = api: must be the one that New returned: one made by WithLimit has one limit")
-	require.ErrorIs(t, view.SetConfig(view.Config()), core.ErrConfig)
-	require.ErrorIs(t, l.SetLimit(ratelimit.PerMinute(-1)), core.ErrConfig)
-	setLimit(t, l, ratelimit.PerMinute(5))
-	require.Equal(t, ratelimit.PerMinute(5), l.Config().Limit)
-	require.Equal(t, ratelimit.PerMinute(20), view.Limit())
-	require.EqualValues(t, 19, take(t, view, "k", 1).Remaining)
-}
-
 func TestOverride(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(10), MaxWait: time.Hour})
-		pro := core.Must(l.WithLimit(ratelimit.PerMinute(100)))
+		pro := ratelimittest.Under(t, l, ratelimit.PerMinute(100))
 		require.True(t, take(t, l, "k", 4).Allowed)
 		require.NoError(t, l.SetKeyLimit("k", ratelimit.PerMinute(5)))
 		require.EqualValues(t, 0, take(t, l, "k", 1).Remaining, "what it took stays taken")

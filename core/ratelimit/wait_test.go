@@ -183,7 +183,7 @@ func TestQueueRefusesAtOnceWhatCannotBeInTime(t *testing.T) {
 		later, stop := context.WithTimeout(t.Context(), 4*time.Second+1)
 		defer stop()
 		require.Equal(t, 4*time.Second, served(t, <-waitAt(later, l, 1)))
-		require.Equal(t, ratelimit.Never, refusedAtOnce(t, t.Context(), l, 2), "above the capacity")
+		require.Equal(t, limits.Never, refusedAtOnce(t, t.Context(), l, 2), "above the capacity")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(1, time.Second, 1), MaxWait: 2 * time.Second})
@@ -270,7 +270,7 @@ func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 					all = append(all, waitAt(t.Context(), l, 1))
 				}
 				time.Sleep(c.at)
-				require.NoError(t, l.SetLimit(c.after))
+				ratelimittest.SetLimit(t, l, c.after)
 				for i, want := range c.want {
 					require.Equal(t, want, served(t, <-all[i]), "waiter %d", i)
 				}
@@ -289,7 +289,7 @@ func TestQueueRefusesWhoASetLimitMakesLate(t *testing.T) {
 		first := waitAt(short, l, 1)
 		second := waitAt(t.Context(), l, 1)
 		time.Sleep(250 * ms)
-		require.NoError(t, l.SetLimit(ratelimit.TokenBucket(1, time.Second, 1)))
+		ratelimittest.SetLimit(t, l, ratelimit.TokenBucket(1, time.Second, 1))
 		require.Equal(t, 500*ms, served(t, <-first), "what the former limit gives back")
 		w := <-second
 		require.ErrorIs(t, w.err, ratelimit.ErrLimited)
@@ -303,11 +303,11 @@ func TestQueueRefusesWhoASetLimitMakesLate(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(1, time.Second, 5), MaxWait: -1})
 		require.True(t, take(t, l, "k", 5).Allowed)
 		large, small := waitAt(t.Context(), l, 5), waitAt(t.Context(), l, 1)
-		require.NoError(t, l.SetLimit(ratelimit.TokenBucket(1, time.Second, 2)))
+		ratelimittest.SetLimit(t, l, ratelimit.TokenBucket(1, time.Second, 2))
 		w := <-large
 		require.ErrorIs(t, w.err, ratelimit.ErrLimited)
 		require.Zero(t, w.took)
-		require.Equal(t, ratelimit.Never, w.r.RetryAfter)
+		require.Equal(t, limits.Never, w.r.RetryAfter)
 		require.Equal(t, 4*time.Second, served(t, <-small), "it holds two, and five are taken")
 	})
 }
@@ -784,7 +784,7 @@ func TestChangesWhileOthersWaitGrantNothing(t *testing.T) {
 				var granted atomic.Int64
 				var all sync.WaitGroup
 				for n := int64(20); n <= 22; n++ {
-					require.NoError(t, l.SetLimit(limit(n)))
+					ratelimittest.SetLimit(t, l, limit(n))
 					for range 60 {
 						all.Go(func() {
 							if _, err := l.Wait(ctx, "k", 1); err == nil {

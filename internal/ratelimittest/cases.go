@@ -82,7 +82,7 @@ func never(s *suite) {
 		s.granted(s.take(key, id, 1), 1, 4)
 		for _, kind := range []limits.OpKind{limits.Take, limits.Reserve} {
 			r := s.apply(key, id, limits.Op{Kind: kind, Cost: 6, MaxWait: 24 * time.Hour})
-			s.fatalIf(r.Allowed || r.RetryAfter != ratelimit.Never || r.Remaining != 4, "%v of 6 = %+v, want never and 4 remaining", kind, r)
+			s.fatalIf(r.Allowed || r.RetryAfter != limits.Never || r.Remaining != 4, "%v of 6 = %+v, want never and 4 remaining", kind, r)
 		}
 	}
 }

@@ -29,18 +29,9 @@ func (s *suite) held(cfg ratelimit.Config) held {
 	return held{s, l}
 }
 
-func (l held) set(limit ratelimit.Limit) {
-	l.Helper()
-	err := l.SetLimit(limit)
-	l.fatalIf(err != nil, "SetLimit(%v): %v", limit, err)
-}
+func (l held) set(limit ratelimit.Limit) { SetLimit(l, l.Limiter, limit) }
 
-func (l held) tier(limit ratelimit.Limit) held {
-	l.Helper()
-	view, err := l.WithLimit(limit)
-	l.fatalIf(err != nil, "With(%v): %v", limit, err)
-	return held{l.suite, view}
-}
+func (l held) tier(limit ratelimit.Limit) held { return held{l.suite, Under(l, l.Limiter, limit)} }
 
 func (l held) of(key string, n int64) ratelimit.Result {
 	l.Helper()

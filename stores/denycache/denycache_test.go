@@ -274,7 +274,7 @@ func TestDenialsOfSeveralCosts(t *testing.T) {
 		learn(p, 2, 600*time.Millisecond)
 		require.Equal(t, 600*time.Millisecond, denied(p, 2))
 		require.Equal(t, 100*time.Millisecond, denied(p, 3))
-		learn(p, 5, ratelimit.Never)
+		learn(p, 5, limits.Never)
 		require.Zero(t, denied(p, 5))
 		d.forget("t", "k", 0)
 		for cost := range int64(6) {

@@ -22,7 +22,7 @@ func TestALimitThatChangesOften(t *testing.T) {
 			require.True(t, take(t, l, "k", 1).Allowed)
 			known := localOf(storeOf(l)).shard("k").keys["k"]
 			require.LessOrEqual(t, len(known.parts), 1)
-			require.NoError(t, l.SetLimit(ratelimit.PerHour(100+i)))
+			ratelimittest.SetLimit(t, l, ratelimit.PerHour(100+i))
 		}
 		for i := range int64(takes) {
 			change(1 + i)

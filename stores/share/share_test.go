@@ -107,8 +107,7 @@ func TestAFixedNumberOfInstances(t *testing.T) {
 		require.EqualValues(t, 25, takeAll(t, l, "k"))
 		require.Equal(t, 4, s.Stats().Instances)
 		require.EqualValues(t, 26, s.Stats().Local)
-		slow, err := l.WithLimit(ratelimit.TokenBucket(2, time.Second, 1))
-		require.NoError(t, err)
+		slow := ratelimittest.Under(t, l, ratelimit.TokenBucket(2, time.Second, 1))
 		sum := int64(0)
 		for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(10 * time.Millisecond) {
 			sum += takeAll(t, slow, "slow")
@@ -179,8 +178,7 @@ func TestAWindowEndsWithThatOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const period = 4 * time.Second
 		stores, limiters := newGroup(t, 1, ratelimit.FixedWindow(100, period))
-		bucket, err := limiters[0].WithLimit(ratelimit.TokenBucket(100, period, 100))
-		require.NoError(t, err)
+		bucket := ratelimittest.Under(t, limiters[0], ratelimit.TokenBucket(100, period, 100))
 		require.EqualValues(t, 100, takeAll(t, limiters[0], "k"))
 		require.EqualValues(t, 100, take(t, bucket, "b", 100).Permits)
 		time.Sleep(time.Second)
@@ -477,8 +475,7 @@ func TestAShareWaitsRefundsAndForgets(t *testing.T) {
 		ctx := t.Context()
 		stores, limiters := newGroup(t, 2, ratelimit.TokenBucket(10, time.Second, 10))
 		l, limit := limiters[0], ratelimit.PerHour(10)
-		hourly, err := l.WithLimit(limit)
-		require.NoError(t, err)
+		hourly := ratelimittest.Under(t, l, limit)
 		remote := take(t, hourly, "store", 4)
 		down(stores)
 		require.ErrorIs(t, hourly.Refund(ctx, remote), ratelimit.ErrStore, "it is not a take of the share")
@@ -490,7 +487,7 @@ func TestAShareWaitsRefundsAndForgets(t *testing.T) {
 		require.EqualValues(t, 3, take(t, hourly, "store", 0).Remaining)
 
 		// A wait is one for the share: 5 a second.
-		r, err = l.Drain(ctx, "w")
+		r, err := l.Drain(ctx, "w")
 		require.NoError(t, err)
 		require.EqualValues(t, 5, r.Permits)
 		r, err = l.Reserve(ctx, "w", 1, time.Second)
