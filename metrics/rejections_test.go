@@ -47,6 +47,18 @@ func TestHandler(t *testing.T) {
 	}, samples(t, gatherer(t, c), "http_"))
 }
 
+func TestHandlerThatPanics(t *testing.T) {
+	t.Parallel()
+	c := core.Must(metrics.New(&core.Registry{}, metrics.Config{}))
+	h := c.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		server.Reject(w, r, server.Rejection{})
+		panic(http.ErrAbortHandler)
+	}))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() { h.ServeHTTP(httptest.NewRecorder(), r) })
+	require.InDelta(t, 1, samples(t, gatherer(t, c), "http_")["http_rejections_total 503 rejected server"], 0)
+}
+
 // A handler that was cut off rejects too late, in a goroutine of its own. One that is in time is known outside of the Cut.
 func TestHandlerAroundACut(t *testing.T) {
 	t.Parallel()
@@ -90,8 +102,8 @@ func TestTransport(t *testing.T) {
 	t.Parallel()
 	c := core.Must(metrics.New(&core.Registry{}, metrics.Config{}))
 	full := core.Must(bulkhead.New(bulkhead.Config{Limit: 1, MaxQueue: -1}))
-	core.Must(full.Acquire(t.Context(), ""))
-	_, errFull := full.Acquire(t.Context(), "")
+	core.Must(full.Acquire(t.Context(), "", 1))
+	_, errFull := full.Acquire(t.Context(), "", 1)
 	open := breaker.NewClient(core.Must(breaker.NewGroup(breaker.Config{Initial: breaker.ForcedOpen})), breaker.ClientOptions{})
 	fails := func(err error) http.RoundTripper {
 		return answering(func(*http.Request) (*http.Response, error) { return nil, err })

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 )
 
 // A step is an operation at a time, and what the store in memory made of it.
@@ -184,3 +185,25 @@ func replay(t *testing.T, s *Store, name string, steps []step, slack time.Durati
 }
 
 func spec(l ratelimit.Limit) limits.Spec { return limits.Limit(l).Specs()[0] }
+
+// TestTwoProcessesWithDifferentLimits share a key for some time, as during a deployment.
+func TestTwoProcessesWithDifferentLimits(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).virtual(t)
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 21)) //nolint:gosec // a test is repeated by its seed
+		pair, start, at := ratelimittest.RandomPair(rng), time.Now().Truncate(time.Second), time.Duration(0)
+		var tables [2]limits.Table
+		for i := range tables {
+			s := newStore(t, client, Config{Mode: Mode(seed % 2)})
+			s.clock = func() time.Time { return start.Add(at) }
+			tables[i] = open(t, s, fmt.Sprint("turns", seed))
+		}
+		ratelimittest.CheckTurns(t, rng, pair, func(now time.Duration, which int, op limits.Op) limits.Result {
+			at = now
+			r, err := tables[which].Apply(t.Context(), "k", planned(t, tables[which], pair[which]), op)
+			require.NoError(t, err)
+			return r
+		})
+	}
+}
