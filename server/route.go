@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/gresil/gresil/internal/muxpattern"
 )
 
 // Route returns a plugin that applies plugins to the requests that pattern selects, a pattern of [http.ServeMux]. In a pipeline
@@ -72,9 +74,7 @@ func newRoutes(all []*route) *routes {
 		rs.byPattern[rt.pattern] = rt
 		rs.mux.Handle(rt.pattern, http.NotFoundHandler())
 	}
-	if rs.byPattern["/"] == nil {
-		rs.mux.Handle("/", http.NotFoundHandler()) // otherwise the mux looks for other methods
-	}
+	muxpattern.Handle(rs.mux, "/") // unless there is one for all paths: otherwise the mux looks for other methods
 	return rs
 }
 
