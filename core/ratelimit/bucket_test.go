@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/ratelimittest"
 )
 
 func TestADeadlineThatIsTooShortIsRefusedAtOnce(t *testing.T) {
@@ -38,7 +39,7 @@ func TestSetLimitWithWaiters(t *testing.T) {
 		first := waitAt(t.Context(), l, 2) // for t4
 		second := waitAt(t.Context(), l, 2)
 		time.Sleep(2 * d)
-		require.NoError(t, l.SetLimit(ratelimit.TokenBucket(10, time.Second, 2)))
+		ratelimittest.SetLimit(t, l, ratelimit.TokenBucket(10, time.Second, 2))
 		third := waitAt(t.Context(), l, 1)
 		require.Equal(t, 3*d, (<-first).took, "one permit is still used")
 		require.Equal(t, 5*d, (<-second).took, "at the new rate; at the old one it were 8d")
