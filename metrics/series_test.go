@@ -2,8 +2,6 @@ package metrics_test
 
 import (
 	"context"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +18,6 @@ import (
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/internal/limits"
-	httplimit "github.com/gresil/gresil/plugins/ratelimit"
 )
 
 // downStore is a store that always fails, with a local table that always decides.
@@ -61,37 +58,11 @@ func TestStoreErrorsAreExactWhileCallsRun(t *testing.T) {
 			}
 		})
 	}
-	for range 20_000 {
-		if s := l.Stats(); s.Local != s.StoreErrors {
-			t.Errorf("%d of %d store errors are local, want all", s.Local, s.StoreErrors)
-			break
-		}
-	}
 	for range 20 {
 		requireSample(t, 0, samples(t, g, "ratelimit"), "ratelimit_requests_total api error")
 	}
 	close(done)
 	wg.Wait()
-}
-
-// An alert on forced_open, which is entered by hand only, needs a 0 to rise from.
-func TestEveryTransitionIsZeroBeforeTheFirst(t *testing.T) {
-	t.Parallel()
-	registry := &core.Registry{}
-	g := newGatherer(t, registry)
-	b := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry}))
-	before := samples(t, g, "breaker_transitions")
-	require.Len(t, before, 6*5)
-	for from := breaker.Closed; from <= breaker.MetricsOnly; from++ {
-		for to := breaker.Closed; to <= breaker.MetricsOnly; to++ {
-			if from != to {
-				requireSample(t, 0, before, "breaker_transitions_total "+from.String()+" db "+to.String())
-				require.NoError(t, b.SetState(from))
-				require.NoError(t, b.SetState(to))
-			}
-		}
-	}
-	require.Len(t, samples(t, g, "breaker_transitions"), len(before), "no other one exists")
 }
 
 // All series exist before the first event: what happens later changes values only.
@@ -107,11 +78,11 @@ func TestNoEventAddsASeries(t *testing.T) {
 		c := core.Must(cooldown.New(cooldown.Config{Registry: registry}))
 		h := core.Must(bulkhead.New(bulkhead.Config{Registry: registry, Limit: 2, Backoff: 0.5, MaxWait: time.Second}))
 		before := samples(t, g, "")
-		call, err := h.AcquireN(t.Context(), "k", 2)
+		call, err := h.Acquire(t.Context(), "k", 2)
 		require.NoError(t, err)
-		_, _ = h.Acquire(t.Context(), "k")
+		_, _ = h.Acquire(t.Context(), "k", 1)
 		time.AfterFunc(time.Millisecond, func() { call.Done(core.Failure) })
-		waited, err := h.Acquire(t.Context(), "k")
+		waited, err := h.Acquire(t.Context(), "k", 1)
 		require.NoError(t, err)
 		waited.Done(core.Success)
 		_, _ = retry.Do(t.Context(), p, fail)
@@ -134,31 +105,6 @@ func TestNoEventAddsASeries(t *testing.T) {
 		}
 		require.Len(t, after, len(before))
 	})
-}
-
-func TestALimitThatNoKeyHasIsNotExported(t *testing.T) {
-	t.Parallel()
-	registry := &core.Registry{}
-	g := newGatherer(t, registry)
-	tier := httplimit.PerMinute(10)
-	s := core.Must(httplimit.NewServer(httplimit.ServerConfig{
-		Name: "api", Registry: registry,
-		Tier: func(*http.Request) httplimit.Limit { return tier },
-	}))
-	core.Must(httplimit.NewServer(httplimit.ServerConfig{
-		Name: "routes", Registry: registry,
-		Routes: []httplimit.Route{{Pattern: "/a", Limit: httplimit.PerMinute(5)}},
-	})).Handler(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/b", nil))
-	handler := s.Handler(http.NotFoundHandler())
-	call := func() { handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)) }
-	call()
-	got := samples(t, g, "ratelimit")
-	require.NotContains(t, got, "ratelimit_limit_permits api", "every key has its tier")
-	require.NotContains(t, got, "ratelimit_window_seconds api")
-	requireSample(t, 1000, got, "ratelimit_limit_permits routes", "other requests have the default")
-	tier = httplimit.Limit{}
-	call()
-	requireSample(t, 1000, samples(t, g, "ratelimit"), "ratelimit_limit_permits api", "a request without a tier has the default")
 }
 
 // The results of calls_total are exclusive: their sum is the number of calls. A probe

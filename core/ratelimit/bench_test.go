@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/stretchr/testify/require"
 )
 
 func benchmarkTake(b *testing.B, limit ratelimit.Limit, keys int, allowed bool) {
@@ -38,14 +40,14 @@ func benchmarkTake(b *testing.B, limit ratelimit.Limit, keys int, allowed bool) 
 func BenchmarkTake(b *testing.B) {
 	for _, keys := range []int{1, 100_000} {
 		b.Run(fmt.Sprintf("bucket/keys=%d/allowed", keys), func(b *testing.B) {
-			benchmarkTake(b, ratelimit.TokenBucket(1<<37, time.Second, 0), keys, true)
+			benchmarkTake(b, ratelimit.TokenBucket(1<<37, time.Second, 1<<37), keys, true)
 		})
 		b.Run(fmt.Sprintf("bucket/keys=%d/refused", keys), func(b *testing.B) { benchmarkTake(b, ratelimit.TokenBucket(1, time.Hour, 1), keys, false) })
 		b.Run(fmt.Sprintf("window/keys=%d/allowed", keys), func(b *testing.B) { benchmarkTake(b, ratelimit.FixedWindow(1<<37, time.Hour), keys, true) })
 		b.Run(fmt.Sprintf("window/keys=%d/refused", keys), func(b *testing.B) { benchmarkTake(b, ratelimit.PerHour(1), keys, false) })
 	}
 	b.Run("bucket/keys=1/parallel", func(b *testing.B) {
-		l := newLimiter(b, ratelimit.Config{Limit: ratelimit.TokenBucket(1<<37, time.Second, 0)})
+		l := newLimiter(b, ratelimit.Config{Limit: ratelimit.TokenBucket(1<<37, time.Second, 1<<37)})
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
@@ -69,5 +71,50 @@ func BenchmarkFloor(b *testing.B) {
 		if old := w.Load(); !w.CompareAndSwap(old, max(old, int64(time.Since(base)))) {
 			b.Fatal("nobody else is here")
 		}
+	}
+}
+
+// mallocs counts what f allocates in n runs. It must not run beside other tests.
+func mallocs(n int, f func()) uint64 {
+	f()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range n {
+		f()
+	}
+	runtime.ReadMemStats(&after)
+	return after.Mallocs - before.Mallocs
+}
+
+//nolint:paralleltest // counts allocations
+func TestTakeAllocatesNothing(t *testing.T) {
+	ctx := t.Context()
+	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1 << 30), ratelimit.TokenBucket(1<<30, time.Second, 1<<30), ratelimit.PerHour(1)} {
+		l := newLimiter(t, ratelimit.Config{Limit: limit, Limits: map[string]ratelimit.Limit{"tier": ratelimit.PerHour(7)}})
+		key := string([]byte("203.0.113.77"))
+		require.Less(t, mallocs(10_000, func() {
+			if _, err := l.Take(ctx, key, 1); err != nil {
+				t.Fatal(err)
+			}
+		}), uint64(100), "%v: allowed and refused takes", limit)
+		require.Less(t, mallocs(10_000, func() {
+			if _, err := l.Under("tier").Take(ctx, key, 1); err != nil {
+				t.Fatal(err)
+			}
+		}), uint64(100), "a tier")
+	}
+}
+
+//nolint:paralleltest // counts allocations
+func TestAWaitThatIsServedAtOnceAllocatesNothing(t *testing.T) {
+	ctx := t.Context()
+	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1 << 30), ratelimit.TokenBucket(1<<30, time.Second, 1<<30)} {
+		l := newLimiter(t, ratelimit.Config{Limit: limit})
+		require.Less(t, mallocs(10_000, func() {
+			if _, err := l.Wait(ctx, "key", 1); err != nil {
+				t.Fatal(err)
+			}
+		}), uint64(100))
+		require.Equal(t, uint64(10_001), l.Stats().Allowed)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // Whatever limits follow each other, a key is granted at most the largest capacity and, for any time,
@@ -33,7 +34,7 @@ func TestNoHistoryOfLimitsGrantsMore(t *testing.T) {
 			t.Parallel()
 			capacity, rate := 0.0, 0.0
 			for _, l := range c.limits {
-				capacity, rate = max(capacity, float64(l.Capacity())), max(rate, float64(l.Permits)/l.Period.Seconds())
+				capacity, rate = max(capacity, float64(limits.Limit(l).Capacity())), max(rate, float64(spec(l).Permits)/spec(l).Period.Seconds())
 			}
 			for seed := range uint64(40) {
 				synctest.Test(t, func(t *testing.T) {
@@ -56,7 +57,7 @@ func TestNoHistoryOfLimitsGrantsMore(t *testing.T) {
 						case 3:
 							require.NoError(t, l.SetKeyLimit("k", limit()))
 						case 4:
-							l.ClearKeyLimit("k")
+							_ = l.SetKeyLimit("k", ratelimit.Limit{})
 						}
 						in := l
 						if seed%2 == 0 && rng.IntN(3) == 0 {
@@ -64,7 +65,7 @@ func TestNoHistoryOfLimitsGrantsMore(t *testing.T) {
 						}
 						r, err := in.TakeAtMost(t.Context(), "k", 1+rng.Int64N(20))
 						require.NoError(t, err)
-						grants = append(grants, grant{time.Now(), r.Granted})
+						grants = append(grants, grant{time.Now(), r.Permits})
 					}
 					for i := range grants {
 						sum := int64(0)

@@ -1,91 +1,91 @@
 package ratelimit
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/identity"
-	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
 
 const defaultName = "default"
 
-// FailurePolicy is the treatment of a call when the store cannot decide.
-type FailurePolicy uint8
+// A FailurePolicy says what happens to an operation that the store cannot decide.
+type FailurePolicy string
 
+// The policies.
 const (
-	// Allow lets Take, TakeAtMost and Wait pass: while the store is unavailable, the service works
-	// without a limit. The Result is Allowed, and its other fields are zero, also Limit. Other
-	// operations return an error that matches [ErrStore].
-	Allow FailurePolicy = iota
-	// Deny returns an error that matches [ErrStore].
-	Deny
-	// Local decides in this process, with its share of the limit. The Store must be made by
-	// share.New of stores/share, which documents the guarantees. The Result describes the share. Operations that cannot be decided locally, such as the Refund of a take by the store,
-	// return an error that matches [ErrStore]. Reset forgets the usage in this process, not the usage in the store.
-	// A store in memory is never unavailable, and needs no share.
-	Local
+	// Allow grants the permits of Take, TakeAtMost and Wait: while the store is unavailable, the service works without a limit.
+	// The Result has Allowed, and its Limit is 0. Other operations return an error that matches ErrStore.
+	Allow FailurePolicy = "allow"
+	// Deny returns an error that matches ErrStore.
+	Deny FailurePolicy = "deny"
+	// Local decides with the share of this process. The Store must be one of stores/share.
+	Local FailurePolicy = "local"
 )
 
-// String returns "allow", "deny" or "local".
-func (p FailurePolicy) String() string {
-	return text.Name(p, "allow", "deny", "local")
-}
-
-// MarshalText returns the text of String. A value without a name is an error.
-func (p FailurePolicy) MarshalText() ([]byte, error) { return validate.MarshalText(p, Local) }
-
-// UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (p *FailurePolicy) UnmarshalText(s []byte) error {
-	return validate.UnmarshalText(p, Local, s)
-}
-
-// Config configures a [Limiter]. The zero value is ready to use: 1000 permits a
-// minute for each key, in memory.
+// Config configures a [Limiter]. The zero value is useful: 1,000 permits a minute for each key, in memory.
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
-	// Name is the name of the limiter in errors, in the registry, and of its table in the store.
-	// If empty, it is "default". Limiters with one name in one Store share the usage of their keys, in
-	// this process and in others. Several limiters without a Name need a Store each: New refuses a
-	// second one.
+	// Name names the limiter in errors, in the registry and in the store. If empty, it is "default". Limiters with one Name
+	// in one Store share their keys, in this process and in others; with a Store the Name is required.
 	Name string
-	// Registry is where the limiter is registered under its name, as kind
-	// "ratelimit". If nil, nowhere.
+	// Registry registers the limiter under the kind "ratelimit" and its name. If nil, it is not registered.
 	Registry *core.Registry
-	// Limit is what each key may take. The zero Limit is PerMinute(1000).
+
+	// Limit is the limit of each key. The zero Limit is PerMinute(1000).
 	Limit Limit
-	// MaxWait is the longest time that Wait waits; a longer wait is refused at once. If zero, it
-	// is 10 seconds. If negative, only the deadline of the context limits the wait.
+	// Limits are further limits, by name, for [Limiter.Under] and for the routes, layers and tiers of plugins/ratelimit. A
+	// name has 1 to 64 letters, digits or any of "-._".
+	Limits map[string]Limit
+
+	// MaxWait is the longest time that Wait waits. A longer wait is refused at once. If zero, it is 10 seconds. If negative,
+	// only the context limits the wait.
 	MaxWait time.Duration
-	// MaxQueue is the number of permits that the waiters of one key can wait for together; a
-	// waiter that exceeds it is refused. If zero, twice the capacity of the limit, and at least
-	// 1000. If negative, there is no queue: every wait is refused. With a Store it applies to the waiters of this process.
+	// MaxQueue is the number of permits that the waiters of one key can wait for together, in this process. One more is refused
+	// at once. If zero, it is twice the capacity of the limit, at least 1,000. If negative, every wait is refused.
 	MaxQueue int64
-	// MaxKeys is the number of keys that are kept in memory: see [NewMemory]. It must
-	// be zero if there is a Store.
+
+	// MaxKeys is the number of keys that are kept in memory. Above it, the key with the least usage of 16 is evicted, and is
+	// charged for that usage if it returns. If zero, it is 1,048,576. It must be zero with a Store.
 	MaxKeys int
-	// Store holds the state of the keys. If nil, the limiter has its own store in memory. The
-	// limiter does not close a Store that is set here.
+	// Store keeps the keys: see stores/redisstore and [NewStore]. If nil, they are in the memory of this process. The limiter
+	// does not close it.
 	Store Store
-	// OnStoreError applies when the store fails. The zero value is [Allow]. For [Local], wrap
-	// the Store in share.New of stores/share.
+	// OnStoreError says what happens to an operation that the Store cannot decide. If empty, it is [Allow].
 	OnStoreError FailurePolicy
 }
 
-// Validate reports every field that cannot be used, joined.
+// Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
 func (c Config) Validate() error {
 	check := validate.Of("ratelimit.Config")
-	check.Part(c.Limit.Validate())
+	check.Part(c.Limit.check("ratelimit.Config.Limit"))
+	for _, name := range slices.Sorted(maps.Keys(c.Limits)) {
+		check.That(isName(name), "Limits", strconv.Quote(name), `must be named with 1 to 64 letters, digits or any of "-._"`)
+		check.Part(c.Limits[name].check(fmt.Sprintf("ratelimit.Config.Limits[%q]", name)))
+	}
 	if c.Store != nil {
+		check.That(c.Name != "", "Name", `""`, "must be given with a Store: limiters of one name share their keys there")
 		check.That(c.MaxKeys == 0, "MaxKeys", c.MaxKeys, "must be 0 with a Store of your own, which has its own bound")
 	} else {
 		checkMaxKeys(check, "MaxKeys", c.MaxKeys)
 	}
 	check.That(c.Store == nil || !identity.Missing(c.Store), "Store", "a nil pointer", "must be a store, or nil for state in memory")
-	check.That(c.OnStoreError <= Local, "OnStoreError", c.OnStoreError, "must be Allow, Deny or Local")
+	known := []FailurePolicy{"", Allow, Deny, Local}
+	check.That(slices.Contains(known, c.OnStoreError), "OnStoreError", c.OnStoreError, "must be allow, deny or local")
 	return check.Err()
+}
+
+func isName(name string) bool {
+	return len(name) >= 1 && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._", r)
+	})
 }
 
 // room returns the number of permits that waiters can wait for.

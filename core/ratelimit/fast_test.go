@@ -27,13 +27,15 @@ func checkTakeOne(t *testing.T, numbers int) {
 	done := 0
 	for i := range numbers {
 		rng := rand.New(rand.NewPCG(uint64(i), 6))
-		l := randomLimit(rng, []Algorithm{AlgorithmFixedWindow, AlgorithmTokenBucket}[i%2])
-		l.Aligned = false // by the time of day at which a table is made
-		other := l
-		other.Permits++
+		l := randomLimit(rng, []limits.Algorithm{limits.FixedWindow, limits.TokenBucket}[i%2])
+		s := spec(l)
+		s.Aligned = false // by the time of day at which a table is made
+		l = of(s)
+		s.Permits++
+		other := of(s)
 		a, ids := newTestTable(t, 0, l, other)
 		b, _ := newTestTable(t, 0, l, other)
-		now, period, capacity := int64(0), int64(l.Period), l.Capacity()
+		now, period, capacity := int64(0), int64(spec(l).Period), limits.Limit(l).Capacity()
 		for range 300 {
 			switch rng.IntN(10) {
 			case 0:
@@ -45,7 +47,7 @@ func checkTakeOne(t *testing.T, numbers int) {
 			default:
 				now += rng.Int64N(period/capacity + 2)
 			}
-			op := limits.Op{Kind: []limits.OpKind{limits.Take, limits.Take, limits.Take, limits.Reserve, limits.Drain}[rng.IntN(5)], Cost: rng.Int64N(min(capacity, 5) + 2), MaxWait: 2 * l.Period}
+			op := limits.Op{Kind: []limits.OpKind{limits.Take, limits.Take, limits.Take, limits.Reserve, limits.Drain}[rng.IntN(5)], Cost: rng.Int64N(min(capacity, 5) + 2), MaxWait: 2 * spec(l).Period}
 			id := ids[0]
 			if rng.IntN(150) == 0 {
 				id = ids[1]
@@ -145,7 +147,7 @@ func checkSettings(t *testing.T, seeds uint64) {
 			require.NoError(t, err)
 			b, err := New(Config{Limit: those[0]})
 			require.NoError(t, err)
-			b.current.Load().one = nil // so there is no takeOne
+			b.current.Load().main.one = nil // so there is no takeOne
 			direct := 0
 			for range 2000 {
 				key := fmt.Sprint(r.IntN(3))
@@ -153,21 +155,21 @@ func checkSettings(t *testing.T, seeds uint64) {
 				case 0:
 					require.NoError(t, a.SetLimit(limit))
 					require.NoError(t, b.SetLimit(limit))
-					b.current.Load().one = nil
+					b.current.Load().main.one = nil
 				case 1:
 					require.NoError(t, a.SetKeyLimit(key, limit))
 					require.NoError(t, b.SetKeyLimit(key, limit))
 					b.overrides.get(key).one = nil
 				case 2, 3:
-					a.ClearKeyLimit(key)
-					b.ClearKeyLimit(key)
+					_ = a.SetKeyLimit(key, Limit{})
+					_ = b.SetKeyLimit(key, Limit{})
 				case 4, 5, 6, 7:
 					time.Sleep(time.Duration(r.Int64N(int64(time.Second))))
 				case 8:
 					time.Sleep(time.Duration(r.Int64N(int64(10 * time.Second))))
 				}
 				n := r.Int64N(4)
-				if set := a.current.Load(); set.one != nil && set.change != nil {
+				if set := a.current.Load().main; set.one != nil && set.change != nil {
 					direct++
 				}
 				want, err := b.Take(t.Context(), key, n)

@@ -16,26 +16,25 @@ func FuzzApply(f *testing.F) {
 	f.Add(int64(1)<<38, int64(1), int64(0), []byte{3, 3, 3})
 	f.Add(int64(999_999_937), int64(time.Second), int64(999_999_937), []byte{1, 0xff, 0xff, 8, 16})
 	f.Fuzz(func(t *testing.T, permits, period, burst int64, ops []byte) {
-		l := Limit{Permits: permits, Period: time.Duration(period), Burst: burst}
+		s := limits.Spec{Permits: permits, Period: time.Duration(period), Burst: burst}
 		if burst != 0 {
-			l.Algorithm = AlgorithmTokenBucket
+			s.Algorithm = limits.TokenBucket
 		}
-		if l.Validate() != nil {
-			return
-		}
-		lower := l // of the same kind
-		if lower.Permits = permits/2 + 1; lower.Validate() != nil {
+		l := of(s)
+		s.Permits = permits/2 + 1
+		lower := of(s) // of the same kind
+		if l.check("") != nil || lower.check("") != nil {
 			return
 		}
 		tab, ids := newTestTable(t, 0, l, PerMinute(7), lower)
-		capacity := l.Capacity()
+		capacity := limits.Limit(l).Capacity()
 		now := int64(0)
 		var last Result
 		for i, b := range ops {
 			now += int64(b>>4) * max(1, period/16)
 			op := limits.Op{Kind: limits.OpKind(b & 3), Cost: capacity * int64(b>>2&3) / 2, MaxWait: time.Duration(period)}
 			if op.Kind == limits.Refund {
-				op.Cost, op.Receipt = last.Granted, last.Receipt
+				op.Cost, op.Receipt = last.Permits, last.Receipt
 			}
 			id := ids[0]
 			switch {
@@ -51,10 +50,10 @@ func FuzzApply(f *testing.F) {
 				t.Fatal(err)
 			}
 			switch {
-			case r.Remaining < 0 || r.Remaining > r.Limit, r.Granted < 0 || r.Granted > op.Cost && op.Kind != limits.Refund,
+			case r.Remaining < 0 || r.Remaining > r.Limit, r.Permits < 0 || r.Permits > op.Cost && op.Kind != limits.Refund,
 				r.NextAfter < 0 || r.FullAfter < 0 || r.Wait < 0 || r.Wait > op.MaxWait,
 				r.RetryAfter < 0 && r.RetryAfter != Never, r.Allowed && r.RetryAfter != 0,
-				!r.Allowed && r.Granted != 0, r.Remaining < r.Limit && r.NextAfter == 0, r.NextAfter > r.FullAfter:
+				!r.Allowed && r.Permits != 0, r.Remaining < r.Limit && r.NextAfter == 0, r.NextAfter > r.FullAfter:
 				t.Fatalf("op %d %+v at %d under %v: %+v", i, op, now, l, r)
 			}
 			if !r.Allowed && r.RetryAfter > 0 && op.Kind == limits.Take {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,12 +15,16 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/registry"
 )
 
 func newLimiter(tb testing.TB, cfg ratelimit.Config) *ratelimit.Limiter {
 	tb.Helper()
+	if cfg.Store != nil && cfg.Name == "" {
+		cfg.Name = "default"
+	}
 	l, err := ratelimit.New(cfg)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, l.Close()) })
@@ -40,7 +44,7 @@ func TestZeroConfigIs1000PerMinute(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(t, ratelimit.Config{})
 	require.Equal(t, "default", l.Name())
-	require.Equal(t, ratelimit.Config{}, l.Config())
+	require.Equal(t, ratelimit.Config{Limits: map[string]ratelimit.Limit{}}, l.Config())
 	require.Equal(t, ratelimit.PerMinute(1000), l.Limit())
 	require.EqualValues(t, 0, take(t, l, "k", 1000).Remaining)
 	require.False(t, take(t, l, "k", 1).Allowed)
@@ -154,11 +158,11 @@ func TestDrain(t *testing.T) {
 		r, err := l.Drain(t.Context(), "k")
 		require.NoError(t, err)
 		require.True(t, r.Allowed)
-		require.EqualValues(t, 700, r.Granted)
+		require.EqualValues(t, 700, r.Permits)
 		require.Equal(t, 50*time.Second, take(t, l, "k", 1).RetryAfter)
 		r, err = l.Drain(t.Context(), "k")
 		require.NoError(t, err)
-		require.Zero(t, r.Granted, "nothing is left")
+		require.Zero(t, r.Permits, "nothing is left")
 		time.Sleep(50 * time.Second)
 		require.EqualValues(t, 1000, take(t, l, "k", 0).Remaining)
 	})
@@ -295,21 +299,21 @@ func TestRefundNamesTheTake(t *testing.T) {
 			l := newLimiter(t, ratelimit.Config{Limit: limit})
 			first := take(t, l, "k", 6)
 			refused := take(t, l, "k", 6)
-			r, err := l.Refund(t.Context(), "k", refused)
-			require.NoError(t, err)
+			require.NoError(t, l.Refund(t.Context(), refused))
+			r := mustPeek(t, l, "k")
 			require.EqualValues(t, 4, r.Remaining, "nothing was taken, nothing comes back")
-			r, err = l.Refund(t.Context(), "k", first)
-			require.NoError(t, err)
+			require.NoError(t, l.Refund(t.Context(), first))
+			r = mustPeek(t, l, "k")
 			require.EqualValues(t, 10, r.Remaining)
 
 			take(t, l, "k", 3)
-			tier, err := l.WithLimit(ratelimit.Limit{Algorithm: limit.Algorithm, Permits: 20, Period: time.Minute})
+			numbers := spec(limit)
+			numbers.Permits, numbers.Burst = 20, 2*numbers.Burst
+			tier, err := l.WithLimit(ratelimit.Limit(limits.Of(numbers)))
 			require.NoError(t, err)
 			other := take(t, tier, "k", 5)
-			r, err = l.Refund(t.Context(), "k", other)
-			require.NoError(t, err)
-			require.EqualValues(t, 20, r.Limit, "under the limit that took")
-			require.EqualValues(t, 17, r.Remaining, "only the three are taken: %v", limit)
+			require.NoError(t, l.Refund(t.Context(), other))
+			require.EqualValues(t, 17, mustPeek(t, tier, "k").Remaining, "only the three are taken: %v", limit)
 		}
 	})
 }
@@ -373,8 +377,7 @@ func TestStoreFailureIsNotARefusal(t *testing.T) {
 			"Drain": func() error { _, err := allow.Drain(t.Context(), "k"); return err },
 			"Peek":  func() error { _, err := allow.Peek(t.Context(), "k"); return err },
 			"Refund": func() error {
-				_, err := allow.Refund(t.Context(), "k", ratelimit.Result{Granted: 1, Plan: 1})
-				return err
+				return allow.Refund(t.Context(), ratelimit.Result{Permits: 1, Plan: 1})
 			},
 		} {
 			require.ErrorIs(t, op(), ratelimit.ErrStore, "%s did nothing", name)
@@ -450,7 +453,7 @@ func TestLimiterIsAMechanism(t *testing.T) {
 	require.Equal(t, 42, v)
 	_, err = core.Do(t.Context(), p, op)
 	require.ErrorIs(t, err, ratelimit.ErrLimited)
-	_, err = ratelimit.Do(t.Context(), l, op)
+	_, err = ratelimit.Do(t.Context(), l, "", op)
 	require.ErrorIs(t, err, ratelimit.ErrLimited)
 }
 
@@ -460,22 +463,19 @@ func TestValidateReportsEveryField(t *testing.T) {
 		cfg  ratelimit.Config
 		want []string
 	}{
-		"permits":   {ratelimit.Config{Limit: ratelimit.PerMinute(0)}, []string{"ratelimit.Limit.Permits = 0: must be 1 to 274877906944 (only the zero Limit means 1000)"}},
-		"negative":  {ratelimit.Config{Limit: ratelimit.PerMinute(-3)}, []string{"ratelimit.Limit.Permits = -3: must be 1 to"}},
-		"huge":      {ratelimit.Config{Limit: ratelimit.PerMinute(math.MaxInt64)}, []string{"ratelimit.Limit.Permits = 9223372036854775807: must be 1 to"}},
-		"period":    {ratelimit.Config{Limit: ratelimit.FixedWindow(1, -time.Second)}, []string{"ratelimit.Limit.Period = -1s: must be 1ns to 43800h0m0s"}},
-		"long":      {ratelimit.Config{Limit: ratelimit.FixedWindow(1, math.MaxInt64)}, []string{"ratelimit.Limit.Period = 2562047h47m16.854775807s: must be"}},
-		"algorithm": {ratelimit.Config{Limit: ratelimit.Limit{Algorithm: 99, Permits: 1, Period: 1}}, []string{"ratelimit.Limit.Algorithm = Algorithm(99): must be FixedWindow, TokenBucket, SlidingWindow"}},
-		"burst":     {ratelimit.Config{Limit: ratelimit.TokenBucket(1, 1, -1)}, []string{"ratelimit.Limit.Burst = -1: must be 0 to"}},
-		"no burst":  {ratelimit.Config{Limit: ratelimit.Limit{Permits: 1, Period: 1, Burst: 2}}, []string{"ratelimit.Limit.Burst = 2: must be 0 for a window"}},
-		"slow fill": {ratelimit.Config{Limit: ratelimit.TokenBucket(1, time.Hour, 1e9)}, []string{"ratelimit.Limit.Burst = 1000000000: must fill within 43800h0m0s at 1 per 1h0m0s"}},
-		"too fine":  {ratelimit.Config{Limit: ratelimit.TokenBucket(1<<37+1, 97*time.Hour+7, 1<<37)}, []string{"is more than can be counted exactly"}},
-		"nothing":   {ratelimit.Config{Limit: ratelimit.FixedWindow(0, 0)}, []string{"Permits = 0: must be", "Period = -1ns: must be"}},
-		"two": {
-			ratelimit.Config{Limit: ratelimit.FixedWindow(-1, -1), MaxKeys: -2, OnStoreError: 9},
-			[]string{"ratelimit.Limit.Permits = -1", "ratelimit.Limit.Period = -1ns", "ratelimit.Config.MaxKeys = -2: must be 0 to 1073741824", "ratelimit.Config.OnStoreError = FailurePolicy(9): must be Allow, Deny or Local"},
+		"limit": {ratelimit.Config{Limit: ratelimit.PerMinute(0)}, []string{"ratelimit.Config.Limit = 0/1m: must have 1 to 274877906944 permits"}},
+		"named": {
+			ratelimit.Config{Limits: map[string]ratelimit.Limit{"": {}, "a b": {}, strings.Repeat("a", 65): {}, "ok-._9": ratelimit.PerHour(-1)}},
+			[]string{`ratelimit.Config.Limits = "": must be named`, `= "a b": must be named`, `aa": must be named`, `ratelimit.Config.Limits["ok-._9"] = -1/1h: must have`},
 		},
-		"keys with store": {ratelimit.Config{Store: &ratelimittest.Slow{}, MaxKeys: 5}, []string{"ratelimit.Config.MaxKeys = 5: must be 0 with a Store of your own"}},
+		"two": {
+			ratelimit.Config{Limit: ratelimit.FixedWindow(-1, -1), MaxKeys: -2, OnStoreError: "no"},
+			[]string{"ratelimit.Config.Limit = -1/-1ns", "ratelimit.Config.MaxKeys = -2: must be 0 to 1073741824", "ratelimit.Config.OnStoreError = no: must be allow, deny or local"},
+		},
+		"with store": {
+			ratelimit.Config{Store: &ratelimittest.Slow{}, MaxKeys: 5},
+			[]string{`ratelimit.Config.Name = "": must be given with a Store`, "ratelimit.Config.MaxKeys = 5: must be 0 with a Store of your own"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

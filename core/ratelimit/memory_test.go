@@ -47,7 +47,7 @@ func checkDebtInAFlood(t *testing.T, takes int) {
 					key = fmt.Sprint("back", rng.IntN(3000))
 				}
 				r := mustApply(t, tab, time.Duration(i)*time.Millisecond, key, ids[0], limits.Op{Cost: 1 + rng.Int64N(5)})
-				admitted[key] += r.Granted
+				admitted[key] += r.Permits
 			}
 			for key, n := range admitted {
 				require.LessOrEqual(t, n, int64(5), "key %s, in %d ms of an hour", key, takes)
@@ -131,13 +131,13 @@ func TestMemoryKnowsAtMost65535Limits(t *testing.T) {
 	t.Parallel()
 	tab, _ := newTestTable(t, 0)
 	for n := int64(1); n <= 65535; n++ {
-		id, err := tab.Plan(PerHour(n).Specs())
+		id, err := tab.Plan(limits.Limit(PerHour(n)).Specs())
 		require.NoError(t, err)
 		require.EqualValues(t, n, id)
 	}
-	_, err := tab.Plan(PerHour(70000).Specs())
+	_, err := tab.Plan(limits.Limit(PerHour(70000)).Specs())
 	require.ErrorContains(t, err, "65535")
-	id, err := tab.Plan(PerHour(7).Specs())
+	id, err := tab.Plan(limits.Limit(PerHour(7)).Specs())
 	require.NoError(t, err)
 	require.EqualValues(t, 7, id)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/registry"
 )
@@ -37,7 +38,7 @@ func refusedAtOnce(tb testing.TB, ctx context.Context, l *ratelimit.Limiter, n i
 	require.ErrorIs(tb, err, ratelimit.ErrLimited)
 	require.Zero(tb, time.Since(start), "at once")
 	require.False(tb, r.Allowed)
-	require.Zero(tb, r.Granted)
+	require.Zero(tb, r.Permits)
 	return r.RetryAfter
 }
 
@@ -218,7 +219,7 @@ func TestQueueAndWhoDoesNotWait(t *testing.T) {
 		r := take(t, l, "k", 1)
 		require.False(t, r.Allowed, "two are there, and wanted")
 		require.Equal(t, 2*s, r.RetryAfter, "after the head, which goes in 1s")
-		require.Zero(t, takeAtMost(t, l, 2).Granted)
+		require.Zero(t, takeAtMost(t, l, 2).Permits)
 		require.True(t, take(t, l, "other", 3).Allowed)
 		require.Equal(t, 3*s, served(t, <-head))
 		time.Sleep(s)
@@ -263,7 +264,7 @@ func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 			t.Parallel()
 			queueOf(t, c.before, 100, func(t bubble) {
 				l := t.l
-				require.True(t, take(t, l, "k", c.before.Capacity()).Allowed)
+				require.True(t, take(t, l, "k", limits.Limit(c.before).Capacity()).Allowed)
 				var all []<-chan waited
 				for range c.want {
 					all = append(all, waitAt(t.Context(), l, 1))
@@ -359,8 +360,8 @@ func TestQueueCancelRacesGrant(t *testing.T) {
 				l := t.l
 				var wg sync.WaitGroup
 				var won atomic.Int64
-				due := limit.Period
-				if limit.Algorithm == ratelimit.AlgorithmSlidingCounter {
+				due := spec(limit).Period
+				if spec(limit).Algorithm == limits.SlidingCounter {
 					due *= 2
 				}
 				for i := range 300 {
@@ -488,7 +489,7 @@ func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, rng *rand.Rand) {
 		case 1:
 			time.Sleep(time.Duration(rng.IntN(4)) * 100 * ms) // many at one instant
 		}
-		n := 1 + rng.Int64N(min(5, limit.Capacity()))
+		n := 1 + rng.Int64N(min(5, limits.Limit(limit).Capacity()))
 		if rng.IntN(4) == 0 {
 			if r := take(t, l, "k", n); r.Allowed {
 				serve(n)
@@ -506,7 +507,7 @@ func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, rng *rand.Rand) {
 			defer cancel()
 			r, err := l.Wait(ctx, "k", n)
 			switch {
-			case err == nil && r.Granted == n:
+			case err == nil && r.Permits == n:
 				serve(n)
 				mine.granted.Add(1)
 			case errors.Is(err, ratelimit.ErrLimited):
@@ -549,7 +550,7 @@ func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, rng *rand.Rand) {
 	// A reservation that was given back has closed the rest of the present window, and behind later takes a part of it is dropped.
 	require.LessOrEqual(t, got.Remaining, want.Remaining)
 	time.Sleep(time.Minute)
-	require.Equal(t, limit.Capacity(), mustPeek(t, again, "k").Remaining)
+	require.Equal(t, limits.Limit(limit).Capacity(), mustPeek(t, again, "k").Remaining)
 }
 
 // The only shard is swept when the wait ends: the window before it is over, and the key is dropped or its
@@ -627,14 +628,14 @@ func TestTheEndOfACallGivesNothingBack(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerHour(2)})
 	left := func() int64 { return mustPeek(t, l, "").Remaining }
-	_, err := ratelimit.Do(t.Context(), l, func(context.Context) (int, error) {
+	_, err := ratelimit.Do(t.Context(), l, "", func(context.Context) (int, error) {
 		require.EqualValues(t, 1, left())
 		return 0, nil
 	})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, left())
 	broken := errors.New("broken")
-	_, err = ratelimit.Do(t.Context(), l, func(context.Context) (int, error) { return 0, broken })
+	_, err = ratelimit.Do(t.Context(), l, "", func(context.Context) (int, error) { return 0, broken })
 	require.ErrorIs(t, err, broken)
 	require.Zero(t, left())
 }
@@ -733,7 +734,7 @@ func TestStoreFailsDuringAWait(t *testing.T) {
 			require.Equal(t, []time.Duration{time.Second, time.Second, 3 * time.Second, 5 * time.Second}[i], served(t, w))
 		},
 	} {
-		t.Run(policy.String(), func(t *testing.T) {
+		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store := sharing{&ratelimittest.Failing{Store: openMemory(t)}}

@@ -25,6 +25,13 @@ func TestSoakCampaigns(t *testing.T) {
 	requireOnce(t, r.verdict(), r)
 }
 
+// TestSoakCampaignsOfOneWorker: the limit is in memory.
+func TestSoakCampaignsOfOneWorker(t *testing.T) {
+	requireServed(t, repeated(t, 200, 1.25, func(cps int) result {
+		return runBinary(t.Context(), t, io.Discard, "-campaigns 3 -calls 1000 -workers 1 -cps %d", cps)
+	}), 1.25)
+}
+
 // TestSoakControls: the article's algorithm takes two minutes more than the ideal, and is above the
 // limit all the same.
 func TestSoakControls(t *testing.T) {

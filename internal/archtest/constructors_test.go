@@ -163,17 +163,20 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"outbound/jobs.NewMemory":     func() error { jobs.NewMemory(0); return nil },
 		"outbound/jobs/asynqjobs.New": func() error { return check(asynqjobs.New(offline, asynqjobs.Config{})) },
 		"outbound/pace.New": func() error {
-			return check(pace.New(pace.Config{Registry: registry, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}, Store: offlineStore(redisstore.Coalesced)}))
+			return check(pace.New(pace.Config{Name: "pace", Registry: registry, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}, Store: offlineStore(redisstore.Coalesced)}))
 		},
 		"plugins/breaker.NewClient": func() error { breakers.NewClient(nil, breakers.ClientOptions{}); return nil },
 		"plugins/breaker.NewGroup":  func() error { return check(breakers.NewGroup(breakers.Config{})) },
 		"plugins/breaker.NewServer": func() error { breakers.NewServer(nil, breakers.ServerOptions{}); return nil },
+		"plugins/ratelimit.New": func() error {
+			return check(limits.New(limits.Config{Name: "shared", Store: store, OnStoreError: limits.Local}))
+		},
+		"plugins/ratelimit.NewStore": func() error { limits.NewStore(nil); return nil },
 		"plugins/ratelimit.NewClient": func() error {
 			return check(limits.NewClient(limits.ClientConfig{}))
 		},
 		"plugins/ratelimit.NewServer": func() error {
-			_, err := limits.NewServer(limits.ServerConfig{Name: "shared", Store: store, OnStoreError: limits.Local})
-			return errors.Join(err, check(limits.NewServer(limits.ServerConfig{Registry: &core.Registry{}})))
+			return check(limits.NewServer(nil, limits.ServerOptions{Routes: []limits.Route{{Pattern: "/a"}}}))
 		},
 		"plugins/retry.New":         func() error { return check(retries.New(retries.Config{})) },
 		"plugins/retry.NewClient":   func() error { retries.NewClient(nil, retries.ClientOptions{}); return nil },
@@ -192,7 +195,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 					return err
 				}
 			}
-			return check(ratelimit.New(ratelimit.Config{Store: store, OnStoreError: ratelimit.Local}))
+			return check(ratelimit.New(ratelimit.Config{Name: "share", Store: store, OnStoreError: ratelimit.Local}))
 		},
 	}
 	names := slices.Sorted(maps.Keys(constructors))

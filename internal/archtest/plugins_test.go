@@ -24,7 +24,6 @@ import (
 // ("+").
 var differences = map[string][]string{ //nolint:gochecknoglobals // a constant
 	"ratelimit.Client": {"+Close", "+Config", "+Name", "+SetConfig", "+Stats", "-String"}, // until it goes
-	"ratelimit.Server": {"+Close", "+Config", "+Name", "+SetConfig", "+Stats"},            // until it binds a limiter
 }
 
 func TestPluginsHaveTheSameMethods(t *testing.T) {

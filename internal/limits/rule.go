@@ -30,7 +30,7 @@ type Rule struct {
 // Rule makes a Spec ready. It returns nil for a bucket that cannot be counted exactly, and for a
 // Spec that is not valid.
 func (c Clock) Rule(s Spec) *Rule {
-	if !valid(s) {
+	if s.refuse(2*MaxPeriod) != "" { // a share of a limit is rounded down
 		return nil
 	}
 	r := &Rule{Spec: s, Capacity: Capacity(s), Horizon: math.MaxInt64}
@@ -63,25 +63,6 @@ const (
 	MaxSegments   = 1000
 )
 
-func valid(s Spec) bool {
-	most := int64(MaxPermits)
-	if s.Algorithm == SlidingLog {
-		most = MaxLogPermits
-	}
-	if s.Algorithm > SlidingLog || s.Permits < 1 || s.Permits > most || s.Period < 1 || s.Period > MaxPeriod {
-		return false
-	}
-	switch s.Algorithm {
-	case TokenBucket:
-		fill, ok := FillTime(s)
-		return s.Burst > 0 && s.Burst <= MaxPermits && ok && fill <= 2*MaxPeriod // a share of a limit is rounded down
-	case SlidingWindow:
-		return s.Segments > 1 && s.Segments <= MaxSegments && int64(s.Period)%int64(s.Segments) == 0
-	case FixedWindow, SlidingCounter, SlidingLog:
-	}
-	return true
-}
-
 // FillTime returns the time in which an empty bucket fills or a window ends, rounded up, and false if that is above 63
 // bits.
 func FillTime(s Spec) (time.Duration, bool) {
@@ -97,7 +78,7 @@ func FillTime(s Spec) (time.Duration, bool) {
 
 // granted writes the result of a take of a word that was granted.
 func (r *Rule) granted(word uint64, cost int64, to *Result) {
-	to.Allowed, to.Granted = true, cost
+	to.Allowed, to.Permits = true, cost
 	to.Receipt.Plans[0], to.Receipt.Parts[0] = r.ID, word
 }
 

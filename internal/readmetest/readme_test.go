@@ -24,8 +24,9 @@ import (
 const (
 	root = "../.."
 	// The modules, by where they are from there.
-	product = "."
-	bench   = "bench"
+	product  = "."
+	bench    = "bench"
+	sqlstore = "docs/guide/sqlstore"
 )
 
 var (
@@ -39,8 +40,11 @@ var (
 func TestGoBlocksCompile(t *testing.T) {
 	t.Parallel()
 	ours := append(requires(t, product), "github.com/gresil/gresil")
-	peers := slices.DeleteFunc(requires(t, bench), func(path string) bool { return slices.Contains(ours, path) })
-	blocks := map[string]map[string]string{product: {}, bench: {}} // by module and name
+	others := map[string][]string{} // what only they require
+	for _, module := range []string{bench, sqlstore} {
+		others[module] = slices.DeleteFunc(requires(t, module), func(path string) bool { return slices.Contains(ours, path) })
+	}
+	blocks := map[string]map[string]string{product: {}, bench: {}, sqlstore: {}} // by module and name
 	for _, doc := range documents(t) {
 		text, err := os.ReadFile(doc)
 		require.NoError(t, err)
@@ -48,8 +52,10 @@ func TestGoBlocksCompile(t *testing.T) {
 			name := fmt.Sprintf("%s_%d", strings.TrimSuffix(filepath.Base(doc), ".md"), i+1)
 			require.Regexp(t, snippet, block[1], "%s: Go block %d is not a whole file", doc, i+1)
 			module := product
-			if slices.ContainsFunc(imports(t, name, block[1]), func(path string) bool { return within(path, peers) }) {
-				module = bench
+			for other, modules := range others {
+				if slices.ContainsFunc(imports(t, name, block[1]), func(path string) bool { return within(path, modules) }) {
+					module = other
+				}
 			}
 			require.NotContains(t, blocks[module], name, "two documents have this name")
 			blocks[module][name] = block[1]
@@ -57,6 +63,7 @@ func TestGoBlocksCompile(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, len(blocks[product]), 2, "the README shows a server and a client")
 	require.GreaterOrEqual(t, len(blocks[bench]), 4, "the migration guides begin with other libraries")
+	require.Len(t, blocks[sqlstore], 1)
 	for module, files := range blocks {
 		t.Run(module, func(t *testing.T) {
 			t.Parallel()

@@ -133,7 +133,7 @@ func (c *call[K, C]) step(vendor, place core.Outcome) {
 func (c *call[K, C]) refund() {
 	if p := c.paid; p != nil {
 		c.paid = nil
-		_, _ = p.limiter.Refund(c.parent, c.d.Name(), p.receipt) // if the store fails, it comes back in its time
+		_ = p.limiter.Refund(c.parent, p.receipt) // if the store fails, it comes back in its time
 	}
 }
 
@@ -277,7 +277,7 @@ func (c *call[K, C]) turnOfAccount() (ready bool, err error) {
 // reports whether the attempt can be sent now.
 func (c *call[K, C]) turn() (ready bool, err error) {
 	c.trying = true
-	if c.place, err = c.d.flight.Acquire(c, ""); err != nil {
+	if c.place, err = c.d.flight.Acquire(c, "", 1); err != nil {
 		return false, err
 	}
 	c.lending = false

@@ -103,8 +103,8 @@ type Rate struct {
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
 	// Name names the pacer, and its table in the Store: pacers with one name, Store and key
-	// share the rate, in this process and in others. If empty, it is "default". A Store of
-	// your own requires a Name if several pacers use it.
+	// share the rate, in this process and in others. If empty, it is "default"; with a
+	// Store it is required.
 	Name string
 	// Registry registers the pacer under the kind "pace" and its name. If nil, it is not
 	// registered.
@@ -183,7 +183,7 @@ func (c Config) Validate() error {
 	if check.Err() == nil {
 		for i, rate := range c.Rates {
 			limit, _ := settings(&c).limitOf(rate)
-			check.That(limit.Validate() == nil, fmt.Sprintf("Rates[%d].Burst", i), rate.Burst, "must be lower: at this rate it fills in more than 5 years")
+			check.That(ratelimit.Config{Limit: limit}.Validate() == nil, fmt.Sprintf("Rates[%d].Burst", i), rate.Burst, "must be lower: at this rate it fills in more than 5 years")
 		}
 	}
 	return check.Err()

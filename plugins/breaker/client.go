@@ -17,7 +17,8 @@ import (
 type ClientOptions struct {
 	// Disabled sends all requests past the breakers: they are neither rejected nor counted.
 	Disabled bool
-	// Key is the key of the breaker of a request. A request without it passes. If nil, it is client.Host.
+	// Key is the key of the breaker of a request. A request without it passes. If nil, it is client.Host, which has the port unless
+	// it is the one of https: "api.example.com" or "api.example.com:80".
 	Key func(req *http.Request) (key string, ok bool)
 	// Classify returns the outcome of an exchange. It does not read the body. If nil, it is client.Classify. If a failure says how
 	// long to wait (client.RetryAfter), and opens the breaker, it is open for at least that long.
@@ -72,22 +73,11 @@ type transport struct {
 // CloseIdleConnections passes the call on.
 func (t *transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.next) }
 
-// options returns the options for a request.
-func (t *transport) options(ctx context.Context) *ClientOptions {
-	f := override.From[Client, ClientOptions](ctx, t.client)
-	if f == nil {
-		return &t.client.opts
-	}
-	opts := t.client.opts
-	f(&opts)
-	return &opts
-}
-
 // RoundTrip sends req if its breaker admits it.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := sending{request: req}
 	defer x.end()
-	opts := t.options(req.Context())
+	opts := override.Apply(req.Context(), t.client, &t.client.opts)
 	key, ok := "", false
 	if !opts.Disabled {
 		key, ok = opts.Key(req)

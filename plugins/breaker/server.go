@@ -73,7 +73,7 @@ func (s *Server) String() string { return "breaker.Server(" + s.group.Name() + "
 // Handler returns next with the breakers around it. It fits Use and With of chi.
 func (s *Server) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		opts := s.options(r.Context())
+		opts := override.Apply(r.Context(), s, &s.opts)
 		key, ok := "", !opts.Disabled
 		if ok && opts.Key != nil {
 			key, ok = opts.Key(r)
@@ -90,17 +90,6 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		x := &exchange{opts: opts, request: r, permit: permit}
 		x.serve(next, w)
 	})
-}
-
-// options returns the options for a request.
-func (s *Server) options(ctx context.Context) *ServerOptions {
-	f := override.From[Server, ServerOptions](ctx, s)
-	if f == nil {
-		return &s.opts
-	}
-	opts := s.opts
-	f(&opts)
-	return &opts
 }
 
 // reject answers a request that was not admitted.

