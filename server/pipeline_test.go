@@ -3,14 +3,72 @@ package server_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"testing"
 
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/server"
 )
+
+// plugin is a server.Plugin that writes its name into a header of the response.
+type plugin struct {
+	name  string
+	phase server.Phase
+}
+
+func (p *plugin) String() string      { return "test.plugin(" + p.name + ")" }
+func (p *plugin) Phase() server.Phase { return p.phase }
+
+func (p *plugin) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Add("Passed", p.name)
+		next.ServeHTTP(w, r)
+	})
+}
+
+func ok(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }
+
+func get(target string, header ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, target, http.NoBody)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	return r
+}
+
+// keyOf returns the key of r as text, and "(none)" where it has none.
+func keyOf(k server.Key, r *http.Request) string {
+	key, found := k(r)
+	if !found {
+		return "(none)"
+	}
+	return key
+}
+
+const runs = 10_000
+
+// allocations counts what runs calls of f allocate. The caller is not parallel.
+func allocations(tb testing.TB, f func()) uint64 {
+	tb.Helper()
+	f()
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range runs {
+		f()
+	}
+	runtime.ReadMemStats(&after)
+	return after.Mallocs - before.Mallocs
+}
+
+func record(w http.ResponseWriter) (http.ResponseWriter, *recorder.Recorder) {
+	rec := new(recorder.Recorder)
+	return rec.Wrap(w), rec
+}
 
 func TestPipeline_Order(t *testing.T) {
 	t.Parallel()
@@ -34,6 +92,7 @@ func TestPipeline_Order(t *testing.T) {
 		{"routes around and inside", []server.Plugin{limitA, server.Route("/", fallback, setup)}, []string{"setup", "limit A", "fallback"}},
 		{"routes next to each other", []server.Plugin{server.Route("/", limitB, call), limitA}, []string{"limit B", "limit A", "call"}},
 		{"route in a phase", []server.Plugin{limitA, server.InPhase(server.Route("/", call, log), server.Setup)}, []string{"call", "log", "limit A"}},
+		{"route of all paths", []server.Plugin{server.Route("/{rest...}", limitA)}, []string{"limit A"}},
 		{"another route", []server.Plugin{limitA, server.Route("/other", call, limitB)}, []string{"limit A"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -54,18 +113,20 @@ func TestNew_Errors(t *testing.T) {
 	var failed *plugin // what a constructor returns with its error
 	_, err := server.New(p, nil, failed, server.InPhase(failed, server.Handling), server.InPhase(p, server.Setup), server.Middleware(nil, server.Setup),
 		server.Route("POST /a", p, q, nil), server.Route("/b", q, q), server.Route("post /c"), server.Route("/{"), server.Route("/*"),
-		server.Route("/{x}/d"), server.Route("/e/{y}"), server.Route("/b"), server.Route("/f", server.Route("/g")))
+		server.Route("/{x}/d"), server.Route("/e/{y}"), server.Route("/b"), server.Route("/f", server.Route("/g")),
+		server.Route("https://a.example.com/"), server.Route("GET a.example.com:8080/"), server.Route("A.example.com/"), server.Route("[::1]/"))
 	require.ErrorIs(t, err, core.ErrConfig)
 	for _, want := range []string{
 		"server.New[1] = <nil>: must be a plugin", "server.New[2]", "server.New[3]", "server.New[4] = test.plugin(twice): must not be in the pipeline twice", "server.New[5]",
 		"server.New[6][0] = test.plugin(twice): must not be in the pipeline twice", "server.New[6][2] = <nil>", "server.New[7][1] = test.plugin(shared)",
 		`server.New[8] = "post /c": must have its method`, `server.New[9] = "/{": must be a pattern`, `server.New[10] = "/*": must not have a *`,
 		`server.New[12] = "/e/{y}": must not conflict with pattern 5, "/{x}/d"`, `server.New[13] = "/b": must not conflict with pattern 1, "/b"`,
-		"server.New[14][0] = server.Route(/g): must not be a Route in a Route",
+		"server.New[14][0] = server.Route(/g): must not be a Route in a Route", `server.New[15] = "https://a.example.com/": must have a host without a port`,
+		`server.New[16] = "GET a.example.com:8080/": must have a host without a port`, `server.New[17] = "A.example.com/": must have its host in lower case`,
 	} {
 		require.ErrorContains(t, err, want)
 	}
-	require.Len(t, err.(interface{ Unwrap() []error }).Unwrap(), 14, err.Error())
+	require.Len(t, err.(interface{ Unwrap() []error }).Unwrap(), 17, err.Error())
 }
 
 func TestPipeline_Check(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/timeout"
@@ -50,12 +49,11 @@ func TestWhatTheCallerIsAtFaultForSaysNothingOfTheServer(t *testing.T) {
 			r.Body = io.NopCloser(iotest.ErrReader(errRead))
 			r.GetBody = func() (io.ReadCloser, error) { return r.Body, nil }
 		},
-		"it ends early":          func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(strings.NewReader("x")), 10 },
-		"newline in a header":    func(r *http.Request) { r.Header.Set("X-A", "a\nb") },
-		"name of a header":       func(r *http.Request) { r.Header["X A"] = []string{"b"} },
-		"method":                 func(r *http.Request) { r.Method = "PUT IT" },
-		"name of a trailer":      func(r *http.Request) { r.Trailer = http.Header{"X A": nil} },
-		"it is canceled, of old": func(r *http.Request) { c := make(chan struct{}); close(c); r.Cancel = c }, //nolint:staticcheck // it is what is tested
+		"it ends early":       func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(strings.NewReader("x")), 10 },
+		"newline in a header": func(r *http.Request) { r.Header.Set("X-A", "a\nb") },
+		"name of a header":    func(r *http.Request) { r.Header["X A"] = []string{"b"} },
+		"method":              func(r *http.Request) { r.Method = "PUT IT" },
+		"name of a trailer":   func(r *http.Request) { r.Trailer = http.Header{"X A": nil} },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			base := &http.Transport{}
@@ -63,7 +61,7 @@ func TestWhatTheCallerIsAtFaultForSaysNothingOfTheServer(t *testing.T) {
 				if req.Body == nil {
 					return base.RoundTrip(req)
 				}
-				defer client.CloseBody(req)
+				defer func() { _ = req.Body.Close() }()
 				if n, err := io.Copy(io.Discard, req.Body); err != nil || n != max(req.ContentLength, 0) {
 					return nil, errors.Join(errors.New("the body is not whole"), err)
 				}

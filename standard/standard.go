@@ -86,8 +86,8 @@ func (c *Client) breakers(cfg breaker.Config) error {
 // nothing more.
 func (c *Client) Close() error {
 	var errs []error
-	for _, p := range c.own {
-		errs = append(errs, p.Close())
+	if c.Limit != nil {
+		errs = append(errs, c.Limit.Close())
 	}
 	if c.Total != nil {
 		errs = append(errs, c.Total.Close())

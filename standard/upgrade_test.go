@@ -76,11 +76,12 @@ func TestAPartOfAnotherClientMustNotBeAddedAroundIt(t *testing.T) {
 	inner := newClient(t, standard.Config{HTTP: http.Client{Transport: script}})
 	for _, p := range []client.Plugin{inner.Limit} {
 		outer := newClient(t, standard.Config{HTTP: http.Client{Transport: inner.Pipeline}, Plugins: []client.Plugin{p}})
-		require.Len(t, outer.Pipeline.Check(), 1)
+		require.Contains(t, outer.Pipeline.Check()[0], "must not be in the pipeline and in its base")
 		_, err := outer.Get("http://one.test/")
 		require.ErrorIs(t, err, core.ErrConfig)
 	}
 	require.Zero(t, script.Calls())
 	other := breaker.NewClient(nil, breaker.ClientOptions{})
-	require.Nil(t, newClient(t, standard.Config{HTTP: http.Client{Transport: inner.Pipeline}, Plugins: []client.Plugin{other}}).Pipeline.Check())
+	around := newClient(t, standard.Config{HTTP: http.Client{Transport: inner.Pipeline}, Plugins: []client.Plugin{other}})
+	require.Equal(t, []string{"client: retry.Client(standard) is around retry.Client(standard): each repeats the attempts of the other"}, around.Pipeline.Check())
 }

@@ -296,24 +296,6 @@ func TestClientOverride(t *testing.T) {
 	})
 }
 
-// A breaker counts a limit as a failure, outside of that of an attempt and inside of that of an exchange.
-func TestClassifyOfALimit(t *testing.T) {
-	t.Parallel()
-	kinds(t, func(t *testing.T, kind string, _ *timeout.Timeout, plugin *timeout.Client) {
-		t.Helper()
-		var inside core.Outcome
-		resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
-			resp, err := after(time.Hour).RoundTrip(req)
-			inside = client.Classify(req.Context(), resp, err)
-			return resp, err
-		})))
-		require.Equal(t, core.Failure, client.Classify(t.Context(), resp, err))
-		if kind == "total" {
-			require.Equal(t, core.Failure, inside)
-		}
-	})
-}
-
 func TestOverARealTransport(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, kind string, _ *timeout.Timeout, plugin *timeout.Client) {

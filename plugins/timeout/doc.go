@@ -30,8 +30,8 @@
 // an *Error. The limit of an attempt ends with the headers of the response, and includes the sending of the request body. To limit
 // only the wait after an upload, set ResponseHeaderTimeout of http.Transport.
 //
-// The request of a response (resp.Request) is the caller's own, so its context lives on after the body. An upgraded connection (101)
-// is not cut.
+// The request of a response (resp.Request) is the caller's own, so its context lives on after the body, unless a transport further
+// in has made a copy. An upgraded connection (101) is not cut.
 //
 // # On the server
 //
