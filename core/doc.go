@@ -1,9 +1,8 @@
-// Package core is the vocabulary that every mechanism of Gresil shares: the
-// three-valued [Outcome] of a call, and the errors for a bad configuration
-// ([ConfigError]) and for a call that was not made ([ErrRejected]).
+// Package core has what all mechanisms share: the [Outcome] of a call, the errors for a bad configuration ([ConfigError]) and for a
+// call that was not made ([ErrRejected]), pipelines, and a registry.
 //
-// A [Pipeline] puts mechanisms around any function, the first one outermost.
-// [Pipeline.Check] reports an order that is probably a mistake:
+// A [Pipeline] puts mechanisms around any function, the first one outermost. [Pipeline.Check] reports an order that is probably a
+// mistake:
 //
 //	pipeline, err := core.NewPipeline(policy, limiter, breaker, timeout)
 //	if err != nil {
@@ -21,11 +20,8 @@
 //	registry := &core.Registry{} // in the Config of each
 //	b, ok := core.Lookup[*breaker.Breaker](registry, "db")
 //
-// The mechanisms themselves live one package each below this one: retry,
-// breaker, ratelimit, timeout, cooldown, bulkhead, with backoff for delays. They are passive: they decide, and start no goroutine, do no I/O and log
-// nothing. None of them imports net/http; the packages server, client and plugins
-// bind them to it.
+// The mechanisms are the packages below: retry, breaker, timeout, ratelimit, bulkhead, cooldown. They start no goroutine, do no I/O
+// and log nothing. None of them imports net/http; server, client and plugins bind them to it.
 //
-// Everything exported here may be used from several goroutines at once unless
-// its own documentation says otherwise.
+// Everything here can be used from several goroutines at once.
 package core
