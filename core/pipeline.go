@@ -86,14 +86,11 @@ func (p *Pipeline) String() string {
 	return strings.Join(names, " > ")
 }
 
-// Check reports pairs whose order is probably a mistake, one line each, or nil. A retry
-// belongs outside of the mechanisms that decide about single attempts. A limiter and a
-// bulkhead belong outside of a breaker: a call that waits then neither holds a half-open
-// slot nor looks slow. A timeout inside a retry limits each attempt and belongs inside of all; a
-// timeout outside of any retry may be anywhere. A reported pair works all the same.
+// Check returns a line for each pair of mechanisms whose order is probably a mistake, or nil. The pipeline works all the same. A retry
+// belongs outside of what decides about single attempts. A limiter and a bulkhead belong outside of a breaker, so that a call that
+// waits is no trial, and not slow. A timeout belongs outside of a retry, or inside of everything.
 //
-// Check identifies a mechanism by the package name of its type, as in [Entry.Kind], and
-// ignores mechanisms of other packages.
+// Check knows a mechanism by the package name of its type, as in [Entry.Kind], and ignores those of other packages.
 func (p *Pipeline) Check() (found []string) {
 	if p == nil {
 		return nil

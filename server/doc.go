@@ -20,6 +20,6 @@
 //
 // Middleware whose order does not matter, such as compression or CORS, needs no pipeline.
 //
-// Everything here can be used from several goroutines at once. Nothing starts a goroutine or logs, and no request body is read,
-// but by [Reject], which discards it.
+// Everything here can be used from several goroutines at once. Nothing starts a goroutine or logs. Only [Reject] reads the body of a
+// request, to discard it.
 package server

@@ -75,7 +75,8 @@ func (g *Group) add(key string) *Breaker {
 // probes is the number of breakers that are looked at to find one to evict.
 const probes = 16
 
-// evict evicts a closed breaker, if it can one that was not used since the last visit, and reports whether it has found one.
+// evict looks for a closed breaker to evict, first for one that was not used since the last visit. It reports whether it has found
+// any.
 func (g *Group) evict() bool {
 	found := -1
 	for range min(probes, 2*len(g.all)) {
@@ -92,7 +93,7 @@ func (g *Group) evict() bool {
 	return found >= 0 && g.drop(found)
 }
 
-// idle reports whether nothing but counts is lost with a breaker: it is closed, or as a new one would be.
+// idle reports whether only counts are lost if a breaker is evicted: it is closed, or in the state in which a new one begins.
 func idle(s, initial State) bool { return s == Closed || s == initial && s > HalfOpen }
 
 // drop evicts a breaker, unless it has opened since it was chosen.

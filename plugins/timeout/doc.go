@@ -29,12 +29,12 @@
 // an *Error. The limit of an attempt ends with the headers of the response, and includes the sending of the request body. To limit
 // only the wait after an upload, set ResponseHeaderTimeout of http.Transport.
 //
-// The request of a response (resp.Request) is the caller's own, so its context lives on after the body. An upgraded connection (101)
-// is not cut.
+// resp.Request is the caller's own request, whose context does not end with the body. An upgraded connection (101) is not cut.
 //
 // # On the server
 //
 // The handler gets a context with a deadline, whose cause is an *Error. If it returns late without a response, the request has 503; a
-// response that has begun goes on. A handler that ignores its context is not cut off, unless Cut is set. With Cut,
-// the response is buffered, as by http.TimeoutHandler, and the request is answered at the limit while the handler still runs. To protect a server from slow clients, use the timeouts of http.Server.
+// response that has begun goes on. A handler that ignores its context is not cut off, unless Cut is set. With Cut, the
+// response is buffered, as by http.TimeoutHandler, and the request is answered at the limit while the handler still runs. To protect
+// a server from slow clients, use the timeouts of http.Server.
 package timeout
