@@ -29,8 +29,8 @@ func mostIn(t *testing.T, limit ratelimit.Limit, length time.Duration, first int
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Granted > 0 {
-			grants = append(grants, grant{time.Since(start), r.Granted})
+		if r.Permits > 0 {
+			grants = append(grants, grant{time.Since(start), r.Permits})
 		}
 	}
 	if first > 0 {

@@ -58,7 +58,8 @@ func reserve(tb testing.TB, l *ratelimit.Limiter, n int64, most time.Duration) r
 
 func refund(tb testing.TB, l *ratelimit.Limiter, r ratelimit.Result) ratelimit.Result {
 	tb.Helper()
-	r, err := l.Refund(tb.Context(), "k", r)
+	require.NoError(tb, l.Refund(tb.Context(), r))
+	r, err := l.Peek(tb.Context(), "k")
 	require.NoError(tb, err)
 	return r
 }

@@ -69,11 +69,11 @@ func TestTakeAtMost(t *testing.T) {
 		l := t.l
 		take(t, l, "k", 1)
 		r := takeAtMost(t, l, 2)
-		require.EqualValues(t, []int64{2, 7}, []int64{r.Granted, r.Remaining})
+		require.EqualValues(t, []int64{2, 7}, []int64{r.Permits, r.Remaining})
 		r = takeAtMost(t, l, 10)
-		require.EqualValues(t, []int64{7, 0}, []int64{r.Granted, r.Remaining})
+		require.EqualValues(t, []int64{7, 0}, []int64{r.Permits, r.Remaining})
 		r = takeAtMost(t, l, 1000)
-		require.Zero(t, r.Granted)
+		require.Zero(t, r.Permits)
 		require.False(t, r.Allowed)
 		require.Equal(t, 100*ms, r.RetryAfter)
 		require.Equal(t, time.Second, r.FullAfter)
@@ -109,7 +109,7 @@ func TestFiveOfFifteenAtOnce(t *testing.T) {
 		var granted atomic.Int64
 		var wg sync.WaitGroup
 		for range 15 {
-			wg.Go(func() { granted.Add(take(t, l, "k", 1).Granted) })
+			wg.Go(func() { granted.Add(take(t, l, "k", 1).Permits) })
 		}
 		wg.Wait()
 		require.EqualValues(t, 5, granted.Load())
@@ -155,11 +155,11 @@ func TestTakeAtMostOfThree(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(10, time.Second, 3)}, func(t bubble) {
 		l := t.l
-		require.EqualValues(t, 2, takeAtMost(t, l, 2).Granted)
-		require.EqualValues(t, 1, takeAtMost(t, l, 2).Granted)
-		require.EqualValues(t, 0, takeAtMost(t, l, 2).Granted)
+		require.EqualValues(t, 2, takeAtMost(t, l, 2).Permits)
+		require.EqualValues(t, 1, takeAtMost(t, l, 2).Permits)
+		require.EqualValues(t, 0, takeAtMost(t, l, 2).Permits)
 		time.Sleep(100 * ms)
-		require.EqualValues(t, 1, takeAtMost(t, l, 2).Granted)
+		require.EqualValues(t, 1, takeAtMost(t, l, 2).Permits)
 	})
 }
 
@@ -288,7 +288,7 @@ func TestAReservationThatIsTooLongChangesNothing(t *testing.T) {
 		for range 3 {
 			r := reserve(t, l, 1, d)
 			require.False(t, r.Allowed)
-			require.Zero(t, r.Granted)
+			require.Zero(t, r.Permits)
 			require.Equal(t, 2*d, r.RetryAfter)
 		}
 		require.Equal(t, before, mustPeek(t, l, "k"))

@@ -64,7 +64,7 @@ func TestNoHistoryOfLimitsGrantsMore(t *testing.T) {
 						}
 						r, err := in.TakeAtMost(t.Context(), "k", 1+rng.Int64N(20))
 						require.NoError(t, err)
-						grants = append(grants, grant{time.Now(), r.Granted})
+						grants = append(grants, grant{time.Now(), r.Permits})
 					}
 					for i := range grants {
 						sum := int64(0)

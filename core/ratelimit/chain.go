@@ -119,14 +119,18 @@ func (c Chain) Refund(ctx context.Context, take ChainResult) error {
 func (c Chain) giveBack(ctx context.Context, takes []Result) error {
 	var errs []error
 	for i, link := range slices.Backward(c) {
-		if i >= len(takes) || takes[i].Granted == 0 {
+		if i >= len(takes) || takes[i].Permits == 0 {
 			continue
 		}
-		now, err := link.Limiter.Refund(ctx, link.Key, takes[i])
+		err := link.Limiter.Refund(ctx, takes[i])
+		var now Result
+		if err == nil {
+			now, err = link.Limiter.Peek(context.WithoutCancel(ctx), link.Key)
+		}
 		if err != nil {
 			errs = append(errs, err)
 			now = takes[i]
-			now.Granted, now.Receipt = 0, limits.Receipt{}
+			now.Permits, now.Receipt = 0, limits.Receipt{}
 		}
 		takes[i] = now
 	}

@@ -1,6 +1,10 @@
 package ratelimit
 
 import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -54,8 +58,11 @@ type Config struct {
 	// Registry is where the limiter is registered under its name, as kind
 	// "ratelimit". If nil, nowhere.
 	Registry *core.Registry
-	// Limit is what each key may take. The zero Limit is PerMinute(1000).
+	// Limit is the limit of each key. The zero Limit is PerMinute(1000).
 	Limit Limit
+	// Limits are further limits, by name, for [Limiter.Under] and for the routes, layers and tiers of plugins/ratelimit. A
+	// name has 1 to 64 letters, digits or any of "-._".
+	Limits map[string]Limit
 	// MaxWait is the longest time that Wait waits; a longer wait is refused at once. If zero, it
 	// is 10 seconds. If negative, only the deadline of the context limits the wait.
 	MaxWait time.Duration
@@ -78,6 +85,10 @@ type Config struct {
 func (c Config) Validate() error {
 	check := validate.Of("ratelimit.Config")
 	check.Part(c.Limit.Validate())
+	for _, name := range slices.Sorted(maps.Keys(c.Limits)) {
+		check.That(isName(name), "Limits", strconv.Quote(name), `must be named with 1 to 64 letters, digits or any of "-._"`)
+		check.Part(c.Limits[name].Validate())
+	}
 	if c.Store != nil {
 		check.That(c.MaxKeys == 0, "MaxKeys", c.MaxKeys, "must be 0 with a Store of your own, which has its own bound")
 	} else {
@@ -86,6 +97,12 @@ func (c Config) Validate() error {
 	check.That(c.Store == nil || !identity.Missing(c.Store), "Store", "a nil pointer", "must be a store, or nil for state in memory")
 	check.That(c.OnStoreError <= Local, "OnStoreError", c.OnStoreError, "must be Allow, Deny or Local")
 	return check.Err()
+}
+
+func isName(name string) bool {
+	return len(name) >= 1 && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._", r)
+	})
 }
 
 // room returns the number of permits that waiters can wait for.

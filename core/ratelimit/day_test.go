@@ -90,7 +90,7 @@ func checkDay(t *testing.T, day time.Duration) {
 					greedy, even := 0, 0
 					for now := time.Duration(0); now < day; {
 						r := mustApply(t, tab, now, "greedy", ids[0], limits.Op{Cost: 1})
-						greedy += int(r.Granted)
+						greedy += int(r.Permits)
 						now += r.RetryAfter
 					}
 					tab, ids = newTestTable(t, 0, c.limit) // whose day begins again
@@ -99,7 +99,7 @@ func checkDay(t *testing.T, day time.Duration) {
 						if now >= int64(day) {
 							break
 						}
-						even += int(mustApply(t, tab, time.Duration(now), "even", ids[0], limits.Op{Cost: 1}).Granted)
+						even += int(mustApply(t, tab, time.Duration(now), "even", ids[0], limits.Op{Cost: 1}).Permits)
 					}
 					require.Equal(t, []int{c.greedy, c.even}, []int{greedy, even})
 				})

@@ -21,16 +21,23 @@ var (
 // A LimitedError is a refused wait: the permits do not come in time, or never. It matches
 // [ErrLimited] and [core.ErrRejected].
 type LimitedError struct {
-	Name   string // of the limiter
-	Result Result // of the refusal
+	Name  string // of the limiter
+	Limit string // the name in Config.Limits; empty for Config.Limit
+	Key   string // not in the text of the error, as it may be a secret
+	// Result is the decision.
+	Result Result
 }
 
-// Error includes the wait that would have been necessary.
+// Error names the limiter, the limit, and the wait, as in "ratelimit: api: limited for another 25s".
 func (e *LimitedError) Error() string {
-	if e.Result.RetryAfter == Never {
-		return fmt.Sprintf("ratelimit: %s: the cost is above the limit of %d", e.Name, e.Result.Limit)
+	name := e.Name
+	if e.Limit != "" {
+		name += ": " + e.Limit
 	}
-	return fmt.Sprintf("ratelimit: %s: limited, retry after %s", e.Name, text.About(e.Result.RetryAfter))
+	if e.Result.RetryAfter < 0 {
+		return fmt.Sprintf("ratelimit: %s: the cost is above the limit of %d", name, e.Result.Limit)
+	}
+	return fmt.Sprintf("ratelimit: %s: limited for another %s", name, text.About(e.Result.RetryAfter))
 }
 
 // Is matches [ErrLimited] and [core.ErrRejected].

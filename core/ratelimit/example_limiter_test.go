@@ -53,7 +53,8 @@ func ExampleLimiter_Refund() {
 	ctx := context.Background()
 	take, _ := limiter.Take(ctx, "key", 4)
 	fmt.Println(take.Remaining)
-	after, _ := limiter.Refund(ctx, "key", take) // it was not used after all
+	_ = limiter.Refund(ctx, take) // it was not used after all
+	after, _ := limiter.Peek(ctx, "key")
 	fmt.Println(after.Remaining)
 	// Output:
 	// 6
@@ -74,7 +75,7 @@ func ExampleLimiter_Drain() {
 	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.PerMinute(10)}))
 	ctx := context.Background()
 	r, _ := limiter.Drain(ctx, "vendor") // the vendor said that it had enough
-	fmt.Println(r.Granted, r.Remaining)
+	fmt.Println(r.Permits, r.Remaining)
 	// Output: 10 0
 }
 
@@ -89,9 +90,9 @@ func ExampleLimiter_TakeAtMost() {
 	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.PerMinute(10)}))
 	ctx := context.Background()
 	r, _ := limiter.TakeAtMost(ctx, "batch", 8)
-	fmt.Println(r.Granted)
+	fmt.Println(r.Permits)
 	r, _ = limiter.TakeAtMost(ctx, "batch", 8) // what there is
-	fmt.Println(r.Granted, r.Remaining)
+	fmt.Println(r.Permits, r.Remaining)
 	_ = limiter.Reset(ctx, "batch")
 	r, _ = limiter.Peek(ctx, "batch")
 	fmt.Println(r.Remaining)

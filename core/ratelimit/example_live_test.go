@@ -14,7 +14,7 @@ import (
 func ExampleDo() {
 	l := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.PerMinute(1), MaxWait: time.Second}))
 	for range 2 {
-		answer, err := ratelimit.Do(context.Background(), l, func(context.Context) (int, error) { return 42, nil })
+		answer, err := ratelimit.Do(context.Background(), l, "", func(context.Context) (int, error) { return 42, nil })
 		fmt.Println(answer, errors.Is(err, ratelimit.ErrLimited))
 	}
 	// Output:

@@ -145,7 +145,7 @@ func checkSettings(t *testing.T, seeds uint64) {
 			require.NoError(t, err)
 			b, err := New(Config{Limit: those[0]})
 			require.NoError(t, err)
-			b.current.Load().one = nil // so there is no takeOne
+			b.current.Load().main.one = nil // so there is no takeOne
 			direct := 0
 			for range 2000 {
 				key := fmt.Sprint(r.IntN(3))
@@ -153,7 +153,7 @@ func checkSettings(t *testing.T, seeds uint64) {
 				case 0:
 					require.NoError(t, a.SetLimit(limit))
 					require.NoError(t, b.SetLimit(limit))
-					b.current.Load().one = nil
+					b.current.Load().main.one = nil
 				case 1:
 					require.NoError(t, a.SetKeyLimit(key, limit))
 					require.NoError(t, b.SetKeyLimit(key, limit))
@@ -167,7 +167,7 @@ func checkSettings(t *testing.T, seeds uint64) {
 					time.Sleep(time.Duration(r.Int64N(int64(10 * time.Second))))
 				}
 				n := r.Int64N(4)
-				if set := a.current.Load(); set.one != nil && set.change != nil {
+				if set := a.current.Load().main; set.one != nil && set.change != nil {
 					direct++
 				}
 				want, err := b.Take(t.Context(), key, n)

@@ -35,7 +35,7 @@ func FuzzApply(f *testing.F) {
 			now += int64(b>>4) * max(1, period/16)
 			op := limits.Op{Kind: limits.OpKind(b & 3), Cost: capacity * int64(b>>2&3) / 2, MaxWait: time.Duration(period)}
 			if op.Kind == limits.Refund {
-				op.Cost, op.Receipt = last.Granted, last.Receipt
+				op.Cost, op.Receipt = last.Permits, last.Receipt
 			}
 			id := ids[0]
 			switch {
@@ -51,10 +51,10 @@ func FuzzApply(f *testing.F) {
 				t.Fatal(err)
 			}
 			switch {
-			case r.Remaining < 0 || r.Remaining > r.Limit, r.Granted < 0 || r.Granted > op.Cost && op.Kind != limits.Refund,
+			case r.Remaining < 0 || r.Remaining > r.Limit, r.Permits < 0 || r.Permits > op.Cost && op.Kind != limits.Refund,
 				r.NextAfter < 0 || r.FullAfter < 0 || r.Wait < 0 || r.Wait > op.MaxWait,
 				r.RetryAfter < 0 && r.RetryAfter != Never, r.Allowed && r.RetryAfter != 0,
-				!r.Allowed && r.Granted != 0, r.Remaining < r.Limit && r.NextAfter == 0, r.NextAfter > r.FullAfter:
+				!r.Allowed && r.Permits != 0, r.Remaining < r.Limit && r.NextAfter == 0, r.NextAfter > r.FullAfter:
 				t.Fatalf("op %d %+v at %d under %v: %+v", i, op, now, l, r)
 			}
 			if !r.Allowed && r.RetryAfter > 0 && op.Kind == limits.Take {

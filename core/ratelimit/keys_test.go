@@ -55,7 +55,7 @@ func TestKeysAreSharedAndResetAlone(t *testing.T) {
 		for range 2 {
 			wg.Go(func() {
 				for range 2 {
-					granted.Add(take(t, l, "a", 1).Granted)
+					granted.Add(take(t, l, "a", 1).Permits)
 				}
 			})
 		}

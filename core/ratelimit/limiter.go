@@ -1,6 +1,8 @@
 package ratelimit
 
 import (
+	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -8,6 +10,7 @@ import (
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/stripe"
 	"github.com/gresil/gresil/internal/validate"
@@ -18,9 +21,14 @@ import (
 // waits for the permits.
 type Limiter struct {
 	*shared
-	current atomic.Pointer[setting]
-	used    atomic.Bool // current applied to a key
+	name  string   // of the limit in Config.Limits; empty for Config.Limit
+	tally *tally   // of a named limit
+	fixed *setting // of WithLimit
+	used  atomic.Bool
 }
+
+// A tally counts decisions.
+type tally struct{ allowed, rejected stripe.Counter }
 
 // shared is the state that a limiter shares with the limiters that WithLimit derives from it.
 type shared struct {
@@ -36,15 +44,18 @@ type shared struct {
 
 	unclaim func() // releases the claim to the default name
 
-	views     sync.Map   // Limit to *Limiter
-	changing  sync.Mutex // held while a limit is replaced, until the table has learned of it
-	overrides overrides
+	current    atomic.Pointer[settings]
+	views      sync.Map            // Limit to *Limiter
+	named      map[string]*Limiter // those of all names that there have been
+	changing   sync.Mutex          // held while a limit is replaced, until the table has learned of it
+	overrides  overrides
+	overridden atomic.Bool // Override was called
 
-	allowed, rejected stripe.Counter
-	canceled          atomic.Uint64
-	waiting           atomic.Int64
-	lines             waitq.Lines[Result]
-	waits             [2]registry.Histogram // that ended with permits, or were canceled
+	decisions tally
+	canceled  atomic.Uint64
+	waiting   atomic.Int64
+	lines     waitq.Lines[Result]
+	waits     [2]registry.Histogram // that ended with permits, or were canceled
 
 	locals, undecided   atomic.Uint64 // operations that the store failed to decide
 	failures, recovered atomic.Uint64 // of the store; equal unless it is failing
@@ -66,7 +77,8 @@ func lifeCycle() *instance.Kind[Config, struct{}] {
 // New makes a limiter, opens its table, and registers it. If cfg has a Store but no Name, a
 // second limiter of this kind in that Store is a [*core.ConfigError].
 func New(cfg Config) (*Limiter, error) {
-	s := &shared{done: make(chan struct{}), unclaim: func() {}, overrides: overrides{byKey: map[string]*setting{}}}
+	s := &shared{done: make(chan struct{}), unclaim: func() {}, overrides: overrides{byKey: map[string]*setting{}}, named: map[string]*Limiter{}}
+	cfg.Limits = maps.Clone(cfg.Limits)
 	if err := s.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
@@ -76,9 +88,10 @@ func New(cfg Config) (*Limiter, error) {
 	if err := s.claim(&cfg); err != nil {
 		return nil, err
 	}
+	s.root = &Limiter{shared: s}
 	err := s.localize(&cfg)
 	if err == nil {
-		s.root, err = s.view(cfg.Limit)
+		err = s.adopt(&cfg)
 	}
 	if err == nil {
 		err = s.life.Register(s.root, s.root.SetConfig, registry.Source{Figures: s.root.figures})
@@ -115,20 +128,13 @@ func (s *shared) localize(cfg *Config) error {
 	if !ok {
 		return &core.ConfigError{Field: "ratelimit.Config.OnStoreError", Value: Local, Reason: "must be Allow or Deny with this Store: wrap it in share.New of stores/share"}
 	}
-	local := t.Local()
-	s.local.Store(&local)
-	return nil
-}
-
-// view is a limiter with a limit of its own.
-func (s *shared) view(limit Limit) (*Limiter, error) {
-	set, err := s.setting(limit)
-	if err != nil {
-		return nil, err
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if s.local.Load() == nil {
+		local := t.Local()
+		s.local.Store(&local)
 	}
-	l := &Limiter{shared: s}
-	l.current.Store(set)
-	return l, nil
+	return nil
 }
 
 // Name is the name of the limiter.
@@ -136,13 +142,40 @@ func (s *shared) Name() string { return s.life.Name() }
 
 func (s *shared) config() *Config { return &s.life.Load().Config }
 
-// Config returns the configuration as given, with the current limit of this limiter.
+// Config returns the Config of New or of the last SetConfig. Its map is a copy, and never nil.
 func (l *Limiter) Config() Config {
 	c := *l.config()
-	if now := l.Limit(); now != c.Limit.resolved() {
-		c.Limit = now
+	now := l.current.Load().main
+	if l.fixed != nil {
+		now = l.fixed
 	}
+	if now.limit != c.Limit.resolved() {
+		c.Limit = now.limit
+	}
+	limits := make(map[string]Limit, len(c.Limits))
+	maps.Copy(limits, c.Limits)
+	c.Limits = limits
 	return c
+}
+
+// Under returns l under another limit of Config.Limits, with the same keys: what a key has used under one limit counts under
+// the others too, so a user who changes the tier starts with the usage so far. To count keys apart, give them a prefix. A
+// name that is not in Config.Limits is l itself, as "" is. Everything but the limit is that of l, also SetConfig and Close.
+func (l *Limiter) Under(name string) *Limiter {
+	if set := l.current.Load().named[name]; set != nil {
+		return set.view
+	}
+	return l
+}
+
+// Override returns a context under which f changes the Config for operations of this limiter, for example the Limit of one
+// customer. Overrides nest; the innermost is applied last. Name, Registry, MaxKeys and Store stay, and f does not write to the
+// map Limits. An operation under an invalid Config returns a *core.ConfigError.
+func (l *Limiter) Override(ctx context.Context, f func(*Config)) context.Context {
+	if !l.overridden.Load() {
+		l.overridden.Store(true)
+	}
+	return override.Context(ctx, l.shared, f)
 }
 
 // WithLimit returns a limiter that applies another limit to the same keys: for tiers, or for the
@@ -156,11 +189,11 @@ func (l *Limiter) WithLimit(limit Limit) (*Limiter, error) {
 	if v, ok := l.views.Load(limit); ok {
 		return v.(*Limiter), nil // the map holds only *Limiter
 	}
-	view, err := l.view(limit)
+	set, err := l.setting(limit)
 	if err != nil {
 		return nil, err
 	}
-	v, _ := l.views.LoadOrStore(limit, view)
+	v, _ := l.views.LoadOrStore(limit, &Limiter{shared: l.shared, fixed: set})
 	return v.(*Limiter), nil // the map holds only *Limiter
 }
 

@@ -87,7 +87,7 @@ func TestLocalDecidesWhileTheStoreCannot(t *testing.T) {
 		require.NoError(t, err)
 		_, err = l.Wait(t.Context(), "k", 1)
 		require.ErrorIs(t, err, ratelimit.ErrLimited)
-		_, err = l.Refund(t.Context(), "k", remote)
+		err = l.Refund(t.Context(), remote)
 		require.ErrorIs(t, err, ratelimit.ErrStore)
 		require.Equal(t, 8, failed)
 		require.EqualValues(t, 8, l.Stats().StoreErrors)

@@ -47,7 +47,7 @@ func checkDebtInAFlood(t *testing.T, takes int) {
 					key = fmt.Sprint("back", rng.IntN(3000))
 				}
 				r := mustApply(t, tab, time.Duration(i)*time.Millisecond, key, ids[0], limits.Op{Cost: 1 + rng.Int64N(5)})
-				admitted[key] += r.Granted
+				admitted[key] += r.Permits
 			}
 			for key, n := range admitted {
 				require.LessOrEqual(t, n, int64(5), "key %s, in %d ms of an hour", key, takes)

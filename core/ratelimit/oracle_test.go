@@ -322,7 +322,7 @@ func (all oracles) apply(tb testing.TB, now int64, op limits.Op, number int) Res
 			o.refund(now, number)
 		case !refused && granted > 0:
 			o.take(now, granted)
-			rs[i].Granted = granted
+			rs[i].Permits = granted
 		case refused && ask > o.capacity():
 			rs[i].Allowed, rs[i].RetryAfter = false, Never
 		case refused && ratFloor(o.free(now)) < ask:
@@ -425,7 +425,7 @@ func agree(tb testing.TB, rng *rand.Rand, l Limit, steps int) {
 			op.Kind = limits.TakeAtMost
 		case (k == 3 || k == 5) && len(takes) > 0:
 			i := rng.IntN(len(takes))
-			op, number = limits.Op{Kind: limits.Refund, Cost: takes[i].r.Granted, Receipt: takes[i].r.Receipt}, takes[i].number
+			op, number = limits.Op{Kind: limits.Refund, Cost: takes[i].r.Permits, Receipt: takes[i].r.Receipt}, takes[i].number
 			takes = slices.Delete(takes, i, i+1)
 		case k == 4 && rng.IntN(8) == 0: // a new key
 			mustApply(tb, tab, time.Duration(now), "k", ids[0], limits.Op{Kind: limits.Reset})
@@ -433,7 +433,7 @@ func agree(tb testing.TB, rng *rand.Rand, l Limit, steps int) {
 		}
 		want := all.apply(tb, now, op, number)
 		got := mustApply(tb, tab, time.Duration(now-late), "k", ids[0], op)
-		if got.Granted > 0 && op.Kind != limits.Refund {
+		if got.Permits > 0 && op.Kind != limits.Refund {
 			takes = append(takes, taken{got, numbers})
 			numbers++
 		}

@@ -36,7 +36,7 @@ func (u *uses) add(l Limit, at int64, take Result) (keeps bool) {
 		}
 	}
 	if n := len(u.all); n == 0 || u.all[n-1].take.Receipt != take.Receipt {
-		u.all = append(u.all, &use{at: at, n: take.Granted, take: take})
+		u.all = append(u.all, &use{at: at, n: take.Permits, take: take})
 	}
 	sum := int64(0)
 	for _, from := range slices.Backward(u.all) {
@@ -122,7 +122,7 @@ func (c *refundCase) run(t *testing.T, rng *rand.Rand, steps int) (missing, back
 				op.Kind, op.MaxWait = limits.Reserve, l.Period*2
 			}
 		}
-		if r := apply("k", op); r.Granted > 0 {
+		if r := apply("k", op); r.Permits > 0 {
 			for _, part := range l.All() {
 				require.True(t, model.add(part, now+int64(r.Wait), r), "%v at %d: %+v %+v", part, now, op, r)
 			}
@@ -207,8 +207,8 @@ func TestRefundInAnyOrder(t *testing.T) {
 		require.EqualValues(t, 6, takes[3].Remaining)
 		want := int64(6)
 		for _, j := range rng.Perm(len(takes)) {
-			want += takes[j].Granted
-			require.Equal(t, want, apply(limits.Op{Kind: limits.Refund, Cost: takes[j].Granted, Receipt: takes[j].Receipt}).Remaining)
+			want += takes[j].Permits
+			require.Equal(t, want, apply(limits.Op{Kind: limits.Refund, Cost: takes[j].Permits, Receipt: takes[j].Receipt}).Remaining)
 		}
 	}
 }

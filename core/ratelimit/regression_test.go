@@ -125,7 +125,7 @@ func TestChainWaitRefusesWithALimitedError(t *testing.T) {
 	require.IsType(t, &ratelimit.LimitedError{}, err)
 	require.Equal(t, 1, r.Link)
 	for _, each := range r.Each {
-		require.Zero(t, each.Granted)
+		require.Zero(t, each.Permits)
 	}
 	require.EqualValues(t, 4, take(t, a, "", 0).Remaining)
 }
@@ -160,7 +160,7 @@ func TestTakeAtMostOfAllIsNoDrain(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.FixedWindow(5, time.Minute), MaxWait: -1})
 		require.True(t, take(t, l, "k", 3).Allowed)
 		w := waitAt(t.Context(), l, 4)
-		require.Zero(t, takeAtMost(t, l, 1<<63-1).Granted, "others wait")
+		require.Zero(t, takeAtMost(t, l, 1<<63-1).Permits, "others wait")
 		require.Equal(t, time.Minute, served(t, <-w))
 	})
 }

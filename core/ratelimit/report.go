@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,15 +12,30 @@ import (
 )
 
 func (l *Limiter) figures() (f registry.Figures) {
-	s := l.Stats()
-	f.Counts("requests_total", "Operations by result; error: neither the store nor the process decided, whatever OnStoreError did then.", "result",
-		"allowed", s.Allowed, "throttled", s.Rejected, "canceled", s.Canceled, "error", s.StoreErrors-s.Local) // Local is part of StoreErrors
+	all := l.current.Load()
+	const requests = "Operations by result, and by the limit if it has a name; error: neither the store nor the process decided, whatever OnStoreError did then."
+	var named Stats
+	for _, name := range slices.Sorted(maps.Keys(all.named)) {
+		c := all.named[name].view.tally
+		allowed, rejected := c.allowed.Load(), c.rejected.Load()
+		f.Count("requests_total", requests, allowed, "limit", name, "result", "allowed")
+		f.Count("requests_total", requests, rejected, "limit", name, "result", "throttled")
+		named.Allowed, named.Rejected = named.Allowed+allowed, named.Rejected+rejected
+	}
+	s := l.Stats() // read last: it is not less than the named ones
+	f.Counts("requests_total", requests, "result", "allowed", s.Allowed-named.Allowed, "throttled", s.Rejected-named.Rejected,
+		"canceled", s.Canceled, "error", s.StoreErrors-s.Local) // Local is part of StoreErrors
 	f.Count("store_errors_total", "Operations that the store failed to decide.", s.StoreErrors)
 	f.Add("waiters", "Calls that wait for permits.", float64(s.Waiting))
 	if l.InUse() {
 		limit := l.Limit()
 		f.Add("limit_permits", "Capacity of the limit for one key; no sample while every key has another limit, as by a tier.", float64(limit.Capacity()))
 		f.Add("window_seconds", "Period of that limit; of joined limits, of the first.", limit.Period.Seconds())
+	}
+	for _, name := range slices.Sorted(maps.Keys(all.named)) {
+		limit := all.named[name].limit
+		f.Add("limit_permits", "Capacity of the limit for one key; no sample while every key has another limit, as by a tier.", float64(limit.Capacity()), "limit", name)
+		f.Add("window_seconds", "Period of that limit; of joined limits, of the first.", limit.Period.Seconds(), "limit", name)
 	}
 	if s.Keys >= 0 {
 		f.Add("partitions", "Keys held in memory.", float64(s.Keys))

@@ -49,12 +49,12 @@ func TestADrainAfterA429(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, every(10, time.Minute), func(t bubble) {
 		l := t.l
-		status, err := ratelimit.Do(t.Context(), l, func(context.Context) (int, error) { return 429, nil })
+		status, err := ratelimit.Do(t.Context(), l, "", func(context.Context) (int, error) { return 429, nil })
 		require.NoError(t, err)
 		require.Equal(t, 429, status)
 		r, err := l.Drain(t.Context(), "")
 		require.NoError(t, err)
-		require.EqualValues(t, 9, r.Granted)
+		require.EqualValues(t, 9, r.Permits)
 		r = take(t, l, "", 1)
 		require.False(t, r.Allowed)
 		require.Zero(t, r.Remaining)

@@ -2,7 +2,9 @@ package ratelimit
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/override"
 )
 
 // A setting is a limit in force for keys.
@@ -20,6 +23,13 @@ type setting struct {
 	plan   limits.ID
 	one    *limits.Rule   // for takeOne; nil where that does not apply
 	change *limits.Change // that put it in force
+	view   *Limiter       // of a named limit
+}
+
+// settings are the limits of a Config.
+type settings struct {
+	main  *setting
+	named map[string]*setting
 }
 
 // setting validates a limit, and registers it with the table.
@@ -41,45 +51,61 @@ func (s *shared) setting(limit Limit) (*setting, error) {
 	return set, nil
 }
 
-// settingOf returns the setting of a key now.
-func (l *Limiter) settingOf(key string) *setting {
-	if l.overrides.n.Load() > 0 {
-		if set := l.overrides.get(key); set != nil {
-			return set
-		}
+// inForce returns the setting of most keys.
+func (l *Limiter) inForce() *setting {
+	all := l.current.Load()
+	switch {
+	case l.fixed != nil:
+		return l.fixed
+	case all.named[l.name] != nil: // no limit has the empty name
+		return all.named[l.name]
 	}
-	if !l.used.Load() {
-		l.used.Store(true)
-	}
-	return l.current.Load()
+	return all.main
 }
 
-// settingOfTake is settingOf for a take under a plan: the setting of the limiter over the same
-// keys with this plan, or of l if there is none any more. A plan that SetLimit has replaced is that of
-// the main limit, if l is the limiter that New returned.
-func (l *Limiter) settingOfTake(key string, plan limits.ID) *setting {
-	set := l.settingOf(key)
-	if set.plan == plan || l.overrides.get(key) != nil {
-		return set
+// settingOf returns the setting of a key now, and the Config, with the overrides of ctx.
+func (l *Limiter) settingOf(ctx context.Context, key string) (*setting, *Config, error) {
+	set, cfg := l.inForce(), l.config()
+	if l == l.root && !l.used.Load() {
+		l.used.Store(true)
 	}
-	root := l.root.settingOf(key)
-	if root.plan == plan || l == l.root && root.change != nil && slices.Contains(root.change.Replaced, plan) {
-		return root
+	if l.overrides.n.Load() > 0 {
+		set = cmp.Or(l.overrides.get(key), set)
 	}
-	l.views.Range(func(_, view any) bool {
-		if other := view.(*Limiter).current.Load(); other.plan == plan { //nolint:forcetypeassert // see WithLimit
-			set = other
+	if !l.overridden.Load() {
+		return set, cfg, nil
+	}
+	f := override.From[shared, Config](ctx, l.shared)
+	if f == nil {
+		return set, cfg, nil
+	}
+	over := *cfg
+	f(&over)
+	over.Name, over.Registry, over.MaxKeys, over.Store = cfg.Name, cfg.Registry, cfg.MaxKeys, cfg.Store
+	if err := errors.Join(over.Validate(), l.localize(&over)); err != nil {
+		return nil, nil, err
+	}
+	if l.overrides.n.Load() > 0 && l.overrides.get(key) != nil {
+		return set, &over, nil
+	}
+	limit := over.Limit
+	if named, ok := over.Limits[l.name]; ok {
+		limit = named
+	}
+	if l.fixed == nil && limit.resolved() != set.limit {
+		var err error
+		if set, err = l.setting(limit); err != nil {
+			return nil, nil, err
 		}
-		return set.plan != plan
-	})
-	return set
+	}
+	return set, &over, nil
 }
 
 // changeOf returns the change by which a key under a setting must be carried over: its own or,
 // also for limiters of WithLimit, that of the main limit.
 func (s *shared) changeOf(set *setting) *limits.Change {
 	if set.change == nil {
-		return s.root.current.Load().change
+		return s.current.Load().main.change
 	}
 	return set.change
 }
@@ -100,7 +126,7 @@ const maxReplaced = 64
 
 // Limit returns the limit of each key, with defaults filled in. A key with a limit of its own is
 // the exception: see [Limiter.SetKeyLimit].
-func (l *Limiter) Limit() Limit { return l.current.Load().limit }
+func (l *Limiter) Limit() Limit { return l.inForce().limit }
 
 // InUse reports whether Limit applies to any key. It does not if every operation uses a limiter of
 // [Limiter.WithLimit], for example if each user has a tier. It returns true until the first call
@@ -108,7 +134,7 @@ func (l *Limiter) Limit() Limit { return l.current.Load().limit }
 func (l *Limiter) InUse() bool {
 	derived := false
 	l.views.Range(func(any, any) bool { derived = true; return false })
-	return !derived || l.used.Load()
+	return !derived || l.root.used.Load()
 }
 
 // SetLimit changes the limit of all keys, while the limiter is in use. It applies at once, and
@@ -136,41 +162,73 @@ func (l *Limiter) SetLimit(limit Limit) error {
 	if err != nil {
 		return err
 	}
-	l.changing.Lock()
-	defer l.changing.Unlock()
-	old := l.current.Load()
-	if set.plan == old.plan {
-		return nil
-	}
-	l.lines.Anew(func() {
-		set.replace(old, time.Now())
-		l.current.Store(set)
-		if t, ok := limits.As[limits.ChangingTable](l.table); ok {
-			t.Changed(set.change)
-		}
-	})
+	l.put(func(old *settings) *settings { return &settings{main: set, named: old.named} })
 	return nil
 }
 
-// SetConfig replaces the Config while the limiter is in use. Its Limit applies as in SetLimit.
-// MaxWait, MaxQueue and OnStoreError apply to later calls;
-// observers stay. An empty Name and a nil Registry leave those unchanged. If cfg does not
-// validate, or has another Name, Registry, Store or MaxKeys, SetConfig returns an error and
-// changes nothing.
+// adopt puts the limits of a Config into force.
+func (s *shared) adopt(cfg *Config) error {
+	main, err := s.setting(cfg.Limit)
+	if err != nil {
+		return err
+	}
+	all := &settings{main: main, named: map[string]*setting{}}
+	for name, limit := range cfg.Limits {
+		if all.named[name], err = s.setting(limit); err != nil {
+			return err
+		}
+	}
+	s.put(func(*settings) *settings { return all })
+	return nil
+}
+
+// put puts settings into force. Waiters come under them.
+func (s *shared) put(next func(old *settings) *settings) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	old := s.current.Load()
+	all := next(old)
+	for name, set := range all.named {
+		if s.named[name] == nil {
+			s.named[name] = &Limiter{shared: s, name: name, tally: &tally{}}
+		}
+		set.view = s.named[name]
+	}
+	if old == nil {
+		s.current.Store(all)
+		return
+	}
+	s.lines.Anew(func() {
+		if all.main.change = old.main.change; all.main.plan == old.main.plan {
+			s.current.Store(all)
+			return
+		}
+		all.main.replace(old.main, time.Now())
+		s.current.Store(all)
+		if t, ok := limits.As[limits.ChangingTable](s.table); ok {
+			t.Changed(all.main.change)
+		}
+	})
+}
+
+// SetConfig replaces the Config while the limiter is in use. Limits apply at once, and past usage counts under them: a change
+// grants no permits, and locks no key for longer than it was. An empty Name and a nil Registry and Store stay as they are.
+// Another Name, Registry, Store or MaxKeys, and each error of Config.Validate, is a *core.ConfigError, and nothing changes.
 func (l *Limiter) SetConfig(cfg Config) error {
 	if err := l.mustBeRoot(); err != nil {
 		return err
 	}
 	return l.life.SetConfig(cfg, func(cfg *Config) error {
+		cfg.Limits = maps.Clone(cfg.Limits)
 		if err := l.localize(cfg); err != nil {
 			return err
 		}
-		return l.SetLimit(cfg.Limit)
+		return l.adopt(cfg)
 	})
 }
 
 func (l *Limiter) mustBeRoot() error {
-	if l != l.root {
+	if l.fixed != nil {
 		return &core.ConfigError{Field: "ratelimit.Limiter", Value: l.Name(), Reason: "must be the one that New returned: one made by WithLimit has one limit"}
 	}
 	return nil
@@ -223,7 +281,7 @@ func (l *Limiter) ClearKeyLimit(key string) { _ = l.override(key, nil) }
 func (l *Limiter) override(key string, set *setting) error {
 	l.changing.Lock()
 	defer l.changing.Unlock()
-	old, root := l.overrides.get(key), l.root.current.Load()
+	old, root := l.overrides.get(key), l.current.Load().main
 	next := set
 	switch {
 	case set == nil && old == nil:

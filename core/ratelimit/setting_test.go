@@ -213,7 +213,7 @@ func TestSetLimitUnderLoad(t *testing.T) {
 					r = take(t, l, key, 1)
 				}
 				mu.Lock()
-				granted[key] += r.Granted
+				granted[key] += r.Permits
 				mu.Unlock()
 				if g == 0 && i%50 == 0 {
 					setLimit(t, l, ratelimit.TokenBucket(int64(900+i%100), time.Hour, int64(900+i%100)))

@@ -28,7 +28,7 @@ func (s Stats) String() string {
 func (l *Limiter) Stats() Stats {
 	local := l.locals.Load() // StoreErrors - Local is exact, and never decreases
 	s := Stats{
-		Allowed: l.allowed.Load(), Rejected: l.rejected.Load(), Canceled: l.canceled.Load(), StoreErrors: l.undecided.Load() + local, Local: local,
+		Allowed: l.decisions.allowed.Load(), Rejected: l.decisions.rejected.Load(), Canceled: l.canceled.Load(), StoreErrors: l.undecided.Load() + local, Local: local,
 		Waiting: int(l.waiting.Load()), Keys: -1,
 	}
 	if l.own != nil {

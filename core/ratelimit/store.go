@@ -13,16 +13,23 @@ import (
 // many processes. Package driver describes its methods.
 type Store = limits.Store
 
-func (l *Limiter) apply(ctx context.Context, key string, op limits.Op) (Result, error) {
-	return l.applyUnder(ctx, l.settingOf(key), key, op)
+func (l *Limiter) apply(ctx context.Context, key string, op limits.Op) (r Result, err error) {
+	set, cfg, err := l.settingOf(ctx, key)
+	if err != nil {
+		return r, err
+	}
+	if r, err = l.applyUnder(ctx, set, set.plan, cfg, key, op); r.Permits > 0 {
+		r.Receipt.Key = key
+	}
+	return r, err
 }
 
-func (l *Limiter) applyUnder(ctx context.Context, set *setting, key string, op limits.Op) (Result, error) {
+func (l *Limiter) applyUnder(ctx context.Context, set *setting, plan limits.ID, cfg *Config, key string, op limits.Op) (Result, error) {
 	op.Change = l.changeOf(set)
 	failures := l.failures.Load()
-	r, err := l.table.Apply(ctx, key, set.plan, op)
+	r, err := l.table.Apply(ctx, key, plan, op)
 	if err != nil {
-		return l.failed(ctx, key, set.plan, op, err)
+		return l.failed(ctx, key, set, plan, cfg.OnStoreError, op, err)
 	}
 	if r.Allowed && failures != l.recovered.Load() {
 		l.storeDecided(ctx, key, failures)
@@ -57,14 +64,13 @@ func (l *Limiter) causedByCaller(ctx context.Context, op limits.Op, err error) e
 
 // failed applies OnStoreError to an error of the store. Errors that the caller caused are
 // returned unchanged.
-func (l *Limiter) failed(ctx context.Context, key string, plan limits.ID, op limits.Op, err error) (Result, error) {
+func (l *Limiter) failed(ctx context.Context, key string, set *setting, plan limits.ID, policy FailurePolicy, op limits.Op, err error) (Result, error) {
 	if caused := l.causedByCaller(ctx, op, err); caused != nil {
 		return Result{}, caused
 	}
 	l.failures.Add(1)
 	err = &storeError{l.Name(), err}
 	l.emitOutage(ctx, key, err)
-	policy := l.config().OnStoreError
 	if local := l.local.Load(); policy == Local && local != nil {
 		if r, failed := (*local).Apply(ctx, key, plan, op); failed == nil {
 			l.locals.Add(1)
@@ -72,7 +78,7 @@ func (l *Limiter) failed(ctx context.Context, key string, plan limits.ID, op lim
 		}
 	}
 	allow := policy == Allow && op.Cost != 0 && op.Kind != limits.Refund
-	if c := l.Limit().Capacity(); allow && op.Cost > c && op.Kind != limits.TakeAtMost {
+	if c := set.limit.Capacity(); allow && op.Cost > c && op.Kind != limits.TakeAtMost {
 		l.locals.Add(1) // a cost above the capacity needs no store, and the rejection is counted
 		return Result{Limit: c, RetryAfter: Never}, nil
 	}

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"time"
@@ -29,15 +28,13 @@ func (l *Limiter) Take(ctx context.Context, key string, n int64) (r Result, err 
 
 // takeInto is Take, which is inlined: copying a Result is slow (BenchmarkTake).
 func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) (err error) {
-	set := l.current.Load()
-	if !l.used.Load() {
-		l.used.Store(true)
-	}
-	if l.overrides.n.Load() > 0 {
-		set = cmp.Or(l.overrides.get(key), set)
+	set, _, err := l.settingOf(ctx, key)
+	if err != nil {
+		return err
 	}
 	if set.one != nil && l.memory.takeOne(clock, key, set.one, n, true, r) {
-		if l.own == nil || l.life.Calls() {
+		r.Receipt.Key = key
+		if l.own == nil || l.tally != nil || l.life.Calls() {
 			l.took(ctx, key, n, r)
 		}
 		return nil
@@ -47,7 +44,7 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 }
 
 // TakeAtMost takes the available permits of a key, up to n. A refusal is not an error: check
-// Result.Allowed, and Result.Granted for the number.
+// Result.Allowed, and Result.Permits for the number.
 func (l *Limiter) TakeAtMost(ctx context.Context, key string, n int64) (Result, error) {
 	return l.take(ctx, key, limits.Op{Kind: limits.TakeAtMost, Cost: n})
 }
@@ -58,7 +55,7 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 }
 
 // Drain takes all permits that a key has now, for example after an upstream has throttled a call.
-// Result.Granted is their number.
+// Result.Permits is their number.
 func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
 	r, err := l.apply(ctx, key, limits.Op{Kind: limits.Drain})
 	r.Allowed, r.RetryAfter = err == nil, 0
@@ -83,40 +80,33 @@ func (l *Limiter) check(ctx context.Context, key string, n int64) (Result, error
 	return l.apply(ctx, key, limits.Op{Kind: limits.Check, Cost: n})
 }
 
-// Refund gives back the permits of a take, which its Result names. Call it at most once
-// for a take, and not after a Reset. Permits that came back with time are not given back
-// twice: after the window of the take it does nothing, nor after SetLimit to another kind of
-// limit. While others hold places that lie ahead (see [Limiter.Reserve]), only the permits
-// behind all of them are given back. A window of which all is given back still ends when it
-// would have.
+// Refund gives the permits of a take back, once. It does nothing for a refusal, for permits that have recovered since, and for
+// a take that was counted under other numbers. It runs even if ctx is done: a store that has to wait has a second for it.
 //
-// A refund gives back only what certainly has not come back yet. Takes of one moment are given
-// back whole, in any order. A later refund of a bucket can give back less if others have
-// refunded earlier takes since; and a refund gives nothing back to a limit that was not in force
-// for some later take and had fewer permits than that took, nor to a key that was evicted after
-// such refunds (see [NewMemory]).
-//
-// The Result is how the key then stands under the limit in force: that of SetKeyLimit, or
-// that of the limiter that took, which may have changed since.
-//
-// It runs even if ctx is done: a store that has to wait has a second for it.
-func (l *Limiter) Refund(ctx context.Context, key string, take Result) (r Result, err error) {
-	if take.Granted <= 0 {
-		return l.Peek(ctx, key)
+// While others hold permits that lie ahead (see [Limiter.Reserve]), only the permits behind all of them are given back. A
+// window of which all is given back still ends when it would have.
+func (l *Limiter) Refund(ctx context.Context, take Result) (err error) {
+	if take.Permits > 0 {
+		l.lines.Anew(func() { err = l.giveBack(ctx, take) }, take.Receipt.Key)
 	}
-	l.lines.Anew(func() { r, err = l.giveBack(ctx, key, take) }, key)
-	return r, err
+	return err
 }
 
 const refundTimeout = time.Second
 
-func (l *Limiter) giveBack(ctx context.Context, key string, take Result) (Result, error) {
+func (l *Limiter) giveBack(ctx context.Context, take Result) error {
 	if l.own == nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 		defer cancel()
 	}
-	return l.applyUnder(ctx, l.settingOfTake(key, take.Plan), key, limits.Op{Kind: limits.Refund, Cost: take.Granted, Receipt: take.Receipt})
+	key := take.Receipt.Key
+	set, cfg, err := l.settingOf(ctx, key)
+	if err != nil {
+		return err
+	}
+	_, err = l.applyUnder(ctx, set, take.Plan, cfg, key, limits.Op{Kind: limits.Refund, Cost: take.Permits, Receipt: take.Receipt})
+	return err
 }
 
 // Reset forgets the usage of a key, under every limit.
@@ -147,14 +137,23 @@ func (l *Limiter) decided(ctx context.Context, key string, cost int64, r *Result
 func (l *Limiter) took(ctx context.Context, key string, cost int64, r *Result) {
 	if l.own == nil { // takeOne counts for all limiters of a shared table
 		l.count(r)
+	} else if l.tally != nil {
+		l.tally.count(r)
 	}
 	l.emitDecision(ctx, key, cost, r, 0)
 }
 
 func (l *Limiter) count(r *Result) {
+	l.decisions.count(r)
+	if l.tally != nil {
+		l.tally.count(r)
+	}
+}
+
+func (c *tally) count(r *Result) {
 	if r.Allowed {
-		l.allowed.Inc()
+		c.allowed.Inc()
 	} else {
-		l.rejected.Inc()
+		c.rejected.Inc()
 	}
 }

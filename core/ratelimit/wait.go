@@ -30,14 +30,18 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
 	}
-	set, most := l.settingOf(key), waitq.Within(ctx, l.config().MaxWait)
+	set, cfg, err := l.settingOf(ctx, key)
+	if err != nil {
+		return Result{}, err
+	}
+	most := waitq.Within(ctx, cfg.MaxWait)
 	var r Result
 	if n <= 0 || n > set.limit.Capacity() || !l.lines.Has(key) {
 		if set.one != nil && l.memory.takeOne(clock, key, set.one, n, false, &r) {
+			r.Receipt.Key = key
 			l.took(ctx, key, n, &r)
 			return r, nil
 		}
-		var err error
 		if r, err = l.apply(ctx, key, limits.Op{Kind: limits.Take, Cost: n}); err != nil {
 			return Result{}, err
 		}
@@ -45,8 +49,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 			return l.waited(ctx, key, n, r)
 		}
 	}
-	r, err := l.line(ctx, set, strings.Clone(key), n, most, r.RetryAfter)
-	if err != nil {
+	if r, err = l.line(ctx, set, cfg, strings.Clone(key), n, most, r.RetryAfter); err != nil {
 		return Result{}, err
 	}
 	return l.waited(ctx, key, n, r)
@@ -56,13 +59,13 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 func (l *Limiter) waited(ctx context.Context, key string, n int64, r Result) (Result, error) {
 	l.decided(ctx, key, n, &r, r.Wait)
 	if !r.Allowed {
-		return r, &LimitedError{Name: l.Name(), Result: r}
+		return r, &LimitedError{Name: l.Name(), Limit: l.name, Key: strings.Clone(key), Result: r}
 	}
 	return r, nil
 }
 
 // line waits in the line of a key.
-func (l *Limiter) line(ctx context.Context, set *setting, key string, n int64, most, hint time.Duration) (Result, error) {
+func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key string, n int64, most, hint time.Duration) (Result, error) {
 	start, queued := time.Now(), false
 	defer func() {
 		if queued {
@@ -70,7 +73,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, key string, n int64, m
 		}
 	}()
 	slot, err := l.lines.Wait(ctx, l.done, key, most, &waitq.Caller[Result]{
-		Weight: n, Every: set.every(n), Room: l.config().room(set.limit.Capacity()), Hint: hint, After: set.after,
+		Weight: n, Every: set.every(n), Room: cfg.room(set.limit.Capacity()), Hint: hint, After: set.after,
 		Reserve: func(ctx context.Context, most time.Duration) (waitq.Slot[Result], error) {
 			r, err := l.apply(ctx, key, limits.Op{Kind: limits.Reserve, Cost: n, MaxWait: most})
 			at := time.Now().Add(r.Wait + r.RetryAfter)
@@ -79,7 +82,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, key string, n int64, m
 			}
 			return waitq.Slot[Result]{Value: r, At: at, Refused: !r.Allowed, Free: r.Allowed && r.Limit == 0}, err
 		},
-		Return: func(r Result) { _, _ = l.giveBack(ctx, key, r) }, // if the store fails, they come back in their time
+		Return: func(r Result) { _ = l.giveBack(ctx, r) }, // if the store fails, they come back in their time
 		Refuse: func(after time.Duration) Result {
 			full := set.every(set.limit.Capacity())
 			return Result{Plan: set.plan, Limit: set.limit.Capacity(), RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
@@ -139,13 +142,13 @@ func spread(permits int64, s limits.Spec) time.Duration {
 	return time.Duration(min(d, 1<<62))
 }
 
-// Do waits for one permit of the key "" and runs op.
-func Do[T any](ctx context.Context, l *Limiter, op func(context.Context) (T, error)) (T, error) {
-	if _, err := l.Wait(ctx, "", 1); err != nil {
+// Do waits for one permit of a key and runs operation.
+func Do[T any](ctx context.Context, l *Limiter, key string, operation func(context.Context) (T, error)) (T, error) {
+	if _, err := l.Wait(ctx, key, 1); err != nil {
 		var zero T
 		return zero, err
 	}
-	return op(ctx)
+	return operation(ctx)
 }
 
 // Run waits for one permit of the key "" and runs the inner mechanisms and the operation: it makes

@@ -37,7 +37,7 @@ func refusedAtOnce(tb testing.TB, ctx context.Context, l *ratelimit.Limiter, n i
 	require.ErrorIs(tb, err, ratelimit.ErrLimited)
 	require.Zero(tb, time.Since(start), "at once")
 	require.False(tb, r.Allowed)
-	require.Zero(tb, r.Granted)
+	require.Zero(tb, r.Permits)
 	return r.RetryAfter
 }
 
@@ -218,7 +218,7 @@ func TestQueueAndWhoDoesNotWait(t *testing.T) {
 		r := take(t, l, "k", 1)
 		require.False(t, r.Allowed, "two are there, and wanted")
 		require.Equal(t, 2*s, r.RetryAfter, "after the head, which goes in 1s")
-		require.Zero(t, takeAtMost(t, l, 2).Granted)
+		require.Zero(t, takeAtMost(t, l, 2).Permits)
 		require.True(t, take(t, l, "other", 3).Allowed)
 		require.Equal(t, 3*s, served(t, <-head))
 		time.Sleep(s)
@@ -506,7 +506,7 @@ func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, rng *rand.Rand) {
 			defer cancel()
 			r, err := l.Wait(ctx, "k", n)
 			switch {
-			case err == nil && r.Granted == n:
+			case err == nil && r.Permits == n:
 				serve(n)
 				mine.granted.Add(1)
 			case errors.Is(err, ratelimit.ErrLimited):
@@ -627,14 +627,14 @@ func TestTheEndOfACallGivesNothingBack(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerHour(2)})
 	left := func() int64 { return mustPeek(t, l, "").Remaining }
-	_, err := ratelimit.Do(t.Context(), l, func(context.Context) (int, error) {
+	_, err := ratelimit.Do(t.Context(), l, "", func(context.Context) (int, error) {
 		require.EqualValues(t, 1, left())
 		return 0, nil
 	})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, left())
 	broken := errors.New("broken")
-	_, err = ratelimit.Do(t.Context(), l, func(context.Context) (int, error) { return 0, broken })
+	_, err = ratelimit.Do(t.Context(), l, "", func(context.Context) (int, error) { return 0, broken })
 	require.ErrorIs(t, err, broken)
 	require.Zero(t, left())
 }

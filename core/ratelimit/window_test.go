@@ -211,7 +211,7 @@ func TestTheBurstAtABorder(t *testing.T) {
 				granted := 0
 				for range 2 {
 					for range 10 {
-						granted += int(take(t, l, "k", 1).Granted)
+						granted += int(take(t, l, "k", 1).Permits)
 					}
 					time.Sleep(ms)
 				}

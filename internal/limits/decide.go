@@ -157,7 +157,7 @@ func (p *Plan) result(now int64, op *Op, granted, at int64, raws []Raw, r *Resul
 		r.Allowed = false
 		r.RetryAfter, r.Which = p.wait(raws, now, cost)
 	default:
-		r.Granted, r.Wait = granted, time.Duration(at-now)
+		r.Permits, r.Wait = granted, time.Duration(at-now)
 	}
 	p.report(raws, now, r)
 }

@@ -48,7 +48,7 @@ func use(tb testing.TB, plans *limits.Plans, value []byte, id limits.ID, now int
 				r, _ := k.Apply(p, &limits.Op{Kind: kind, Cost: cost, MaxWait: time.Hour})
 				require.LessOrEqual(tb, r.Remaining, r.Limit)
 				require.GreaterOrEqual(tb, r.Remaining, int64(0))
-				k.Apply(p, &limits.Op{Kind: limits.Refund, Cost: r.Granted, Receipt: r.Receipt})
+				k.Apply(p, &limits.Op{Kind: limits.Refund, Cost: r.Permits, Receipt: r.Receipt})
 			}
 			_ = k.End(k.Now)
 			_, _, err = plans.Decode(k.Encode(k.Now))

@@ -57,9 +57,9 @@ type Result struct {
 	Allowed bool
 	// Plan is the limit that decided, by its number in the table.
 	Plan ID
-	// Granted is how many permits were taken: the cost, or 0 when refused, or the available
+	// Permits is how many permits were taken: the cost, or 0 when refused, or the available
 	// permits for a take of at most so many.
-	Granted int64
+	Permits int64
 	// Limit is the capacity of the limit that decided, or 0 if the store failed and the call
 	// passes all the same.
 	Limit int64
@@ -87,6 +87,7 @@ type Result struct {
 
 // A Receipt names a take to a refund. Its values belong to the store.
 type Receipt struct {
+	Key string // of the take; the limiter sets it
 	// At is the time of the operation on the clock of the store, also without a take; 0 if it is
 	// unknown. It is negative if the operation was decided without the store.
 	At    int64

@@ -97,7 +97,7 @@ func FillTime(s Spec) (time.Duration, bool) {
 
 // granted writes the result of a take of a word that was granted.
 func (r *Rule) granted(word uint64, cost int64, to *Result) {
-	to.Allowed, to.Granted = true, cost
+	to.Allowed, to.Permits = true, cost
 	to.Receipt.Plans[0], to.Receipt.Parts[0] = r.ID, word
 }
 

@@ -108,7 +108,7 @@ func atMost(s *suite) {
 		s.granted(op(2), 2, 7)
 		s.granted(op(1<<62), 7, 0)
 		r := op(1)
-		s.fatalIf(r.Allowed || r.Granted != 0 || r.RetryAfter <= 0, "at most 1 of 0 = %+v", r)
+		s.fatalIf(r.Allowed || r.Permits != 0 || r.RetryAfter <= 0, "at most 1 of 0 = %+v", r)
 	}
 }
 

@@ -134,7 +134,7 @@ func changedChain(s *suite) {
 			}
 			r, err := l.TakeAtMost(context.Background(), "k", 4)
 			s.ok(err)
-			total += r.Granted
+			total += r.Permits
 		}
 	}
 	s.fatalIf(total != 10, "a chain of limits of 10 granted %d", total)

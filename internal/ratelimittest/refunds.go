@@ -44,7 +44,7 @@ func refundOfTwo(s *suite) {
 	id := s.plan(ratelimit.TokenBucket(4, 4*s.Unit, 4))
 	back := func(take ratelimit.Result) ratelimit.Result {
 		s.Helper()
-		return s.apply("k", id, limits.Op{Kind: limits.Refund, Cost: take.Granted, Receipt: take.Receipt})
+		return s.apply("k", id, limits.Op{Kind: limits.Refund, Cost: take.Permits, Receipt: take.Receipt})
 	}
 	first, second := s.take("k", id, 2), s.take("k", id, 2)
 	r := back(first)
@@ -64,7 +64,7 @@ func refundUnderAnother(s *suite) {
 		s.granted(s.take(key, was, 3), 3, 6)
 		r := s.apply(key, id, limits.Op{Kind: limits.Refund, Cost: 1, Receipt: first.Receipt})
 		stands := s.take(key, id, 0)
-		s.fatalIf(r.Limit != 6 || r.Plan != id || r.Granted != 0 || r.Remaining != stands.Remaining || r.Which != stands.Which, "%s: the refund of a take under another limit = %+v, want how the key stands, %+v", key, r, stands)
+		s.fatalIf(r.Limit != 6 || r.Plan != id || r.Permits != 0 || r.Remaining != stands.Remaining || r.Which != stands.Which, "%s: the refund of a take under another limit = %+v, want how the key stands, %+v", key, r, stands)
 		s.granted(s.take(key, was, 0), 0, 7)
 	}
 	// Use that was carried over to another limit stays there.
@@ -85,7 +85,7 @@ func refundUnderAnother(s *suite) {
 func refundOfAll(s *suite) {
 	wholly := func(key string, id limits.ID, take ratelimit.Result) {
 		s.Helper()
-		r := s.apply(key, id, limits.Op{Kind: limits.Refund, Cost: take.Granted, Receipt: take.Receipt})
+		r := s.apply(key, id, limits.Op{Kind: limits.Refund, Cost: take.Permits, Receipt: take.Receipt})
 		s.fatalIf(r.Remaining != r.Limit || r.NextAfter != 0 || r.FullAfter != 0, "%s: after the refund of all %+v", key, r)
 	}
 	id := s.plan(ratelimit.FixedWindow(4, 2*s.Unit))

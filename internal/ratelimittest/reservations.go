@@ -10,7 +10,7 @@ import (
 func (s *suite) reserve(key string, id limits.ID, cost int64, wait time.Duration) ratelimit.Result {
 	s.Helper()
 	r := s.apply(key, id, limits.Op{Kind: limits.Reserve, Cost: cost, MaxWait: 10 * s.Unit})
-	s.fatalIf(!r.Allowed || r.Granted != cost, "reserve %d = %+v", cost, r)
+	s.fatalIf(!r.Allowed || r.Permits != cost, "reserve %d = %+v", cost, r)
 	s.near("Wait", r.Wait, wait)
 	return r
 }

@@ -145,13 +145,13 @@ func (s *suite) take(key string, id limits.ID, cost int64) ratelimit.Result {
 // granted checks a grant and the permits that remain.
 func (s *suite) granted(r ratelimit.Result, granted, remaining int64) {
 	s.Helper()
-	s.fatalIf(!r.Allowed || r.Granted != granted || r.Remaining != remaining, "got %+v, want %d granted and %d remaining", r, granted, remaining)
+	s.fatalIf(!r.Allowed || r.Permits != granted || r.Remaining != remaining, "got %+v, want %d granted and %d remaining", r, granted, remaining)
 }
 
 // refused checks a refusal of a key with nothing left, and its wait.
 func (s *suite) refused(r ratelimit.Result, retryAfter time.Duration) {
 	s.Helper()
-	s.fatalIf(r.Allowed || r.Granted != 0 || r.Remaining != 0, "got %+v, want a refusal with nothing remaining", r)
+	s.fatalIf(r.Allowed || r.Permits != 0 || r.Remaining != 0, "got %+v, want a refusal with nothing remaining", r)
 	s.near("RetryAfter", r.RetryAfter, retryAfter)
 }
 

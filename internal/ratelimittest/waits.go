@@ -60,7 +60,7 @@ func (l line) join(ctx context.Context) <-chan outcome {
 func (l line) served(w <-chan outcome, wait time.Duration) {
 	l.Helper()
 	got := <-w
-	l.fatalIf(got.err != nil || !got.Allowed || got.Granted != 1, "Wait = %+v, want a permit", got)
+	l.fatalIf(got.err != nil || !got.Allowed || got.Permits != 1, "Wait = %+v, want a permit", got)
 	l.fatalIf(got.Wait > wait+l.Slack || got.Wait < wait-l.Slack, "Wait = %v, want %v (within %v)", got.Wait, wait, l.Slack)
 }
 

@@ -133,7 +133,7 @@ func (c *call[K, C]) step(vendor, place core.Outcome) {
 func (c *call[K, C]) refund() {
 	if p := c.paid; p != nil {
 		c.paid = nil
-		_, _ = p.limiter.Refund(c.parent, c.d.Name(), p.receipt) // if the store fails, it comes back in its time
+		_ = p.limiter.Refund(c.parent, p.receipt) // if the store fails, it comes back in its time
 	}
 }
 

@@ -95,7 +95,7 @@ func charge(v any) (*Charge, bool) { c, ok := v.(*Charge); return c, ok }
 func (c *Charge) Take(ctx context.Context, n int64) (Result, error) { return c.take(ctx, n, take) }
 
 // TakeAtMost takes n permits, or as many as are left, for a cost that is known too late to
-// refuse. Granted is their number. It is refused if none are left. With layers it takes the
+// refuse. Permits is their number. It is refused if none are left. With layers it takes the
 // same number of each: it reads the smallest first, and is also refused if other requests
 // were faster several times.
 func (c *Charge) TakeAtMost(ctx context.Context, n int64) (Result, error) {
@@ -118,7 +118,7 @@ func (c *Charge) TakeKey(ctx context.Context, key string, n int64) (Result, erro
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	take := charged{limiter, key, n, result, -1}
-	if result.Granted > 0 {
+	if result.Permits > 0 {
 		c.taken = append(c.taken, take)
 	}
 	return c.outcome(take, nil), nil
@@ -177,7 +177,7 @@ func (c *Charge) apply(ctx context.Context, n int64, how taking) (links []link, 
 		}
 		c.links[i].learn(l.result)
 		c.changed = true
-		if l.result.Granted > 0 {
+		if l.result.Permits > 0 {
 			c.taken = append(c.taken, charged{l.limiter, l.key, n, l.result, i})
 		}
 	}
@@ -205,7 +205,12 @@ func (c *Charge) Refund(ctx context.Context) error {
 	c.mu.Unlock()
 	var errs []error
 	for _, t := range slices.Backward(taken) {
-		now, err := t.limiter.Refund(context.WithoutCancel(ctx), t.key, t.result)
+		ctx, now := context.WithoutCancel(ctx), Result{}
+		t.result.Receipt.Key = t.key
+		err := t.limiter.Refund(ctx, t.result)
+		if err == nil {
+			now, err = t.limiter.Peek(ctx, t.key)
+		}
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -308,7 +313,7 @@ func (c *Charge) write(h http.Header, refused *refusal) Info {
 // outcome returns the result of a take to the caller. A take that took nothing is kept for
 // Reject, with a receipt that is unique and names no take. The lock is held.
 func (c *Charge) outcome(t charged, violated []*part) Result {
-	if r := &t.result; r.Limit > 0 && r.Granted == 0 && (!r.Allowed || r.Remaining <= 0) {
+	if r := &t.result; r.Limit > 0 && r.Permits == 0 && (!r.Allowed || r.Remaining <= 0) {
 		c.count++
 		r.Receipt.At = -c.count
 		r.Allowed = r.Allowed || c.x.rule.set.cfg.Shadow
@@ -328,8 +333,8 @@ func (c *Charge) keep() {
 	}
 	c.kept = true
 	for i, l := range c.links {
-		if l.result.Granted > 0 {
-			c.taken = append(c.taken, charged{l.limiter, l.key, l.result.Granted, l.result, i})
+		if l.result.Permits > 0 {
+			c.taken = append(c.taken, charged{l.limiter, l.key, l.result.Permits, l.result, i})
 		}
 	}
 }

@@ -100,7 +100,7 @@ func TestClientRejectsAtOnceWhatWouldWaitTooLong(t *testing.T) {
 					after, ok := core.RetryAfter(err)
 					require.True(t, ok)
 					require.InDelta(t, time.Minute, after, float64(time.Microsecond))
-					require.ErrorContains(t, err, "ratelimit: vendor: limited, retry after")
+					require.ErrorContains(t, err, "ratelimit: vendor: limited for another")
 					require.Equal(t, 1, body.closed)
 				}
 				require.Zero(t, time.Since(start))

@@ -74,9 +74,9 @@ type standing struct {
 
 // hold stores r. It returns false if r has other fields: if s.result() is not r, which is slower to compare.
 func (s *standing) hold(r *Result) bool {
-	*s = standing{r.Granted, r.Limit, r.Remaining, r.NextAfter, r.FullAfter, r.Receipt.At, r.Receipt.Parts[0], r.Plan, uint8(r.Which)}
+	*s = standing{r.Permits, r.Limit, r.Remaining, r.NextAfter, r.FullAfter, r.Receipt.At, r.Receipt.Parts[0], r.Plan, uint8(r.Which)}
 	plan := r.Plan
-	if r.Granted <= 0 {
+	if r.Permits <= 0 {
 		plan = 0
 	}
 	return r.Allowed && r.Wait == 0 && r.RetryAfter == 0 && r.Which == int(s.which) && r.Receipt.More == nil &&
@@ -84,7 +84,7 @@ func (s *standing) hold(r *Result) bool {
 }
 
 func (s *standing) result() Result {
-	r := Result{Allowed: true, Granted: s.granted, Limit: s.limit, Remaining: s.remaining, NextAfter: s.next, FullAfter: s.full, Plan: s.plan, Which: int(s.which)}
+	r := Result{Allowed: true, Permits: s.granted, Limit: s.limit, Remaining: s.remaining, NextAfter: s.next, FullAfter: s.full, Plan: s.plan, Which: int(s.which)}
 	if s.granted > 0 {
 		r.Receipt.Plans[0] = s.plan
 	}

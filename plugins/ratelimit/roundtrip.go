@@ -141,7 +141,7 @@ func (t *clientTransport) take(ctx context.Context, cfg *ClientConfig, key strin
 	}
 	result, err := t.limiter.Wait(ctx, key, 1)
 	return func(ctx context.Context) {
-		_, _ = t.limiter.Refund(ctx, key, result) // if the store fails, it comes back in its time
+		_ = t.limiter.Refund(ctx, result) // if the store fails, it comes back in its time
 	}, err
 }
 

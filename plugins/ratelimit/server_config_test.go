@@ -92,6 +92,9 @@ func TestServerConfig_HasEveryFieldOfTheCore(t *testing.T) {
 	here := reflect.TypeFor[ratelimit.ServerConfig]()
 	for i := range got.NumField() {
 		field := got.Type().Field(i)
+		if field.Name == "Limits" {
+			continue // of the limiter only
+		}
 		same, ok := here.FieldByName(field.Name)
 		require.True(t, ok, field.Name)
 		require.Equal(t, field.Type, same.Type, field.Name)

@@ -110,7 +110,7 @@ func allKinds(t *testing.T, client redis.UniversalClient, mode Mode) error {
 			if err != nil {
 				return err
 			}
-			if _, err := limiter.Refund(ctx, key, take); err != nil {
+			if err := limiter.Refund(ctx, take); err != nil {
 				return err
 			}
 			other, err := limiter.WithLimit(ratelimit.TokenBucket(10, time.Minute, 10)) // two kinds on one key

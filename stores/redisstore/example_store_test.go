@@ -91,7 +91,7 @@ func ExampleConfig_coalesced() {
 	fmt.Println(store.Check(context.Background()))
 	l := core.Must(ratelimit.New(ratelimit.Config{Name: "tokens", Store: store, Limit: ratelimit.TokenBucket(10, time.Second, 20)}))
 	r, err := l.TakeAtMost(context.Background(), "secret", 50)
-	fmt.Println(r.Granted, err)
+	fmt.Println(r.Permits, err)
 	// Output:
 	// <nil>
 	// 20 <nil>

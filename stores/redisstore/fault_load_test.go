@@ -131,15 +131,15 @@ func (l *load) call(c *caller) bool {
 	case err != nil:
 		l.t.Errorf("%s, %v: %v", c.key, c.policy, err)
 	case c.policy == ratelimit.Local:
-		l.granted[c.policy].Add(r.Granted)
-		if r.Limit == 0 || r.Allowed != (r.Granted == 1) {
+		l.granted[c.policy].Add(r.Permits)
+		if r.Limit == 0 || r.Allowed != (r.Permits == 1) {
 			l.t.Errorf("%s: it was not decided: %+v", c.key, r)
 		}
 	case r.Limit == 0:
 		l.failed.Add(1)
 	default:
 		l.decided.Add(1)
-		l.granted[c.policy].Add(r.Granted)
+		l.granted[c.policy].Add(r.Permits)
 	}
 	l.mu.Lock()
 	if err != nil || r.Limit == 0 {

@@ -98,7 +98,7 @@ func (req *request) alone(now, granted, at int64, receipt uint64, raw limits.Raw
 		granted = min(granted, 0)
 	}
 	r := req.plan.Result(now*1000, op, granted, at, []limits.Raw{raw})
-	if r.Receipt.At = now; r.Granted > 0 {
+	if r.Receipt.At = now; r.Permits > 0 {
 		r.Receipt.Plans[0], r.Receipt.Parts[0] = req.plan.ID, receipt
 	}
 	return r

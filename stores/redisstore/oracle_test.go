@@ -130,7 +130,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 				}
 				st.of = max(0, len(steps)-1-rng.IntN(6))
 				take := steps[st.of]
-				if st.key, st.op.Cost = take.key, take.want.Granted; st.op.Cost == 0 || take.want.Wait > 0 {
+				if st.key, st.op.Cost = take.key, take.want.Permits; st.op.Cost == 0 || take.want.Wait > 0 {
 					continue // in memory a reservation gives back more: what was before it
 				}
 			case limits.Take:
@@ -140,7 +140,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 			case limits.TakeAtMost, limits.Check:
 			}
 			st.want = st.apply(t, table, receipts, func(t time.Time) time.Time { return t })
-			if used[st.key] = true; st.want.Granted > 0 || st.op.Kind == limits.Reset {
+			if used[st.key] = true; st.want.Permits > 0 || st.op.Kind == limits.Reset {
 				delete(pending, st.key)
 			}
 			receipts = append(receipts, st.want.Receipt)
@@ -212,7 +212,7 @@ func replay(t *testing.T, s *Store, name string, steps []step, slack time.Durati
 		same := got.Allowed == want.Allowed && got.Limit == want.Limit && got.Which == want.Which
 		few := int64(slack/(10*time.Microsecond)) * want.Limit / 1_000_000_000 // of a limit of so many, what comes in a µs
 		same = same && got.Remaining-want.Remaining <= few && want.Remaining-got.Remaining <= few
-		same = same && got.Granted-want.Granted <= few && want.Granted-got.Granted <= few
+		same = same && got.Permits-want.Permits <= few && want.Permits-got.Permits <= few
 		for _, d := range [][2]time.Duration{{got.Wait, want.Wait}, {got.RetryAfter, want.RetryAfter}, {got.NextAfter, want.NextAfter}, {got.FullAfter, want.FullAfter}} {
 			away := d[0] - d[1]
 			same = same && (away == 0 || d[0] >= 0 && d[1] >= 0 && away > -slack && away < slack)

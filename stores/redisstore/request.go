@@ -55,11 +55,11 @@ func (p *plan) simple(op *limits.Op) bool {
 
 // undo makes the request that refunds the permits of a take; nil for other operations.
 func (req *request) undo(take ratelimit.Result) *request {
-	if take.Granted == 0 || req.op.Kind > limits.Reserve {
+	if take.Permits == 0 || req.op.Kind > limits.Reserve {
 		return nil
 	}
 	back := &request{key: req.key, table: req.table, plan: req.plan}
-	back.op = limits.Op{Kind: limits.Refund, Cost: take.Granted, Receipt: take.Receipt}
+	back.op = limits.Op{Kind: limits.Refund, Cost: take.Permits, Receipt: take.Receipt}
 	back.forAccount(algAll)
 	return back
 }

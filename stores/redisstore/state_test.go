@@ -148,7 +148,7 @@ func TestALookForgivesNothing(t *testing.T) {
 			now = now.Add(-time.Second)
 			r, err := table.Apply(ctx, name, small, op)
 			require.NoError(t, err)
-			require.Zero(t, r.Granted, name)
+			require.Zero(t, r.Permits, name)
 			ttl := client.PTTL(ctx, keyName(keyPrefix(defaultPrefix, "look"), name, false)).Val() - keptLonger
 			r = take(t, table, name, c.big, 0)
 			require.Zero(t, r.Remaining, "%s after %+v", name, op)
@@ -250,7 +250,7 @@ func TestALargeBucketInSteps(t *testing.T) {
 		now = now.Add(123_457 * time.Microsecond)
 		r, err := table.Apply(context.Background(), "k", id, limits.Op{Kind: limits.TakeAtMost, Cost: rate})
 		require.NoError(t, err)
-		taken += r.Granted
+		taken += r.Permits
 	}
 	due := int64(500 * 123_457 * rate / 86_400_000_000)
 	require.InDelta(t, due, taken, rate/864_000+1, "it counts in ticks of 100ms")

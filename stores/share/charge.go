@@ -175,7 +175,7 @@ func (l *local) send(ctx context.Context, k *known, key string, p *plan, debts [
 	defer s.mu.Unlock()
 	k.learn(p, &r, sent)
 	for _, d := range own {
-		d.rest, d.charged = d.rest-r.Granted, d.charged+r.Granted
+		d.rest, d.charged = d.rest-r.Permits, d.charged+r.Permits
 	}
 	return nil
 }

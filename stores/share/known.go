@@ -211,13 +211,13 @@ func (a *account) after(r *limits.Result, now time.Time) limits.Result {
 	if a.full.After(now) {
 		st = limits.Result{Remaining: a.left, FullAfter: a.full.Sub(now)}
 	}
-	if r.Granted == 0 {
+	if r.Permits == 0 {
 		return st
 	}
-	st.Remaining = max(0, st.Remaining-r.Granted, r.Remaining)
+	st.Remaining = max(0, st.Remaining-r.Permits, r.Remaining)
 	switch {
 	case limit.Algorithm == ratelimit.AlgorithmTokenBucket:
-		st.FullAfter += mulDiv(r.Granted, int64(limit.Period), limit.Permits)
+		st.FullAfter += mulDiv(r.Permits, int64(limit.Period), limit.Permits)
 	case limit.Algorithm != ratelimit.AlgorithmFixedWindow || st.FullAfter == 0:
 		st.FullAfter = recovery(limit)
 	}

@@ -76,11 +76,11 @@ func (l *local) Apply(ctx context.Context, key string, id limits.ID, op limits.O
 			r.RetryAfter = hold
 		}
 	}
-	if r.Granted > 0 {
+	if r.Permits > 0 {
 		for _, part := range p.parts {
 			a := k.account(part)
 			a.took = took
-			l.owe(a, r.Granted)
+			l.owe(a, r.Permits)
 		}
 		l.table.store.indebted()
 	}
@@ -139,7 +139,7 @@ func (l *local) prepare(ctx context.Context, key string, k *known, p *plan, op *
 		if err != nil {
 			return err
 		}
-		unknown -= r.Granted // of all accounts
+		unknown -= r.Permits // of all accounts
 	}
 	return nil
 }

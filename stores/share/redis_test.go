@@ -49,7 +49,7 @@ func TestInstancesOfRedis(t *testing.T) {
 				require.NoError(t, err)
 				r, err := tier.TakeAtMost(t.Context(), name, 20)
 				require.NoError(t, err)
-				require.EqualValues(t, 20, r.Granted)
+				require.EqualValues(t, 20, r.Permits)
 				tiers[name] = append(tiers[name], tier)
 			}
 			require.Eventually(t, func() bool { // the first knows the takes of the second
@@ -125,7 +125,7 @@ func TestAHotKeyIsNotGrantedMoreThanTheLimit(t *testing.T) {
 							if err != nil {
 								t.Error(err)
 							}
-							if granted.Add(r.Granted) == 20 {
+							if granted.Add(r.Permits) == 20 {
 								s.proxy.Cut()
 							}
 						}

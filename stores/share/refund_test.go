@@ -52,7 +52,7 @@ func TestARefundOfAShareGoesToTheLimitThatWasCharged(t *testing.T) {
 		under        limits.ID
 		owes, remain int64
 	}{{four, hundred, 5, 95}, {three, bucket, 2, 95}, {two, bucket, 0, 95}} {
-		r := apply(back.under, limits.Op{Kind: limits.Refund, Cost: back.take.Granted, Receipt: back.take.Receipt})
+		r := apply(back.under, limits.Op{Kind: limits.Refund, Cost: back.take.Permits, Receipt: back.take.Receipt})
 		require.Equal(t, [2]int64{back.owes, back.remain}, [2]int64{debts(), r.Remaining})
 	}
 	require.Zero(t, l.owing.Load())

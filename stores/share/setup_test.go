@@ -111,7 +111,7 @@ func takeAll(tb testing.TB, l *ratelimit.Limiter, key string) (n int64) {
 			require.NotZero(tb, r.RetryAfter)
 			return n
 		}
-		require.EqualValues(tb, 1, r.Granted)
+		require.EqualValues(tb, 1, r.Permits)
 		n++
 	}
 }

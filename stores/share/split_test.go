@@ -116,7 +116,7 @@ func TestInstancesTakeTurns(t *testing.T) {
 					for _, l := range limiters {
 						r, err := l.TakeAtMost(t.Context(), "k", 5)
 						require.NoError(t, err)
-						at += r.Granted
+						at += r.Permits
 					}
 					require.LessOrEqual(t, at, burst, "at once, after %d", now)
 					granted[now/20] += at
