@@ -68,8 +68,8 @@
 //   - Jobs of a queue begin in the order in which they are due, as far as Concurrency permits.
 //   - A job whose handler panics or ends its goroutine is not lost.
 //   - A job that ends its process runs again in another one, and is kept as failed after Job.MaxAttempts
-//     processes. It then runs while no other such job does, so it takes no other job with it. While it waits for that,
-//     it counts for Concurrency.
+//     processes. Its last run begins when no other such job runs in the process, and counts for Concurrency while it
+//     waits for that. So it takes no other job with it.
 //   - A Runner that is not running has no goroutine. Memory is bounded by the engine; Feed has one job.
 //
 // # Failure mode
