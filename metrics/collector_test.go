@@ -182,8 +182,7 @@ func TestBreaker(t *testing.T) {
 			"breaker_calls_total db success": 1, "breaker_calls_total db failure": 1, "breaker_calls_total db ignored": 0, "breaker_calls_total db not_permitted": 1,
 			"breaker_failure_ratio_threshold db":             0.5,
 			"breaker_open_until_timestamp_seconds db":        float64(time.Now().Add(time.Minute).Unix()),
-			"breaker_transitions_total closed db open":       1,
-			"breaker_transitions_total half_open db closed":  0,
+			"breaker_opened_total db":                        1,
 			"breaker_call_duration_seconds db failure count": 1,
 			"breaker_call_duration_seconds db failure sum":   1,
 			"breaker_call_duration_seconds db success count": 1,
@@ -209,7 +208,7 @@ func TestBreakerGroupIsExportedAsAWhole(t *testing.T) {
 	requireSample(t, 1, got, "breaker_state hosts closed")
 	requireSample(t, 51, got, "breaker_keys hosts")
 	requireSample(t, 50, got, "breaker_calls_total hosts failure")
-	requireSample(t, 50, got, "breaker_transitions_total closed hosts open")
+	requireSample(t, 50, got, "breaker_opened_total hosts")
 	require.Len(t, got, few, "the number of series does not grow with the keys")
 }
 
@@ -318,6 +317,6 @@ func TestDurationsAreOnRequest(t *testing.T) {
 		_, has := got["breaker_call_duration_seconds default success count"]
 		require.Equal(t, on, has)
 		requireSample(t, 1, got, "breaker_calls_total default success")
-		requireSample(t, 0, got, "breaker_transitions_total closed default open")
+		requireSample(t, 0, got, "breaker_opened_total default")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gresil/gresil/internal/announce"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/stripe"
 )
 
@@ -19,52 +20,49 @@ type Breaker struct {
 	key string
 
 	// Acquire reads these without the lock. They change with the state, under mu: refusal first.
-	word    atomic.Uint64             // generation<<wordBits, aging, timed, calm, state
+	word    atomic.Uint64             // generation<<wordBits, timed, calm, state
 	refusal atomic.Pointer[OpenError] // the error of a rejected call
-	used    atomic.Bool               // since the Group last looked for a breaker to evict
 
 	_  [64]byte // mu changes with most calls, the fields above with few
 	mu sync.Mutex
 	//
-	rules      *rules
+	rules      *Config // with defaults, see rulesOf
 	state      State
 	generation uint64        // increases with each state that is entered
 	since      time.Duration // when the state was entered
-	until      time.Duration // Open: when the state ends
 	openFor    time.Duration // duration of the last opening; 0 after the breaker closed
 	delay      time.Duration // the last result of OpenDelay, which may be less
 	opened     int           // openings since the breaker was last closed
 	row        int           // failures without a success in between
 	ring       ring
 	buckets    *buckets      // used instead of ring if there is a WindowTime
+	window     *counts       // of them
 	trials     counts        // HalfOpen: those that have ended
 	admitted   int           // HalfOpen: trials, without the ignored ones
 	latest     time.Duration // when the last of them was admitted
-	changes    announce.Queue[change]
+	changes    announce.Queue[func()]
 	queued     bool // changes were added under this lock
 
-	succeeded, failed, slow, openings uint64         // besides calm
-	calm, rejected                    stripe.Counter // calm: successes without the lock
-	ignored                           atomic.Uint64
+	total             counts
+	calm, rejected    stripe.Counter // calm: successes that are not in total
+	ignored, openings atomic.Uint64
 }
 
 // shared is common to the breakers of a group.
 type shared struct {
-	life        instance.Instance[Config, *rules]
-	group       bool
-	base        time.Time                 // times are durations since then
-	durations   atomic.Pointer[durations] // nil unless they are measured
-	overridden  atomic.Bool               // Override was called
-	transitions [MetricsOnly + 1][MetricsOnly + 1]atomic.Uint64
+	life       instance.Instance[Config, *Config]
+	group      bool
+	base       time.Time   // times are durations since then
+	overridden atomic.Bool // Override was called
+	measured   atomic.Bool // the durations of calls are
+	durations  [core.Failure + 1]registry.Histogram
 }
 
 func newShared(cfg Config, group bool) (*shared, error) {
 	s := &shared{base: time.Now(), group: group}
-	return s, s.life.Init(&instance.Kind[Config, *rules]{
+	return s, s.life.Init(&instance.Kind[Config, *Config]{
 		Kind: "breaker", Type: "breaker.Config", DefaultName: "default",
-		Fields: func(c *Config) instance.Fields {
-			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
-		},
+		Fields:   func(c *Config) instance.Fields { return instance.Fields{Name: &c.Name, Registry: &c.Registry} },
 		Settings: rulesOf,
 	}, cfg)
 }
@@ -116,7 +114,7 @@ func (b *Breaker) SetConfig(cfg Config) error {
 
 // adopt makes the breaker follow the current rules, also if they were replaced again.
 func (b *Breaker) adopt() {
-	b.locked(func(context.Context, time.Duration) {
+	b.change(func(context.Context, time.Duration) {
 		old := b.rules
 		if b.rules = b.life.Load().Settings; b.rules.Window != old.Window || b.rules.WindowTime != old.WindowTime {
 			b.resize()
@@ -126,31 +124,19 @@ func (b *Breaker) adopt() {
 }
 
 // Override returns a context under which f changes the Config for calls of this breaker: SlowCall and Classify; the other fields
-// belong to the window and stay. Overrides nest; the innermost is applied last.
+// belong to the window and stay. Overrides nest; the innermost is applied last, and those of a Group before those of its breakers.
 func (b *Breaker) Override(ctx context.Context, f func(*Config)) context.Context {
-	if !b.overridden.Swap(true) {
-		b.adopt() // calls are timed from now on
-	}
+	b.overridden.Store(true)
 	return override.Context(ctx, b, f)
 }
 
 // config returns the Config for a call.
 func (b *Breaker) config(ctx context.Context) *Config {
 	cfg := &b.life.Load().Config
-	if !b.overridden.Load() {
-		return cfg
+	if b.overridden.Load() {
+		cfg = override.Apply(ctx, b, override.Apply(ctx, b.shared, cfg))
 	}
-	group, own := override.From[shared, Config](ctx, b.shared), override.From[Breaker, Config](ctx, b)
-	if group == nil && own == nil {
-		return cfg
-	}
-	changed := *cfg
-	for _, f := range []func(*Config){group, own} {
-		if f != nil {
-			f(&changed)
-		}
-	}
-	return &changed
+	return cfg
 }
 
 // Close removes the breaker from its registry. It goes on working.

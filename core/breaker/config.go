@@ -14,20 +14,11 @@ import (
 
 // Defaults and limits of a [Config].
 const (
-	defaultFailures      = 5
-	defaultFailureRate   = 0.5
-	defaultSlowRate      = 1.0 // of a Config with a SlowCall
-	defaultMinCalls      = 20
-	defaultWindow        = 100
-	defaultOpenTime      = 30 * time.Second
-	defaultMaxRetryAfter = 10 * time.Minute
-	defaultTrials        = 5
-	defaultMaxHalfOpen   = time.Minute
-	defaultMaxKeys       = 1024
+	defaultFailureRate = 0.5
+	defaultWindow      = 100
+	defaultOpenTime    = 30 * time.Second
 
-	maxWindow     = 1 << 20
-	maxTrials     = 1 << 10
-	minWindowTime = time.Millisecond
+	maxWindow = 1 << 20
 )
 
 // Config configures a [Breaker] or a [Group]. The zero value is useful: it opens after 5 failures in a row, or if half of at least 20
@@ -90,68 +81,49 @@ func (c Config) Validate() error {
 	check.That(c.SlowCall >= 0, "SlowCall", c.SlowCall, "must be >= 0 (0 means that no call is slow)")
 	check.That(c.SlowRate >= 0 && c.SlowRate <= 1, "SlowRate", c.SlowRate, "must be > 0 and <= 1 (0 means 1)")
 	check.That(c.SlowRate == 0 || c.SlowCall != 0, "SlowRate", c.SlowRate, "must be 0 when there is no SlowCall")
-	check.That(c.Window >= 0 && c.Window <= maxWindow, "Window", c.Window, fmt.Sprintf("must be > 0 and <= %d (0 means %d)", maxWindow, defaultWindow))
-	check.That(c.WindowTime == 0 || c.WindowTime >= minWindowTime, "WindowTime", c.WindowTime, fmt.Sprintf("must be >= %v (0 means a window of calls)", minWindowTime))
+	check.That(c.Window >= 0 && c.Window <= maxWindow, "Window", c.Window, "must be > 0 and <= 1048576 (0 means 100)")
+	check.That(c.WindowTime == 0 || c.WindowTime >= time.Millisecond, "WindowTime", c.WindowTime, "must be >= 1ms (0 means calls)")
 	check.That(c.WindowTime == 0 || c.Window == 0, "Window", c.Window, "must be 0 when WindowTime is set")
 	most := maxWindow
 	if c.WindowTime == 0 {
 		most = cmp.Or(c.Window, defaultWindow)
 	}
-	check.That(c.MinCalls >= 0 && c.MinCalls <= max(0, most), "MinCalls", c.MinCalls, fmt.Sprintf("must be > 0 and <= %d, the calls in a window (0 means %d)", most, defaultMinCalls))
+	check.That(c.MinCalls >= 0 && c.MinCalls <= max(0, most), "MinCalls", c.MinCalls,
+		fmt.Sprintf("must be > 0 and <= %d, the calls in a window (0 means 20)", most))
 	check.Part(validate.Own(c.OpenDelay))
-	check.That(c.MaxRetryAfter >= 0, "MaxRetryAfter", c.MaxRetryAfter, fmt.Sprintf("must be > 0 (0 means %v)", defaultMaxRetryAfter))
-	check.That(c.Trials >= 0 && c.Trials <= maxTrials, "Trials", c.Trials, fmt.Sprintf("must be > 0 and <= %d (0 means %d)", maxTrials, defaultTrials))
+	check.That(c.MaxRetryAfter >= 0, "MaxRetryAfter", c.MaxRetryAfter, "must be > 0 (0 means 10m0s)")
+	check.That(c.Trials >= 0 && c.Trials <= 1024, "Trials", c.Trials, "must be > 0 and <= 1024 (0 means 5)")
 	check.That(c.Initial <= MetricsOnly, "Initial", c.Initial, "must be a state")
-	check.That(c.MaxKeys >= 0, "MaxKeys", c.MaxKeys, fmt.Sprintf("must be > 0 (0 means %d)", defaultMaxKeys))
+	check.That(c.MaxKeys >= 0, "MaxKeys", c.MaxKeys, "must be > 0 (0 means 1024)")
 	return check.Err()
 }
 
-// rules are a Config with its defaults, and the numbers that follow from it. A limit that there is not is out of reach.
-type rules struct {
-	Config
-	rate, slowRate       float64 // that open
-	trialRate            float64 // the failure rate while half-open
-	fewest, fewestSlow   int     // failures and slow calls that can reach the rates, or less
-	failures             int     // in a row
-	maxHalfOpen          time.Duration
-	failureRate, slowing float64 // the rates for metrics, 0 without a limit
-}
-
-func rulesOf(c *Config) *rules {
-	r := &rules{Config: *c, rate: math.Inf(1), slowRate: math.Inf(1), failures: math.MaxInt, maxHalfOpen: math.MaxInt64}
+// rulesOf returns a Config with its defaults. A limit that there is not is out of reach.
+func rulesOf(c *Config) *Config {
+	r := *c
+	r.Failures = limit(c.Failures, 5, math.MaxInt)
+	r.FailureRate = limit(c.FailureRate, defaultFailureRate, math.Inf(1))
+	if r.SlowRate = cmp.Or(c.SlowRate, 1); c.SlowCall == 0 {
+		r.SlowRate = math.Inf(1)
+	}
 	r.Window = cmp.Or(c.Window, defaultWindow)
-	r.trialRate = defaultFailureRate
-	if c.FailureRate >= 0 {
-		r.rate = cmp.Or(c.FailureRate, defaultFailureRate)
-		r.trialRate, r.failureRate = r.rate, r.rate
-	}
-	if c.SlowCall > 0 {
-		r.slowRate = cmp.Or(c.SlowRate, defaultSlowRate)
-		r.slowing = r.slowRate
-	}
-	if c.Failures >= 0 {
-		r.failures = cmp.Or(c.Failures, defaultFailures)
-	}
-	if r.MinCalls = cmp.Or(c.MinCalls, defaultMinCalls); c.WindowTime == 0 {
+	if r.MinCalls = cmp.Or(c.MinCalls, 20); c.WindowTime == 0 {
 		r.MinCalls = min(r.MinCalls, r.Window)
 	}
 	if c.OpenDelay == nil {
 		r.OpenDelay = backoff.Exponential{Delay: defaultOpenTime, Max: 10 * time.Minute, Jitter: 0.2}
 	}
-	r.MaxRetryAfter = cmp.Or(c.MaxRetryAfter, defaultMaxRetryAfter)
-	r.Trials = cmp.Or(c.Trials, defaultTrials)
-	if c.MaxHalfOpen >= 0 {
-		r.maxHalfOpen = cmp.Or(c.MaxHalfOpen, defaultMaxHalfOpen)
-	}
-	r.MaxKeys = cmp.Or(c.MaxKeys, defaultMaxKeys)
-	r.fewest, r.fewestSlow = fewest(r.rate, r.MinCalls), fewest(r.slowRate, r.MinCalls)
-	return r
+	r.MaxRetryAfter = cmp.Or(c.MaxRetryAfter, 10*time.Minute)
+	r.Trials = cmp.Or(c.Trials, 5)
+	r.MaxHalfOpen = limit(c.MaxHalfOpen, time.Minute, math.MaxInt64)
+	r.MaxKeys = cmp.Or(c.MaxKeys, 1024)
+	return &r
 }
 
-// fewest returns a number that is not above the fewest calls of a kind that reach a rate among at least minCalls.
-func fewest(rate float64, minCalls int) int {
-	if n := rate * float64(minCalls); n < math.MaxInt32 {
-		return int(n) // rounded down
+// limit returns a field, which is without a limit if it is negative.
+func limit[T int | float64 | time.Duration](field, zero, none T) T {
+	if field < 0 {
+		return none
 	}
-	return math.MaxInt32
+	return cmp.Or(field, zero)
 }

@@ -1,12 +1,10 @@
 package breaker_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -61,79 +59,4 @@ func TestValidate(t *testing.T) {
 		_, many := breaker.NewGroup(c.cfg)
 		require.Equal(t, fmt.Sprint(err, err), fmt.Sprint(one, many))
 	}
-}
-
-func TestInitialStates(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		for state, calls := range map[breaker.State]string{
-			breaker.Closed: "FFFFFR", breaker.Open: "R-SSSFFFF", breaker.HalfOpen: "FFFR", breaker.ForcedOpen: "R-R", breaker.Disabled: "FFFFFFFF", breaker.MetricsOnly: "FFFFFFFF",
-		} {
-			b := newBreaker(t, breaker.Config{Initial: state, OpenDelay: minute()})
-			require.Equal(t, state, b.State())
-			run(t, b, calls)
-		}
-	})
-}
-
-func TestStateText(t *testing.T) {
-	t.Parallel()
-	all := []breaker.State{breaker.Closed, breaker.Open, breaker.HalfOpen, breaker.ForcedOpen, breaker.Disabled, breaker.MetricsOnly}
-	text := core.Must(json.Marshal(all))
-	require.JSONEq(t, `["closed", "open", "half_open", "forced_open", "disabled", "metrics_only"]`, string(text))
-	var read []breaker.State
-	require.NoError(t, json.Unmarshal(text, &read))
-	require.Equal(t, all, read)
-	require.Error(t, json.Unmarshal([]byte(`["ajar"]`), &read))
-	require.Equal(t, "State(6)", breaker.State(6).String())
-}
-
-func TestSetConfig(t *testing.T) {
-	t.Parallel()
-	small := breaker.Config{Failures: -1, Window: 4, OpenDelay: minute()}
-	for name, c := range map[string]struct {
-		before string
-		cfg    breaker.Config
-		after  string
-		want   breaker.State
-	}{
-		"the window stays":          {"SFS", breaker.Config{Failures: -1, Window: 4, FailureRate: 0.4}, "F R", breaker.Open},
-		"a larger one is empty":     {"SSSF", breaker.Config{Failures: -1, Window: 5}, "FFSS", breaker.Closed},
-		"one of time is empty":      {"SSSF", breaker.Config{Failures: -1, WindowTime: time.Minute, MinCalls: 4}, "FFS", breaker.Closed},
-		"it is applied at the next": {"SFS", breaker.Config{Failures: -1, Window: 4, FailureRate: 0.1}, "", breaker.Closed},
-		"failures in a row stay":    {"SFF", breaker.Config{Failures: 3, Window: 9}, "F R", breaker.Open},
-		"open stays":                {"SFFF", breaker.Config{Failures: -1, Window: 4, OpenDelay: backoff.Constant{}}, "R", breaker.Open},
-		"slow calls":                {"SSS", breaker.Config{Failures: -1, Window: 4, SlowCall: time.Second, SlowRate: 0.5}, "ss R", breaker.Open},
-		"fewer trials":              {"SFFF- FS", breaker.Config{Trials: 3}, "F R", breaker.Open},
-		"more trials":               {"SFFF- SS", breaker.Config{Trials: 6}, "S S", breaker.Closed},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBreaker(t, small)
-			run(t, b, c.before)
-			require.NoError(t, b.SetConfig(c.cfg), name)
-			run(t, b, c.after)
-			require.Equal(t, c.want, b.State(), name)
-			require.Equal(t, c.cfg.Window, b.Config().Window)
-		})
-	}
-}
-
-func TestSetConfigRefused(t *testing.T) {
-	t.Parallel()
-	registry := &core.Registry{}
-	b := newBreaker(t, breaker.Config{Name: "db", Registry: registry, Failures: 2})
-	g := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry}))
-	for _, cfg := range []breaker.Config{{Name: "x"}, {Registry: &core.Registry{}}, {Trials: -1}} {
-		require.ErrorIs(t, b.SetConfig(cfg), core.ErrConfig)
-		require.ErrorIs(t, g.SetConfig(cfg), core.ErrConfig)
-	}
-	require.Equal(t, 2, b.Config().Failures)
-	require.ErrorIs(t, g.For("a").SetConfig(breaker.Config{}), core.ErrConfig)
-	require.NoError(t, g.For("a").Close(), "the group stays registered")
-	_, err := breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry})
-	require.ErrorIs(t, err, core.ErrConfig)
-	require.NoError(t, g.Close())
-	require.NoError(t, b.Close())
-	core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry}))
-	newBreaker(t, breaker.Config{Name: "db", Registry: registry})
 }

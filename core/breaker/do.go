@@ -12,8 +12,7 @@ import (
 func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) (T, error)) (T, error) {
 	permit, err := b.Acquire(ctx)
 	if err != nil {
-		var none T
-		return none, err
+		return *new(T), err
 	}
 	outcome := running
 	defer func() {

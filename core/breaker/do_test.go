@@ -2,7 +2,6 @@ package breaker_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -172,49 +171,4 @@ func TestClassifyPanics(t *testing.T) {
 		})
 	}
 	require.Equal(t, map[core.Outcome]uint64{core.Ignored: 3}, nonzero(b.Stats()))
-}
-
-func TestOverrideSlowCall(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := core.Must(breaker.NewGroup(breaker.Config{SlowCall: time.Second, MinCalls: 2}))
-		b := g.For("a")
-		run(t, b, "ss R")
-		call := func(ctx context.Context, b *breaker.Breaker, took time.Duration) uint64 {
-			before := b.Stats().Slow //nolint:contextcheck // it has none
-			_, err := breaker.Do(ctx, b, func(context.Context) (int, error) { time.Sleep(took); return 0, nil })
-			require.NoError(t, err)
-			return b.Stats().Slow - before //nolint:contextcheck // likewise
-		}
-		b = g.For("b")
-		ctx := g.Override(t.Context(), func(c *breaker.Config) { c.SlowCall = time.Minute })
-		require.EqualValues(t, 0, call(ctx, b, 2*time.Second))
-		require.EqualValues(t, 1, call(t.Context(), b, 2*time.Second))
-		own := b.Override(ctx, func(c *breaker.Config) { c.SlowCall /= 10 })
-		require.EqualValues(t, 1, call(own, b, 7*time.Second))
-		require.EqualValues(t, 0, call(own, g.For("c"), 7*time.Second), "of another breaker")
-	})
-	synctest.Test(t, func(t *testing.T) { // a breaker that times no call
-		b := newBreaker(t, breaker.Config{Window: 2})
-		run(t, b, "SSS")
-		ctx := b.Override(t.Context(), func(c *breaker.Config) { c.SlowCall = time.Second })
-		p, err := b.Acquire(ctx)
-		require.NoError(t, err)
-		time.Sleep(2 * time.Second)
-		p.Done(core.Success)
-		run(t, b, "SSS")
-		require.Equal(t, "state=closed successes=7 slow=1", b.Stats().String())
-	})
-}
-
-func TestZeroPermit(t *testing.T) {
-	t.Parallel()
-	var p breaker.Permit
-	p.Done(core.Failure)
-	p.Failed(time.Hour)
-	p.Trip(time.Hour)
-	b := newBreaker(t, breaker.Config{})
-	_, err := core.Do(t.Context(), core.Must(core.NewPipeline(b)), func(context.Context) (int, error) { return 0, errDown })
-	require.True(t, errors.Is(err, errDown))
-	require.EqualValues(t, 1, b.Stats().Failures)
 }

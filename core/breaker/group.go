@@ -3,6 +3,7 @@ package breaker
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,17 +15,13 @@ import (
 // A Group has a breaker for each key, with one Config. It is safe for concurrent use.
 type Group struct {
 	*shared
-	overflow *Breaker // of the keys that found no room
+	hosts, secret atomic.Bool // there are plugins whose keys are hosts, and whose are not
 
-	overflowed atomic.Uint64 // calls of For
-	hosts      atomic.Uint32 // 1 if the keys of all plugins are hosts
-
-	mu      sync.RWMutex
-	byKey   map[string]*Breaker
-	all     []*Breaker
-	hand    int   // where the search for a victim continues
-	retired Stats // of the evicted breakers
-	evicted uint64
+	mu                  sync.RWMutex
+	byKey               map[string]*Breaker
+	overflow            *Breaker // of the keys that found no room; nil if there are none
+	evicted, overflowed uint64   // breakers; calls of For
+	retired             Stats    // of the evicted breakers
 }
 
 // NewGroup makes a group without breakers. It is registered under the kind "breaker" and its name. It returns the errors of
@@ -34,7 +31,7 @@ func NewGroup(cfg Config) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Group{shared: s, byKey: map[string]*Breaker{}, overflow: newBreaker(s, "")}
+	g := &Group{shared: s, byKey: map[string]*Breaker{}}
 	if err := s.life.Register(g, g.SetConfig, g.source()); err != nil {
 		return nil, err
 	}
@@ -47,10 +44,7 @@ func (g *Group) For(key string) *Breaker {
 	b := g.byKey[key]
 	g.mu.RUnlock()
 	if b == nil {
-		return g.add(key)
-	}
-	if !b.used.Load() {
-		b.used.Store(true)
+		b = g.add(key)
 	}
 	return b
 }
@@ -61,73 +55,67 @@ func (g *Group) add(key string) *Breaker {
 	if b := g.byKey[key]; b != nil {
 		return b
 	}
-	if len(g.all) >= g.life.Load().Settings.MaxKeys && !g.evict() {
-		g.overflowed.Add(1)
+	if len(g.byKey) >= g.life.Load().Settings.MaxKeys && !g.evict() {
+		if g.overflowed++; g.overflow == nil {
+			g.overflow = newBreaker(g.shared, "")
+		}
 		return g.overflow
 	}
 	key = strings.Clone(key)
 	b := newBreaker(g.shared, key)
 	g.byKey[key] = b
-	g.all = append(g.all, b)
 	return b
 }
 
 // probes is the number of breakers that are looked at to find one to evict.
 const probes = 16
 
-// evict looks for a closed breaker to evict, first for one that was not used since the last visit. It reports whether it has found
-// any.
+// evict evicts the first idle breaker of some, and reports whether it has found one.
 func (g *Group) evict() bool {
-	found := -1
-	for range min(probes, 2*len(g.all)) {
-		g.hand = (g.hand + 1) % len(g.all)
-		b := g.all[g.hand]
-		switch state := stateOf(b.word.Load()); {
-		case !idle(state, b.life.Load().Settings.Initial):
-		case !b.used.Swap(false):
-			return g.drop(g.hand)
-		default:
-			found = g.hand
+	looked := 0
+	for key, b := range g.byKey { // the order is random
+		if b.idle() {
+			b.mu.Lock()
+			g.retired = g.retired.plus(b.snapshot())
+			b.mu.Unlock()
+			g.evicted++
+			delete(g.byKey, key)
+			return true
+		}
+		if looked++; looked == probes {
+			break
 		}
 	}
-	return found >= 0 && g.drop(found)
+	return false
 }
 
 // idle reports whether only counts are lost if a breaker is evicted: it is closed, or in the state in which a new one begins.
-func idle(s, initial State) bool { return s == Closed || s == initial && s > HalfOpen }
-
-// drop evicts a breaker, unless it has opened since it was chosen.
-func (g *Group) drop(i int) bool {
-	b := g.all[i]
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !idle(b.state, b.rules.Initial) {
-		return false
-	}
-	s, _ := b.snapshot()
-	g.retired = g.retired.plus(s)
-	g.evicted++
-	delete(g.byKey, b.key)
-	last := len(g.all) - 1
-	g.all[i] = g.all[last]
-	g.all[last] = nil
-	g.all = g.all[:last]
-	return true
+func (b *Breaker) idle() bool {
+	s := stateOf(b.word.Load())
+	return s == Closed || s > HalfOpen && s == b.life.Load().Settings.Initial
 }
 
-func (g *Group) breakers() []*Breaker {
+// breakers returns all breakers, and Stats of those that were evicted until then.
+func (g *Group) breakers() (all []*Breaker, retired Stats) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	return slices.Clone(g.all)
+	all = slices.Collect(maps.Values(g.byKey))
+	if g.overflow != nil {
+		all = append(all, g.overflow)
+	}
+	retired = g.retired
+	retired.Keys = len(g.byKey)
+	return all, retired
 }
 
 // All returns the keys and breakers, sorted by key.
 func (g *Group) All() iter.Seq2[string, *Breaker] {
-	all := g.breakers()
-	slices.SortFunc(all, func(a, b *Breaker) int { return strings.Compare(a.key, b.key) })
+	g.mu.RLock()
+	all := maps.Clone(g.byKey)
+	g.mu.RUnlock()
 	return func(yield func(string, *Breaker) bool) {
-		for _, b := range all {
-			if !yield(b.key, b) {
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			if !yield(key, all[key]) {
 				return
 			}
 		}
@@ -136,9 +124,7 @@ func (g *Group) All() iter.Seq2[string, *Breaker] {
 
 // Override returns a context under which f changes the Config for calls of all breakers of the group, as [Breaker.Override] does.
 func (g *Group) Override(ctx context.Context, f func(*Config)) context.Context {
-	if !g.overridden.Swap(true) {
-		g.adopt()
-	}
+	g.overridden.Store(true)
 	return override.Context(ctx, g.shared, f)
 }
 
@@ -147,14 +133,11 @@ func (g *Group) SetConfig(cfg Config) error {
 	if err := g.life.SetConfig(cfg, nil); err != nil {
 		return err
 	}
-	g.adopt()
-	return nil
-}
-
-func (g *Group) adopt() {
-	for _, b := range append(g.breakers(), g.overflow) {
+	all, _ := g.breakers()
+	for _, b := range all {
 		b.adopt()
 	}
+	return nil
 }
 
 // Close removes the group from its registry. It goes on working.

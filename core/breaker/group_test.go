@@ -3,6 +3,7 @@ package breaker_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -36,7 +37,7 @@ func TestKeysAreIndependent(t *testing.T) {
 			keys = append(keys, key)
 		}
 		require.Equal(t, []string{"a", "b"}, keys)
-		require.Equal(t, "state=open keys=2 failure_rate=0.8571428571 successes=1 failures=6 rejected=2 opened=1", g.Stats().String())
+		require.Equal(t, "state=open keys=2 failure_rate=0.8571 successes=1 failures=6 rejected=2 opened=1", g.Stats().String())
 		require.NoError(t, g.SetConfig(breaker.Config{Failures: 2}))
 		run(t, g.For("a"), "FR")
 		run(t, g.For("b"), "R")
@@ -95,20 +96,17 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-func TestEvictionSparesTheUsed(t *testing.T) {
+func TestEvictionSparesTheOpen(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, breaker.Config{MaxKeys: 10})
-	busy := g.For("busy")
-	for i := range 1000 {
-		require.Same(t, busy, g.For("busy"))
-		g.For(fmt.Sprint(i))
-	}
 	open := g.For("open")
-	require.NoError(t, open.OpenFor(time.Hour))
+	run(t, open, "FFFFF")
 	for i := range 1000 {
-		g.For(fmt.Sprint(i))
+		run(t, g.For(fmt.Sprint(i)), "S")
 	}
 	require.Same(t, open, g.For("open"))
+	require.Nil(t, g.Overflow())
+	require.Equal(t, "state=open keys=10 successes=1000 failures=5 opened=1", strings.Replace(g.Stats().String(), " failure_rate=0.3571", "", 1))
 }
 
 // A shared breaker rejects too: the keys that find no room are not unprotected.

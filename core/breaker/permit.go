@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -22,18 +23,14 @@ func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 	word := b.word.Load()
 	switch stateOf(word) {
 	case Closed, MetricsOnly:
-		if word&timed != 0 || b.life.Calls() {
-			return Permit{breaker: b, ctx: ctx, word: word&^calm | timed, started: b.now(), slow: b.config(ctx).SlowCall}, nil
+		if word&timed != 0 || b.overridden.Load() || b.measured.Load() || b.life.Calls() {
+			return Permit{b, ctx, word&^calm | timed, b.now(), b.config(ctx).SlowCall}, nil
 		}
 		return Permit{breaker: b, ctx: ctx, word: word &^ calm}, nil
 	case Disabled:
 		return Permit{}, nil
-	case Open:
-		if e := b.refusal.Load(); e != nil && b.now() < e.over { // that of the word, or of a later state that is open
-			return b.reject(ctx, e)
-		}
-	case ForcedOpen:
-		if e := b.refusal.Load(); e != nil && e.generation == word>>wordBits {
+	case Open, ForcedOpen: // the refusal is of this state, or of a later one
+		if e := b.refusal.Load(); e != nil && e.State != HalfOpen && e.RetryAfter() != 0 {
 			return b.reject(ctx, e)
 		}
 	case HalfOpen:
@@ -43,7 +40,10 @@ func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 
 func (b *Breaker) reject(ctx context.Context, e *OpenError) (Permit, error) {
 	b.rejected.Inc()
-	b.emitRejected(ctx, e)
+	if b.life.Calls() {
+		b.emit(ctx, "circuit breaker rejected a call", true,
+			slog.String("state", e.State.String()), slog.Duration("retry_after", e.RetryAfter()))
+	}
 	return Permit{}, e
 }
 
@@ -51,37 +51,22 @@ func (b *Breaker) reject(ctx context.Context, e *OpenError) (Permit, error) {
 func (b *Breaker) acquireLocked(ctx context.Context) (Permit, error) {
 	slow, now := b.config(ctx).SlowCall, b.now()
 	b.lock(ctx, now)
-	p := Permit{breaker: b, ctx: ctx, word: b.word.Load()&^calm | timed, started: now, slow: slow}
+	b.announce(b.unlock()) // before a trial is admitted, since an observer can panic
+	b.mu.Lock()
 	refusal := b.refusal.Load()
-	switch b.state {
-	case HalfOpen:
-		if b.admitted < b.rules.Trials {
-			b.admitted++
-			b.latest, refusal = now, nil
-		}
-	case Disabled:
-		p = Permit{}
-	case Closed, MetricsOnly, Open, ForcedOpen: // the last two have a refusal, the others have none
+	if b.state == HalfOpen && b.admitted < b.rules.Trials {
+		b.admitted++
+		b.latest, refusal = now, nil
 	}
-	if queued := b.unlock(); queued {
-		b.announceBefore(&p)
-	}
+	word, state := b.word.Load(), b.state
+	b.mu.Unlock()
 	if refusal != nil {
 		return b.reject(ctx, refusal)
 	}
-	return p, nil
-}
-
-// announceBefore announces changes before p is returned. If an observer panics, there is no call, and its trial can be another.
-func (b *Breaker) announceBefore(p *Permit) {
-	returned := false
-	defer func() {
-		if !returned {
-			p.Done(core.Ignored)
-		}
-	}()
-	b.announce(true)
-	returned = true
+	if state == Disabled {
+		return Permit{}, nil
+	}
+	return Permit{b, ctx, word&^calm | timed, now, slow}, nil
 }
 
 // Done ends the call. core.Ignored is not counted.
@@ -92,7 +77,8 @@ func (p *Permit) Done(outcome core.Outcome) { p.done(outcome, 0, 0) }
 func (p *Permit) Failed(retryAfter time.Duration) { p.done(core.Failure, retryAfter, 0) }
 
 // Trip ends the call as a core.Failure that opens the breaker for d, whatever the rates, as if the upstream has banned the caller. If
-// the breaker opens in any case, and while half-open, it is open for at least that long.
+// this failure opens the breaker in any case, it is open for at least that long. It opens no breaker whose state has changed since
+// the call was admitted.
 func (p *Permit) Trip(d time.Duration) { p.done(core.Failure, 0, d) }
 
 func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
@@ -100,93 +86,66 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 	if b == nil {
 		return
 	}
-	p.breaker = nil
-	recorded := b.life.Calls()
-	if p.word&timed != 0 {
-		if d := b.durations.Load(); d != nil {
-			d.observe(outcome, b.now()-p.started)
-		}
-	}
-	switch {
-	case outcome == core.Success:
-		if !recorded && b.word.Load() == p.word|calm && (p.slow == 0 || b.now()-p.started <= p.slow) {
-			b.calm.Inc()
-			return
-		}
-	case outcome != core.Failure:
+	if p.breaker = nil; outcome > core.Failure {
 		outcome = core.Ignored
-		if !recorded && stateOf(p.word) != HalfOpen {
-			b.ignored.Add(1)
-			return
-		}
 	}
-	b.record(p, outcome, least, trip, recorded)
-}
-
-// record counts a call, unless its state is over, and makes the change of state that follows from it. The clock is read only if the
-// result depends on it.
-func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Duration, recorded bool) {
-	var now time.Duration
-	if p.word&(timed|aging) != 0 {
+	var now, took time.Duration
+	if p.word&timed != 0 {
 		now = b.now()
-	}
-	b.mu.Lock()
-	if stateOf(p.word) == HalfOpen || (b.word.Load()^p.word)&^(calm|timed) != 0 {
-		if now == 0 {
-			now = b.now() // the state or the Config has changed
-		}
-		if b.advance(p.ctx, now); p.word>>wordBits != b.generation {
-			b.ignored.Add(1)
-			b.announce(b.unlock())
-			return
+		if took = now - p.started; b.measured.Load() {
+			b.durations[outcome].Observe(took)
 		}
 	}
-	slow := p.slow > 0 && now-p.started > p.slow
-	if outcome == core.Ignored {
-		b.ignored.Add(1)
-		if b.admitted--; b.buckets != nil { // while half-open; otherwise admitted means nothing
-			b.buckets.turn(now) // for the rates
-		}
-	} else {
-		b.count(now, outcome == core.Failure, slow)
-	}
-	var c counts
-	if recorded {
-		c = b.rates()
-	}
+	slow := p.slow > 0 && took > p.slow
 	switch {
-	case outcome == core.Ignored:
-	case b.state == Closed && trip <= 0 && b.far(): // most failures of a service that works
-		b.publish()
-	default:
-		b.decide(p.ctx, now, min(least, b.rules.MaxRetryAfter), min(trip, b.rules.MaxRetryAfter))
-	}
-	if !recorded && !b.queued { // no defer for them
-		b.mu.Unlock()
+	case b.life.Calls():
+	case outcome == core.Success && !slow && (b.word.Load()^p.word)&^timed == calm:
+		b.calm.Inc()
+		return
+	case outcome == core.Ignored && stateOf(p.word) != HalfOpen:
+		b.ignored.Add(1)
 		return
 	}
-	queued := b.unlock()
-	defer b.announce(queued)
-	if recorded {
-		b.emitRecorded(p, outcome, slow, now, c)
+	b.record(p, outcome, slow, now, took, least, trip)
+}
+
+// record counts a call, makes the change of state that follows from it, and emits its event. A call whose state is over is ignored.
+// now is 0 if the clock was not read.
+func (b *Breaker) record(p *Permit, outcome core.Outcome, slow bool, now, took, least, trip time.Duration) {
+	if now == 0 && b.life.Load().Settings.WindowTime > 0 {
+		now = b.now()
 	}
+	b.lock(p.ctx, now)
+	switch late := p.word>>wordBits != b.generation; {
+	case !late && outcome != core.Ignored:
+		b.count(now, outcome == core.Failure, slow)
+		if b.state != MetricsOnly && (trip > 0 || !b.far()) {
+			b.decide(p.ctx, now, min(least, b.rules.MaxRetryAfter), min(trip, b.rules.MaxRetryAfter))
+		}
+		b.publish()
+	case !late:
+		b.admitted-- // while half-open; otherwise it means nothing
+		fallthrough
+	default:
+		outcome = core.Ignored
+		b.ignored.Add(1)
+	}
+	queued := b.unlock()
+	if b.life.Calls() {
+		b.emit(p.ctx, "circuit breaker recorded a call", true, slog.String("state", stateOf(p.word).String()),
+			slog.String("outcome", outcome.String()), slog.Duration("duration", took), slog.Bool("slow", slow))
+	}
+	b.announce(queued)
 }
 
 // count adds a call to the counters, and to the trials or the window.
 func (b *Breaker) count(now time.Duration, failed, slow bool) {
-	if slow {
-		b.slow++
-	}
-	if failed {
-		b.failed++
-		b.row++
-	} else {
-		b.succeeded++
+	if b.row++; !failed {
 		b.row = 0
 	}
+	b.total.add(failed, slow, 1)
 	switch {
 	case b.state == HalfOpen:
-		b.trials.calls++
 		b.trials.add(failed, slow, 1)
 	case b.buckets != nil:
 		b.buckets.add(now, failed, slow)

@@ -33,6 +33,18 @@ func (s State) MarshalText() ([]byte, error) { return validate.MarshalText(s, Me
 // UnmarshalText reads the text of String. Any other text is an error.
 func (s *State) UnmarshalText(text []byte) error { return validate.UnmarshalText(s, MetricsOnly, text) }
 
+// A StateChange is a change of the state of a breaker.
+type StateChange struct {
+	Name     string // of the breaker or its Group
+	Key      string // in a Group, such as a host
+	From, To State
+	// Reason is the rule that changed the state, with its counts, as in "5 failures in a row", "52 of 100 calls failed", "20 of
+	// 20 calls were slow", "asked to wait", "3 of 5 trials failed", "open for 30s", "set by hand".
+	Reason string
+	// OpenFor is how long the breaker will be open, if To is Open.
+	OpenFor time.Duration
+}
+
 // ErrOpen is matched by an [*OpenError].
 var ErrOpen = errors.New("breaker: open")
 
@@ -43,10 +55,8 @@ type OpenError struct {
 	Key   string // in a Group, such as a host
 	State State  // Open, HalfOpen or ForcedOpen
 
-	generation uint64
-	over       time.Duration // Open: when the state ends, on the clock of the breaker
-	until      time.Time     // Open: the same as a time
-	wait       time.Duration // HalfOpen
+	until time.Time     // Open: when the state ends
+	wait  time.Duration // HalfOpen
 }
 
 // Error has the name, the key, the state and the time left, as in "breaker: search: api.example.com: open for another 25s".
@@ -55,12 +65,11 @@ func (e *OpenError) Error() string {
 	if e.Key != "" {
 		of += ": " + e.Key
 	}
-	switch e.State {
-	case HalfOpen:
+	if e.State == HalfOpen {
 		return of + ": half-open, all trials are taken"
-	case ForcedOpen:
+	}
+	if e.State == ForcedOpen {
 		return of + ": forced open"
-	case Closed, Open, Disabled, MetricsOnly:
 	}
 	return of + ": open for another " + text.About(e.RetryAfter())
 }
@@ -71,12 +80,8 @@ func (e *OpenError) Is(target error) bool { return target == ErrOpen || target =
 // RetryAfter returns the time left until calls are admitted again. While half-open the trials can decide at any moment: it is how
 // long the breaker was open, at most MaxHalfOpen. It is negative if the breaker is forced open.
 func (e *OpenError) RetryAfter() time.Duration {
-	switch e.State {
-	case HalfOpen:
-		return e.wait
-	case ForcedOpen:
+	if e.State == ForcedOpen {
 		return -1
-	case Closed, Open, Disabled, MetricsOnly:
 	}
-	return max(0, time.Until(e.until))
+	return max(0, e.wait, time.Until(e.until))
 }

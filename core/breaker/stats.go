@@ -3,6 +3,7 @@ package breaker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -25,24 +26,12 @@ type Stats struct {
 	Opened    uint64 // times
 }
 
-// String returns the stats in one line, as in "state=open failure_rate=0.52 successes=48 failures=52 rejected=7".
+// String returns the stats in one line without what is 0, as in "state=open failure_rate=0.52 successes=48 failures=52 rejected=7".
 func (s Stats) String() string {
-	text := []string{"state=" + s.State.String()}
-	add := func(name string, n float64) {
-		if n != 0 {
-			text = append(text, fmt.Sprintf("%s=%.10g", name, n))
-		}
-	}
-	add("keys", float64(s.Keys))
-	add("failure_rate", s.FailureRate)
-	add("slow_rate", s.SlowRate)
-	add("successes", float64(s.Successes))
-	add("failures", float64(s.Failures))
-	add("slow", float64(s.Slow))
-	add("ignored", float64(s.Ignored))
-	add("rejected", float64(s.Rejected))
-	add("opened", float64(s.Opened))
-	return strings.Join(text, " ")
+	text := fmt.Sprintf("state=%v keys=%d failure_rate=%.4g slow_rate=%.4g successes=%d failures=%d slow=%d ignored=%d rejected=%d opened=%d",
+		s.State, s.Keys, s.FailureRate, s.SlowRate, s.Successes, s.Failures, s.Slow, s.Ignored, s.Rejected, s.Opened)
+	fields := strings.Fields(text)
+	return strings.Join(slices.DeleteFunc(fields, func(f string) bool { return strings.HasSuffix(f, "=0") }), " ")
 }
 
 // Stats returns the counts so far, and the present state.
@@ -52,22 +41,19 @@ func (b *Breaker) Stats() Stats {
 }
 
 // stats returns the Stats and the counts of the window, after the changes that are due.
-func (b *Breaker) stats() (Stats, counts) {
-	b.lock(context.Background(), b.now())
-	s, w := b.snapshot()
-	b.announce(b.unlock())
+func (b *Breaker) stats() (s Stats, w counts) {
+	b.change(func(context.Context, time.Duration) { s, w = b.snapshot(), *b.window })
 	return s, w
 }
 
-// snapshot is stats under the lock.
-func (b *Breaker) snapshot() (Stats, counts) {
-	w := *b.window()
+// snapshot returns the Stats. The caller holds the lock.
+func (b *Breaker) snapshot() Stats {
 	s := Stats{
 		State: b.state, Since: b.base.Add(b.since),
-		Successes: b.succeeded + b.calm.Load(), Failures: b.failed, Slow: b.slow,
-		Ignored: b.ignored.Load(), Rejected: b.rejected.Load(), Opened: b.openings,
+		Successes: uint64(b.total.calls-b.total.failures) + b.calm.Load(), Failures: uint64(b.total.failures), Slow: uint64(b.total.slow),
+		Ignored: b.ignored.Load(), Rejected: b.rejected.Load(), Opened: b.openings.Load(),
 	}
-	return s.in(w), w
+	return s.in(*b.window)
 }
 
 // in returns s with the counts of a window.
@@ -87,27 +73,20 @@ func (g *Group) Stats() Stats {
 
 // sum returns the Stats, and the number of breakers in each state.
 func (g *Group) sum() (s Stats, in [MetricsOnly + 1]int) {
-	g.mu.RLock()
-	s = g.retired
-	g.mu.RUnlock()
-	all, window := g.breakers(), counts{}
-	for i, b := range append(all, g.overflow) {
+	all, s := g.breakers()
+	var window counts
+	for _, b := range all {
 		of, w := b.stats()
 		s = s.plus(of)
 		window.plus(w, 1)
-		if i == len(all) && g.overflowed.Load() == 0 {
-			break // its state is not that of any key
-		}
-		in[of.State]++
-		if i == 0 || ranks[of.State] > ranks[s.State] {
+		if in[of.State]++; s.Since.IsZero() || ranks[of.State] > ranks[s.State] {
 			s.State, s.Since = of.State, of.Since
 		}
 	}
-	s.Keys = len(all)
 	return s.in(window), in
 }
 
-// plus adds the counts of a breaker of the same group.
+// plus adds the counts of another breaker.
 func (s Stats) plus(of Stats) Stats {
 	s.Successes += of.Successes
 	s.Failures += of.Failures

@@ -1,17 +1,13 @@
 package breaker_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/internal/eventtest"
-	"github.com/gresil/gresil/internal/registry"
 )
 
 func TestStats(t *testing.T) {
@@ -49,41 +45,5 @@ func TestStatsOfATimeWindow(t *testing.T) {
 		require.Equal(t, 3, b.Stats().Calls)
 		run(t, b, "-")
 		require.Zero(t, b.Stats().Calls)
-	})
-}
-
-func TestEvents(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		type key struct{}
-		var got []string
-		r := eventtest.Registry(func(ctx context.Context, e registry.Event) {
-			line := e.Text[len("circuit breaker "):]
-			for _, a := range []string{"from", "to", "reason", "state", "outcome", "duration", "slow", "failure_rate"} {
-				if v := e.Attr(a); v.Any() != nil {
-					line += " " + v.String()
-				}
-			}
-			if ctx.Value(key{}) == nil {
-				line += " without a context"
-			}
-			got = append(got, line)
-		})
-		b := newBreaker(t, breaker.Config{Failures: 2, SlowCall: time.Second, OpenDelay: minute(), Registry: r})
-		ctx := context.WithValue(t.Context(), key{}, 1)
-		for _, err := range []error{nil, errDown, core.ErrRejected, errDown, nil} {
-			_, _ = breaker.Do(ctx, b, func(context.Context) (int, error) { time.Sleep(2 * time.Second); return 0, err })
-		}
-		time.Sleep(time.Minute)
-		b.State()
-		require.Equal(t, []string{
-			"recorded a call closed success 2s true 0",
-			"recorded a call closed failure 2s true 0.5",
-			"recorded a call closed ignored 2s true 0.5",
-			"recorded a call closed failure 2s true 0.6666666666666666",
-			"changed its state closed open 2 failures in a row 0.6666666666666666",
-			"rejected a call open",
-			"changed its state open half_open open for 1m0s 0.6666666666666666 without a context",
-		}, got)
 	})
 }

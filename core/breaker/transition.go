@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -12,32 +11,20 @@ import (
 )
 
 // The lowest bits of Breaker.word are the state. With the next one, calm, a success that is not slow changes nothing but a counter.
-// With timed, calls are timed; in the word of a Permit, this call is. With aging, the window is one of time.
+// With timed, calls are timed; in the word of a Permit, this call is.
 const (
 	stateBits = 3
 	calm      = 1 << stateBits
 	timed     = calm << 1
-	aging     = timed << 1
-	wordBits  = stateBits + 3
+	wordBits  = stateBits + 2
 )
 
 func stateOf(word uint64) State { return State(word & (calm - 1)) }
 
 // lock acquires the lock and makes the changes that are due at now.
 func (b *Breaker) lock(ctx context.Context, now time.Duration) {
-	b.mu.Lock()
-	b.advance(ctx, now)
-}
-
-func (b *Breaker) advance(ctx context.Context, now time.Duration) {
-	if b.buckets != nil {
-		b.buckets.turn(now)
-	}
-	if limit := b.rules.maxHalfOpen; b.state == HalfOpen && b.admitted > b.trials.calls && now-b.latest >= limit {
-		b.open(ctx, now, 0, fmt.Sprintf("no result of a trial for %v", limit))
-	}
-	if b.state == Open && now >= b.until {
-		b.to(ctx, HalfOpen, now, "open for "+b.openFor.Round(time.Millisecond).String())
+	if b.mu.Lock(); b.state != Closed || b.buckets != nil {
+		b.advance(ctx, now)
 	}
 }
 
@@ -48,97 +35,74 @@ func (b *Breaker) unlock() (queued bool) {
 	return queued
 }
 
-// locked calls f under the lock, after the changes that are due, and then announces the changes.
-func (b *Breaker) locked(f func(ctx context.Context, now time.Duration)) {
+// change calls f under the lock, and then announces the changes.
+func (b *Breaker) change(f func(ctx context.Context, now time.Duration)) {
 	ctx, now := context.Background(), b.now()
 	b.lock(ctx, now)
 	f(ctx, now)
 	b.announce(b.unlock())
 }
 
-// window returns the counts of the window.
-func (b *Breaker) window() *counts {
+// advance makes the changes that are due at now, which can be 0 for the end of a call: a closed breaker has none.
+func (b *Breaker) advance(ctx context.Context, now time.Duration) {
 	if b.buckets != nil {
-		return &b.buckets.counts
+		b.buckets.turn(now)
 	}
-	return &b.ring.counts
+	if limit := b.rules.MaxHalfOpen; b.state == HalfOpen && b.admitted > b.trials.calls && now-b.latest >= limit {
+		b.open(ctx, now, 0, fmt.Sprintf("no result of a trial for %v", limit))
+	}
+	if b.state == Open && b.refusal.Load().RetryAfter() == 0 {
+		b.to(ctx, HalfOpen, now, "open for "+b.openFor.Round(time.Millisecond).String())
+	}
 }
 
-// rates returns the counts whose rates decide in the present state.
-func (b *Breaker) rates() counts {
-	if b.state == HalfOpen {
-		return b.trials
-	}
-	return *b.window()
-}
-
-// far reports whether the window has certainly too few failures and slow calls for any limit.
+// far reports whether the breaker is closed and has certainly too few failures and slow calls to open (BenchmarkAcquire).
 func (b *Breaker) far() bool {
-	r, c := b.rules, b.window()
-	return b.row < r.failures && (c.failures < r.fewest || below(c.failures, r.rate, c.calls)) &&
-		(c.slow < r.fewestSlow || below(c.slow, r.slowRate, c.calls))
+	r, c := b.rules, b.window
+	return b.state == Closed && b.row < r.Failures &&
+		(c.calls < r.MinCalls || below(c.failures, r.FailureRate, c.calls) && below(c.slow, r.SlowRate, c.calls))
 }
 
 // below reports whether n of the calls are certainly fewer than a rate, whatever the rounding.
 func below(n int, rate float64, calls int) bool { return float64(n) < rate*float64(calls)*(1-1e-9) }
 
-// exceeded returns the rule by which a closed breaker opens, with its counts, or "".
-func (b *Breaker) exceeded() string {
-	r, c := b.rules, b.window()
-	switch {
-	case b.row >= r.failures:
-		return fmt.Sprintf("%d failures in a row", b.row)
-	case c.calls < r.MinCalls:
-	case rate(c.failures, c.calls) >= r.rate:
-		return fmt.Sprintf("%d of %d calls failed", c.failures, c.calls)
-	case rate(c.slow, c.calls) >= r.slowRate:
-		return fmt.Sprintf("%d of %d calls were slow", c.slow, c.calls)
-	}
-	return ""
-}
-
-// verdict returns the state that follows from the trials and why, as soon as the outstanding ones can no longer change it.
+// verdict returns the state that follows from the calls in the window, or from the trials as soon as the outstanding ones can no
+// longer change it, and the rule by which it does, with its counts.
 func (b *Breaker) verdict() (to State, reason string) {
-	r, t := b.rules, b.trials
-	all := max(r.Trials, t.calls)
-	more := all - t.calls
-	switch {
-	case rate(t.failures, all) >= r.trialRate:
-		return Open, fmt.Sprintf("%d of %d trials failed", t.failures, all)
-	case rate(t.slow, all) >= r.slowRate:
-		return Open, fmt.Sprintf("%d of %d trials were slow", t.slow, all)
-	case rate(t.failures+more, all) < r.trialRate && rate(t.slow+more, all) < r.slowRate:
-		return Closed, fmt.Sprintf("%d of %d trials succeeded", t.calls-t.failures, all)
+	r, c, calls, failures := b.rules, b.window, "calls", b.rules.FailureRate
+	all := c.calls
+	if b.state == HalfOpen {
+		c, calls = &b.trials, "trials"
+		if all = max(r.Trials, c.calls); failures > 1 {
+			failures = defaultFailureRate
+		}
 	}
-	return HalfOpen, ""
+	switch more := all - c.calls; {
+	case b.state == Closed && b.row >= r.Failures:
+		return Open, fmt.Sprintf("%d failures in a row", b.row)
+	case b.state == Closed && all < r.MinCalls:
+	case rate(c.failures, all) >= failures:
+		return Open, fmt.Sprintf("%d of %d %s failed", c.failures, all, calls)
+	case rate(c.slow, all) >= r.SlowRate:
+		return Open, fmt.Sprintf("%d of %d %s were slow", c.slow, all, calls)
+	case b.state == HalfOpen && rate(c.failures+more, all) < failures && rate(c.slow+more, all) < r.SlowRate:
+		return Closed, fmt.Sprintf("%d of %d trials succeeded", c.calls-c.failures, all)
+	}
+	return b.state, ""
 }
 
-// Reasons of changes.
-const (
-	asked  = "asked to wait"
-	manual = "set by hand"
-)
+const manual = "set by hand"
 
 // decide makes the change of state that follows from a counted call. now is 0 if the clock was not read.
 func (b *Breaker) decide(ctx context.Context, now, least, trip time.Duration) {
-	switch b.state {
-	case Closed:
-		if reason := b.exceeded(); reason != "" {
-			b.open(ctx, now, max(least, trip), reason)
-		} else if trip > 0 {
-			b.opened, b.openFor = b.opened+1, trip
-			b.to(ctx, Open, now, asked)
-		}
-	case HalfOpen:
-		switch to, reason := b.verdict(); {
-		case to == Open, trip > 0:
-			b.open(ctx, now, max(least, trip), cmp.Or(reason, asked))
-		case to == Closed:
-			b.to(ctx, Closed, now, reason)
-		}
-	case Open, ForcedOpen, Disabled, MetricsOnly:
+	switch to, reason := b.verdict(); {
+	case to == Open:
+		b.open(ctx, now, max(least, trip), reason)
+	case trip > 0:
+		b.openBy(ctx, now, trip, "asked to wait")
+	case to != b.state:
+		b.to(ctx, to, now, reason)
 	}
-	b.publish()
 }
 
 // open opens the breaker for the result of OpenDelay, and at least for least. If OpenDelay panics, it is open for the default time,
@@ -146,13 +110,19 @@ func (b *Breaker) decide(ctx context.Context, now, least, trip time.Duration) {
 func (b *Breaker) open(ctx context.Context, now, least time.Duration, reason string) {
 	returned := false
 	defer func() {
-		b.to(ctx, Open, now, reason)
-		if !returned {
+		if b.to(ctx, Open, now, reason); !returned {
 			b.mu.Unlock()
 		}
 	}()
 	b.askDelay(least)
 	returned = true
+}
+
+// openBy opens the breaker for d.
+func (b *Breaker) openBy(ctx context.Context, now, d time.Duration, reason string) {
+	b.opened++
+	b.openFor = d
+	b.to(ctx, Open, now, reason)
 }
 
 func (b *Breaker) askDelay(least time.Duration) {
@@ -163,20 +133,17 @@ func (b *Breaker) askDelay(least time.Duration) {
 	b.openFor = jitter.Above(least, b.rules.OpenDelay, b.opened, prev, b.delay)
 }
 
-// to enters another state and queues its announcement.
+// to enters a state and queues its announcement.
 func (b *Breaker) to(ctx context.Context, state State, now time.Duration, reason string) {
 	if now == 0 {
 		now = b.now()
 	}
-	c := change{ctx: ctx, rates: b.rates(), state: StateChange{Name: b.Name(), Key: b.key, From: b.state, To: state, Reason: reason}}
-	b.transitions[b.state][state].Add(1)
-	b.enter(state, now)
-	if state == Open {
-		c.state.OpenFor = b.openFor
-		b.openings++
+	c := StateChange{Name: b.Name(), Key: b.key, From: b.state, To: state, Reason: reason}
+	if b.enter(state, now); state == Open {
+		c.OpenFor = b.openFor
+		b.openings.Add(1)
 	}
-	c.n = b.opened
-	b.changes.Append(c)
+	b.changes.Append(func() { b.tell(ctx, c) })
 	b.queued = true
 }
 
@@ -184,26 +151,18 @@ func (b *Breaker) to(ctx context.Context, state State, now time.Duration, reason
 func (b *Breaker) enter(state State, now time.Duration) {
 	b.state, b.since = state, now
 	b.generation++
-	var refusal *OpenError
+	refusal := &OpenError{Name: b.Name(), Key: b.key, State: state}
 	switch state {
 	case Open:
-		if b.until = now + b.openFor; b.until < now {
-			b.until = math.MaxInt64
-		}
-		refusal = &OpenError{over: b.until, until: b.base.Add(b.until)}
+		refusal.until = b.base.Add(now).Add(b.openFor)
 	case HalfOpen:
-		b.opened = max(1, b.opened)
 		b.trials, b.admitted = counts{}, 0
-		refusal = &OpenError{wait: min(cmp.Or(b.openFor, defaultOpenTime), b.rules.maxHalfOpen)}
-	case ForcedOpen, Closed, Disabled, MetricsOnly:
-		if b.opened, b.openFor, b.delay = 0, 0, 0; state == ForcedOpen {
-			refusal = &OpenError{}
-		} else if state != Disabled {
-			b.empty()
-		}
-	}
-	if refusal != nil {
-		refusal.Name, refusal.Key, refusal.State, refusal.generation = b.Name(), b.key, state, b.generation
+		refusal.wait = min(cmp.Or(b.openFor, defaultOpenTime), b.rules.MaxHalfOpen)
+	case ForcedOpen:
+		b.opened, b.openFor, b.delay = 0, 0, 0
+	case Closed, Disabled, MetricsOnly:
+		b.opened, b.openFor, b.delay, b.row, refusal = 0, 0, 0, 0, nil
+		b.resize()
 	}
 	b.refusal.Store(refusal)
 	b.publish()
@@ -212,15 +171,11 @@ func (b *Breaker) enter(state State, now time.Duration) {
 // publish makes the state visible to calls that do not take the lock.
 func (b *Breaker) publish() {
 	word := b.generation<<wordBits | uint64(b.state)
-	if b.state == Closed || b.state == MetricsOnly {
-		if b.rules.SlowCall > 0 || b.durations.Load() != nil || b.overridden.Load() {
-			word |= timed
-		}
-		if b.buckets != nil {
-			word |= aging
-		} else if b.ring.calm() {
-			word |= calm
-		}
+	if b.rules.SlowCall > 0 {
+		word |= timed
+	}
+	if b.ring.calm() && (b.state == Closed || b.state == MetricsOnly) {
+		word |= calm
 	}
 	if b.word.Load() != word {
 		b.word.Store(word)
@@ -228,13 +183,7 @@ func (b *Breaker) publish() {
 }
 
 // State returns the state.
-func (b *Breaker) State() State {
-	state := stateOf(b.word.Load())
-	if state == Open || state == HalfOpen { // its time may be over
-		b.locked(func(context.Context, time.Duration) { state = b.state })
-	}
-	return state
-}
+func (b *Breaker) State() State { return b.Stats().State }
 
 // SetState changes the state by hand. Open ends after OpenDelay; ForcedOpen, Disabled and MetricsOnly stay. Closed empties the
 // window. A value that is no state is a *core.ConfigError.
@@ -242,7 +191,7 @@ func (b *Breaker) SetState(s State) error {
 	if s > MetricsOnly {
 		return &core.ConfigError{Field: "breaker.Breaker.SetState", Value: s, Reason: "must be a state"}
 	}
-	b.locked(func(ctx context.Context, now time.Duration) {
+	b.change(func(ctx context.Context, now time.Duration) {
 		switch {
 		case s == Closed && b.state == Closed:
 			b.enter(Closed, now)
@@ -261,13 +210,6 @@ func (b *Breaker) OpenFor(d time.Duration) error {
 	if d <= 0 {
 		return &core.ConfigError{Field: "breaker.Breaker.OpenFor", Value: d, Reason: "must be > 0"}
 	}
-	b.locked(func(ctx context.Context, now time.Duration) {
-		if b.openFor = d; b.state == Open {
-			b.enter(Open, now)
-			return
-		}
-		b.opened++
-		b.to(ctx, Open, now, manual)
-	})
+	b.change(func(ctx context.Context, now time.Duration) { b.openBy(ctx, now, d, manual) })
 	return nil
 }

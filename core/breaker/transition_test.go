@@ -2,11 +2,7 @@ package breaker_test
 
 import (
 	"context"
-	"errors"
 	"math"
-	"math/rand/v2"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,8 +13,6 @@ import (
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
 )
-
-func x(n int, calls string) string { return strings.Repeat(calls, n) }
 
 // Each row is a history of calls, see run, and the changes that it makes.
 func TestTransitions(t *testing.T) {
@@ -81,36 +75,6 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-func TestTrialsAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		b := newBreaker(t, breaker.Config{OpenDelay: minute(), OnStateChange: j.changed})
-		before := acquire(t, b)
-		run(t, b, "OR-")
-		var trials [5]breaker.Permit
-		for i := range trials {
-			trials[i] = acquire(t, b)
-		}
-		run(t, b, "R")
-		before.Done(core.Failure) // of another state
-		trials[0].Done(core.Ignored)
-		trials[0].Done(core.Failure) // a second end
-		run(t, b, "SR")
-		for range 5 {
-			require.Equal(t, breaker.HalfOpen, b.State())
-			time.Sleep(10 * time.Second)
-		}
-		trials[1].Done(core.Success)
-		j.take()
-		time.Sleep(10 * time.Second)
-		require.Equal(t, breaker.Open, b.State(), "no result for a minute")
-		require.Equal(t, []string{"half_open > open: no result of a trial for 1m0s, for 1m0s"}, j.take())
-		trials[2].Done(core.Success)
-		require.EqualValues(t, 3, b.Stats().Ignored)
-	})
-}
-
 // A quiet service has few calls, and reads of the state in between must not open its breaker again.
 func TestHalfOpenWaitsForTrials(t *testing.T) {
 	t.Parallel()
@@ -156,19 +120,7 @@ func TestOpenDelay(t *testing.T) {
 		require.Len(t, asked, 5)
 		left := rejection(t, b).RetryAfter()
 		require.True(t, left >= 10*time.Minute && left < 12*time.Minute, "%v", left)
-		require.NoError(t, b.OpenFor(math.MaxInt64))
-		run(t, b, "R------R")
-		require.Error(t, b.OpenFor(0))
-		require.ErrorIs(t, b.SetState(9), core.ErrConfig)
 	})
-}
-
-func rejection(t *testing.T, b *breaker.Breaker) *breaker.OpenError {
-	t.Helper()
-	_, err := b.Acquire(t.Context())
-	open, ok := errors.AsType[*breaker.OpenError](err)
-	require.True(t, ok, "%v", err)
-	return open
 }
 
 func TestDefaultOpenDelay(t *testing.T) {
@@ -186,17 +138,37 @@ func TestDefaultOpenDelay(t *testing.T) {
 	})
 }
 
+func TestOpenFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		b := newBreaker(t, breaker.Config{OnStateChange: j.changed})
+		require.NoError(t, b.OpenFor(time.Hour))
+		time.Sleep(time.Hour / 2)
+		require.NoError(t, b.SetState(breaker.Open), "it is open")
+		require.NoError(t, b.OpenFor(time.Minute))
+		run(t, b, "R-")
+		require.Equal(t, breaker.HalfOpen, b.State())
+		require.Equal(t, []string{
+			"closed > open: set by hand, for 1h0m0s", "open > open: set by hand, for 1m0s", "open > half_open: open for 1m0s",
+		}, j.take())
+		require.EqualValues(t, 2, b.Stats().Opened)
+		for _, d := range []time.Duration{0, -1} {
+			require.ErrorIs(t, b.OpenFor(d), core.ErrConfig)
+		}
+		require.NoError(t, b.OpenFor(math.MaxInt64))
+		run(t, b, "R------R")
+		require.Greater(t, rejection(t, b).RetryAfter(), 200*365*24*time.Hour)
+		require.ErrorIs(t, b.SetState(9), core.ErrConfig)
+	})
+}
+
 // Whoever calls OpenDelay when it panics, the breaker is open for half a minute, and can be used.
 func TestOpenDelayPanics(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T, *breaker.Breaker){
 		"a failure": func(t *testing.T, b *breaker.Breaker) { t.Helper(); run(t, b, "F") },
-		"a trip": func(t *testing.T, b *breaker.Breaker) {
-			t.Helper()
-			run(t, b, "H")
-			p := acquire(t, b)
-			p.Trip(time.Second)
-		},
+		"trials":    func(t *testing.T, b *breaker.Breaker) { t.Helper(); run(t, b, "HFFF") },
 		"a lost trial": func(t *testing.T, b *breaker.Breaker) {
 			t.Helper()
 			run(t, b, "H")
@@ -231,132 +203,5 @@ func TestOpenDelayPanics(t *testing.T) {
 	}
 	require.PanicsWithValue(t, "mine", func() {
 		_, _ = breaker.New(breaker.Config{Initial: breaker.Open, OpenDelay: backoff.Func(func(int, time.Duration) time.Duration { panic("mine") })})
-	})
-}
-
-func TestTripAndFailed(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		calls string
-		end   func(p *breaker.Permit)
-		min   time.Duration // 0 if it stays closed
-	}{
-		"a trip":                     {"S", func(p *breaker.Permit) { p.Trip(time.Second) }, time.Second},
-		"a trip for nothing":         {"S", func(p *breaker.Permit) { p.Trip(0) }, 0},
-		"a trip with too many":       {"FFFF", func(p *breaker.Permit) { p.Trip(time.Second) }, time.Minute},
-		"a trip of a trial":          {"O-", func(p *breaker.Permit) { p.Trip(time.Second) }, time.Minute},
-		"a long trip of a trial":     {"O-", func(p *breaker.Permit) { p.Trip(time.Hour / 2) }, time.Hour / 2},
-		"a trip that is too long":    {"S", func(p *breaker.Permit) { p.Trip(2 * time.Hour) }, time.Hour},
-		"a failure that asks":        {"S", func(p *breaker.Permit) { p.Failed(time.Hour) }, 0},
-		"a failure that asks, opens": {"FFFF", func(p *breaker.Permit) { p.Failed(time.Hour / 2) }, time.Hour / 2},
-		"it asks for too long":       {"FFFF", func(p *breaker.Permit) { p.Failed(2 * time.Hour) }, time.Hour},
-		"a trip, metrics only":       {"M", func(p *breaker.Permit) { p.Trip(time.Second) }, 0},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBreaker(t, breaker.Config{OpenDelay: minute(), MaxRetryAfter: time.Hour})
-			run(t, b, c.calls)
-			p := acquire(t, b)
-			if c.end(&p); c.min == 0 {
-				acquire(t, b)
-				return
-			}
-			require.Equal(t, c.min, rejection(t, b).RetryAfter(), name)
-			require.Equal(t, breaker.Open, b.State(), name)
-		})
-	}
-}
-
-func TestTripReason(t *testing.T) {
-	t.Parallel()
-	var j journal
-	b := newBreaker(t, breaker.Config{OnStateChange: j.changed})
-	p := acquire(t, b)
-	p.Trip(time.Minute)
-	require.Equal(t, []string{"closed > open: asked to wait, for 1m0s"}, j.take())
-}
-
-func TestRejections(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBreaker(t, breaker.Config{Name: "search", Trials: 1, OpenDelay: backoff.Constant{Delay: 30 * time.Second}})
-		require.NoError(t, b.SetState(breaker.Open))
-		e := rejection(t, b)
-		require.Same(t, e, rejection(t, b))
-		time.Sleep(5 * time.Second)
-		require.EqualError(t, e, "breaker: search: open for another 25s")
-		time.Sleep(25 * time.Second)
-		acquire(t, b)
-		require.Zero(t, e.RetryAfter())
-		e = rejection(t, b)
-		require.EqualError(t, e, "breaker: search: half-open, all trials are taken")
-		require.Equal(t, 30*time.Second, e.RetryAfter())
-		require.NoError(t, b.SetState(breaker.ForcedOpen))
-		e = rejection(t, b)
-		require.EqualError(t, e, "breaker: search: forced open")
-		require.Negative(t, e.RetryAfter())
-		_, ok := core.RetryAfter(e)
-		require.False(t, ok)
-	})
-}
-
-// Changes are told in order, though calls end at once, and observers use the breaker.
-func TestChangesInOrder(t *testing.T) {
-	t.Parallel()
-	state, told := breaker.Closed, 0
-	var b *breaker.Breaker
-	cfg := breaker.Config{Failures: 2, Trials: 2, OpenDelay: backoff.Constant{}, OnStateChange: func(_ context.Context, c breaker.StateChange) {
-		if c.From != state { // told one at a time
-			t.Errorf("%v after %v", c, state)
-		}
-		state = c.To
-		told++
-		_ = b.Stats() //nolint:contextcheck // it has none
-	}}
-	b = newBreaker(t, cfg)
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 2000 {
-				if p, err := b.Acquire(t.Context()); err == nil {
-					p.Done(core.Outcome(rand.IntN(3)))
-				}
-			}
-		})
-	}
-	all.Wait()
-	require.Equal(t, b.State(), state)
-	require.Greater(t, told, 10)
-	s := b.Stats()
-	require.EqualValues(t, 16000, s.Successes+s.Failures+s.Ignored+s.Rejected)
-}
-
-func TestTrialsInParallel(t *testing.T) {
-	t.Parallel()
-	for range 100 {
-		b := newBreaker(t, breaker.Config{Failures: 1, Trials: 7, OpenDelay: backoff.Constant{}})
-		run(t, b, "F")
-		var all sync.WaitGroup
-		for range 50 {
-			all.Go(func() { _, _ = b.Acquire(t.Context()) })
-		}
-		all.Wait()
-		require.EqualValues(t, 43, b.Stats().Rejected)
-	}
-}
-
-func TestObserverEndsGoroutine(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		told := 0
-		b := newBreaker(t, breaker.Config{Trials: 1, OpenDelay: minute(), OnStateChange: func(_ context.Context, c breaker.StateChange) {
-			if told++; c.To == breaker.HalfOpen {
-				panic("mine")
-			}
-		}})
-		run(t, b, "FFFFF-")
-		require.PanicsWithValue(t, "mine", func() { _, _ = b.Acquire(t.Context()) })
-		run(t, b, "S") // the trial of the call that was not made
-		require.Equal(t, breaker.Closed, b.State())
-		require.Equal(t, 3, told)
 	})
 }

@@ -7,16 +7,11 @@ type counts struct{ calls, failures, slow int }
 
 // rate is the share of n of the calls. The division is correctly rounded, so that it equals a limit that was written as a decimal
 // exactly when it should.
-func rate(n, calls int) float64 {
-	if n == 0 {
-		return 0
-	}
-	return float64(n) / float64(calls)
-}
+func rate(n, calls int) float64 { return float64(n) / float64(max(1, calls)) }
 
-// add adds by calls of one kind to all but their number.
+// add adds a call, or removes it if by is -1.
 func (c *counts) add(failed, slow bool, by int) {
-	if failed {
+	if c.calls += by; failed {
 		c.failures += by
 	}
 	if slow {
@@ -35,21 +30,12 @@ func (c *counts) plus(other counts, by int) {
 func (b *Breaker) resize() {
 	if b.rules.WindowTime > 0 {
 		b.ring, b.buckets = ring{}, &buckets{width: b.rules.WindowTime / bucketCount}
-	} else {
-		words := (b.rules.Window + 63) / 64
-		b.ring, b.buckets = ring{size: b.rules.Window, failed: make([]uint64, words), slow: make([]uint64, words)}, nil
+		b.window = &b.buckets.counts
+		return
 	}
-}
-
-// empty forgets all calls.
-func (b *Breaker) empty() {
-	b.row = 0
-	if b.buckets != nil {
-		b.buckets.counts, b.buckets.each = counts{}, [bucketCount]counts{}
-	}
-	clear(b.ring.failed)
-	clear(b.ring.slow)
-	b.ring.counts, b.ring.next = counts{}, 0
+	words := (b.rules.Window + 63) / 64
+	b.ring, b.buckets = ring{size: b.rules.Window, failed: make([]uint64, words), slow: make([]uint64, words)}, nil
+	b.window = &b.ring.counts
 }
 
 // A ring remembers how the last calls ended, two bits each.
@@ -61,19 +47,14 @@ type ring struct {
 	slow   []uint64
 }
 
-// add adds a call. If the ring is full, it replaces the oldest one; otherwise that bit is clear.
+// add adds a call. If the ring is full, it replaces the oldest one.
 func (r *ring) add(failed, slow bool) {
 	i, bit := r.next>>6, uint64(1)<<(r.next&63)
 	wasFailed, wasSlow := swap(&r.failed[i], bit, failed), swap(&r.slow[i], bit, slow)
-	if wasFailed || wasSlow {
+	if r.calls == r.size {
 		r.counts.add(wasFailed, wasSlow, -1)
 	}
-	if failed || slow {
-		r.counts.add(failed, slow, 1)
-	}
-	if r.calls < r.size {
-		r.calls++
-	}
+	r.counts.add(failed, slow, 1)
 	if r.next++; r.next == r.size {
 		r.next = 0
 	}
@@ -90,7 +71,9 @@ func swap(word *uint64, bit uint64, set bool) (was bool) {
 
 // calm reports whether a success that is not slow would leave the ring as it is: the ring is full of such calls, so it makes no
 // difference which bit is next.
-func (r *ring) calm() bool { return r.failures == 0 && r.counts.slow == 0 && r.calls == r.size }
+func (r *ring) calm() bool {
+	return r.size > 0 && r.calls == r.size && r.failures == 0 && r.counts.slow == 0
+}
 
 const bucketCount = 10
 
@@ -109,10 +92,7 @@ func (b *buckets) turn(now time.Duration) {
 		return
 	}
 	present := int64(now / b.width)
-	if present-b.newest >= bucketCount {
-		b.counts, b.each, b.newest = counts{}, [bucketCount]counts{}, present
-	}
-	for b.newest < present {
+	for b.newest = max(b.newest, present-bucketCount); b.newest < present; {
 		b.newest++
 		old := &b.each[b.newest%bucketCount]
 		b.plus(*old, -1)
@@ -123,11 +103,6 @@ func (b *buckets) turn(now time.Duration) {
 
 func (b *buckets) add(now time.Duration, failed, slow bool) {
 	b.turn(now)
-	present := &b.each[b.newest%bucketCount]
-	present.calls++
-	b.calls++
-	if failed || slow {
-		present.add(failed, slow, 1)
-		b.counts.add(failed, slow, 1)
-	}
+	b.each[b.newest%bucketCount].add(failed, slow, 1)
+	b.counts.add(failed, slow, 1)
 }

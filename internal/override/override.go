@@ -24,3 +24,14 @@ func From[P, C any](ctx context.Context, plugin *P) func(*C) {
 	f, _ := ctx.Value(key[P]{plugin}).(func(*C))
 	return f
 }
+
+// Apply returns settings, or a copy with the changes that the context has for plugin.
+func Apply[P, C any](ctx context.Context, plugin *P, settings *C) *C {
+	f := From[P, C](ctx, plugin)
+	if f == nil {
+		return settings
+	}
+	changed := *settings
+	f(&changed)
+	return &changed
+}

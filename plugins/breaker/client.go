@@ -16,8 +16,8 @@ import (
 type ClientOptions struct {
 	// Disabled sends all requests past the breakers: they are neither rejected nor counted.
 	Disabled bool
-	// Key is the key of the breaker of a request. A request without it passes. If nil, it is client.Host, which has the port:
-	// "api.example.com:443".
+	// Key is the key of the breaker of a request. A request without it passes. If nil, it is client.Host, which has the port unless
+	// it is the one of https: "api.example.com" or "api.example.com:80".
 	Key func(req *http.Request) (key string, ok bool)
 	// Classify returns the outcome of an exchange. It does not read the body. If nil, it is client.Classify. If a failure says how
 	// long to wait (client.RetryAfter), and opens the breaker, it is open for at least that long.

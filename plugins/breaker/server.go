@@ -76,7 +76,8 @@ func (s *Server) String() string { return "breaker.Server(" + s.Name() + ")" }
 // Close does nothing: the group goes on, and its Close removes it from the registry.
 func (s *Server) Close() error { return nil }
 
-// Handler returns next with the breakers around it. It fits Use and With of chi.
+// Handler returns next with the breakers around it. It fits Use and With of chi. A request that passes a breaker twice, as of a
+// router and of a route in it, counts at the outer handler.
 func (s *Server) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		opts := s.options(r.Context())
@@ -84,16 +85,20 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		if ok && opts.Key != nil {
 			key, ok = opts.Key(r)
 		}
-		if !ok {
+		var b *breaker.Breaker
+		if ok {
+			b = s.group.For(key)
+		}
+		if !ok || recorder.Value(w, b) != nil {
 			next.ServeHTTP(w, r)
 			return
 		}
-		permit, err := s.group.For(key).Acquire(r.Context())
+		permit, err := b.Acquire(r.Context())
 		if err != nil {
 			opts.reject(w, r, err)
 			return
 		}
-		x := &exchange{opts: opts, request: r, permit: permit}
+		x := &exchange{opts: opts, request: r, breaker: b, permit: permit}
 		x.serve(next, w)
 	})
 }
@@ -119,6 +124,7 @@ type exchange struct {
 	opts    *ServerOptions
 	request *http.Request
 	sent    recorder.Recorder
+	breaker *breaker.Breaker
 	permit  breaker.Permit
 	upload  upload
 	judged  bool
@@ -150,6 +156,14 @@ func (x *exchange) serve(next http.Handler, w http.ResponseWriter) {
 		x.OnHeader(x.sent.Status())
 	}
 	returned = true
+}
+
+// Value returns x for its breaker, so that [recorder.Value] finds it.
+func (x *exchange) Value(key any) any {
+	if key == any(x.breaker) {
+		return x
+	}
+	return nil
 }
 
 // OnHeader ends the permit at the final header: the handler of a stream might return hours later, and be a trial as long.
