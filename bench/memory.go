@@ -26,7 +26,7 @@ func memoryRows(s Sizes) []Row {
 		}
 	}
 	return []Row{
-		row("token bucket", ratelimit.TokenBucket(plenty, time.Second, 0), buckets(one, s.Million)),
+		row("token bucket", ratelimit.TokenBucket(plenty, time.Second, plenty), buckets(one, s.Million)),
 		row("fixed window", ratelimit.FixedWindow(plenty, time.Hour), windows(one)),
 	}
 }

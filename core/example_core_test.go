@@ -56,7 +56,7 @@ func ExampleConfigError() {
 	fmt.Println(err)
 	// Output:
 	// true
-	// ratelimit.Limit.Permits = -1: must be 1 to 274877906944 (only the zero Limit means 1000)
+	// ratelimit.Config.Limit = -1/1m: must have 1 to 274877906944 permits
 	// ratelimit.Config.MaxKeys = -1: must be 0 to 1073741824 (0 means 1048576)
 }
 

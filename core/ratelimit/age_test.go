@@ -20,12 +20,12 @@ func TestALimitRecoversThoughAnotherIsChangedManyTimesMeanwhile(t *testing.T) {
 				l := newLimiter(t, ratelimit.Config{Limit: ratelimit.FixedWindow(1000, 365*24*time.Hour)})
 				own := core.Must(l.WithLimit(limit))
 				require.True(t, take(t, l, "k", 1).Allowed)
-				require.True(t, take(t, own, "k", limit.Permits-1).Allowed)
+				require.True(t, take(t, own, "k", spec(limit).Permits-1).Allowed)
 				for i := range int64(24) {
 					time.Sleep(step)
 					setLimit(t, l, ratelimit.FixedWindow(2000+i%2, 365*24*time.Hour))
 				}
-				require.True(t, take(t, own, "k", limit.Permits).Allowed, "%v, every %v", limit, step)
+				require.True(t, take(t, own, "k", spec(limit).Permits).Allowed, "%v, every %v", limit, step)
 			})
 		}
 	}
@@ -40,14 +40,14 @@ func TestALimitRecoversHoweverLongAfterAChangeOfAnotherItsKeyRests(t *testing.T)
 				l := newLimiter(t, ratelimit.Config{Limit: ratelimit.FixedWindow(1000, 365*24*time.Hour), MaxKeys: 16})
 				own := core.Must(l.WithLimit(limit))
 				require.True(t, take(t, l, "k", 1).Allowed)
-				require.True(t, take(t, own, "k", limit.Permits-1).Allowed)
+				require.True(t, take(t, own, "k", spec(limit).Permits-1).Allowed)
 				setLimit(t, l, ratelimit.FixedWindow(2000, 365*24*time.Hour))
 				for range 4 {
 					time.Sleep(step)
 					mustPeek(t, l, "other")
 				}
 				time.Sleep(step * 22 / 5)
-				require.True(t, take(t, own, "k", limit.Permits).Allowed, "%v, every %v", limit, step)
+				require.True(t, take(t, own, "k", spec(limit).Permits).Allowed, "%v, every %v", limit, step)
 			})
 		}
 	}

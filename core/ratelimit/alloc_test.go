@@ -25,7 +25,7 @@ func mallocs(n int, f func()) uint64 {
 //nolint:paralleltest // counts allocations
 func TestTakeAllocatesNothing(t *testing.T) {
 	ctx := t.Context()
-	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1 << 30), ratelimit.TokenBucket(1<<30, time.Second, 0), ratelimit.PerHour(1)} {
+	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1 << 30), ratelimit.TokenBucket(1<<30, time.Second, 1<<30), ratelimit.PerHour(1)} {
 		l := newLimiter(t, ratelimit.Config{Limit: limit})
 		key := string([]byte("203.0.113.77"))
 		require.Less(t, mallocs(10_000, func() {
@@ -48,7 +48,7 @@ func TestTakeAllocatesNothing(t *testing.T) {
 //nolint:paralleltest // counts allocations
 func TestAWaitThatIsServedAtOnceAllocatesNothing(t *testing.T) {
 	ctx := t.Context()
-	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1 << 30), ratelimit.TokenBucket(1<<30, time.Second, 0)} {
+	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1 << 30), ratelimit.TokenBucket(1<<30, time.Second, 1<<30)} {
 		l := newLimiter(t, ratelimit.Config{Limit: limit})
 		require.Less(t, mallocs(10_000, func() {
 			if _, err := l.Wait(ctx, "key", 1); err != nil {

@@ -38,14 +38,14 @@ func benchmarkTake(b *testing.B, limit ratelimit.Limit, keys int, allowed bool) 
 func BenchmarkTake(b *testing.B) {
 	for _, keys := range []int{1, 100_000} {
 		b.Run(fmt.Sprintf("bucket/keys=%d/allowed", keys), func(b *testing.B) {
-			benchmarkTake(b, ratelimit.TokenBucket(1<<37, time.Second, 0), keys, true)
+			benchmarkTake(b, ratelimit.TokenBucket(1<<37, time.Second, 1<<37), keys, true)
 		})
 		b.Run(fmt.Sprintf("bucket/keys=%d/refused", keys), func(b *testing.B) { benchmarkTake(b, ratelimit.TokenBucket(1, time.Hour, 1), keys, false) })
 		b.Run(fmt.Sprintf("window/keys=%d/allowed", keys), func(b *testing.B) { benchmarkTake(b, ratelimit.FixedWindow(1<<37, time.Hour), keys, true) })
 		b.Run(fmt.Sprintf("window/keys=%d/refused", keys), func(b *testing.B) { benchmarkTake(b, ratelimit.PerHour(1), keys, false) })
 	}
 	b.Run("bucket/keys=1/parallel", func(b *testing.B) {
-		l := newLimiter(b, ratelimit.Config{Limit: ratelimit.TokenBucket(1<<37, time.Second, 0)})
+		l := newLimiter(b, ratelimit.Config{Limit: ratelimit.TokenBucket(1<<37, time.Second, 1<<37)})
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {

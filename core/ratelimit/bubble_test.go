@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 const ms = time.Millisecond
@@ -104,4 +105,14 @@ func follow(tb testing.TB, l *ratelimit.Limiter, steps []step) {
 		got := step{s.at, s.cost, r.Allowed, r.Remaining, r.FullAfter, r.RetryAfter}
 		require.Equal(tb, s, got, "step %d", i)
 	}
+}
+
+func spec(l ratelimit.Limit) limits.Spec { return limits.Limit(l).Specs()[0] }
+
+// parts are the limits that And has joined.
+func parts(l ratelimit.Limit) (all []ratelimit.Limit) {
+	for _, s := range limits.Limit(l).Specs() {
+		all = append(all, ratelimit.Limit(limits.Of(s)))
+	}
+	return all
 }

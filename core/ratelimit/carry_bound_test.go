@@ -10,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // Whatever limits follow each other, a key is granted at most the largest capacity and, for any time,
@@ -33,7 +34,7 @@ func TestNoHistoryOfLimitsGrantsMore(t *testing.T) {
 			t.Parallel()
 			capacity, rate := 0.0, 0.0
 			for _, l := range c.limits {
-				capacity, rate = max(capacity, float64(l.Capacity())), max(rate, float64(l.Permits)/l.Period.Seconds())
+				capacity, rate = max(capacity, float64(limits.Limit(l).Capacity())), max(rate, float64(spec(l).Permits)/spec(l).Period.Seconds())
 			}
 			for seed := range uint64(40) {
 				synctest.Test(t, func(t *testing.T) {

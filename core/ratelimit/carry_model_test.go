@@ -14,6 +14,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A modelCount is what a key has used of one limit: the list of its takes, from which
@@ -29,18 +30,18 @@ type modelTake struct{ at, n int64 }
 
 // free returns the permits available at a time at or after the last take.
 func (c *modelCount) free(t int64) int64 {
-	period := int64(c.l.Period)
-	switch c.l.Algorithm {
-	case ratelimit.AlgorithmTokenBucket:
+	period := int64(spec(c.l).Period)
+	switch spec(c.l).Algorithm {
+	case limits.TokenBucket:
 		return c.bucket(t)
-	case ratelimit.AlgorithmSlidingCounter:
+	case limits.SlidingCounter:
 		return c.counter(t)
-	case ratelimit.AlgorithmFixedWindow:
+	case limits.FixedWindow:
 		start, used := int64(-1), int64(0)
 		for _, take := range c.takes {
 			if start < 0 || take.at >= start+period {
 				start, used = take.at, 0
-				if c.l.Aligned {
+				if spec(c.l).Aligned {
 					start -= (start + c.epoch) % period
 				}
 			}
@@ -49,12 +50,12 @@ func (c *modelCount) free(t int64) int64 {
 		if start < 0 || t >= start+period {
 			used = 0
 		}
-		return c.l.Permits - used
-	case ratelimit.AlgorithmSlidingWindow, ratelimit.AlgorithmSlidingLog:
+		return spec(c.l).Permits - used
+	case limits.SlidingWindow, limits.SlidingLog:
 	}
 	step := int64(1)
-	if c.l.Algorithm == ratelimit.AlgorithmSlidingWindow {
-		step = period / int64(c.l.Segments)
+	if spec(c.l).Algorithm == limits.SlidingWindow {
+		step = period / int64(spec(c.l).Segments)
 	}
 	used := int64(0)
 	for _, take := range c.takes {
@@ -62,13 +63,13 @@ func (c *modelCount) free(t int64) int64 {
 			used += take.n
 		}
 	}
-	return c.l.Permits - used
+	return spec(c.l).Permits - used
 }
 
 func (c *modelCount) bucket(t int64) int64 {
 	debt, last := new(big.Rat), int64(0)
 	leak := func(to int64) {
-		debt.Sub(debt, new(big.Rat).Mul(big.NewRat(to-last, 1), big.NewRat(c.l.Permits, int64(c.l.Period))))
+		debt.Sub(debt, new(big.Rat).Mul(big.NewRat(to-last, 1), big.NewRat(spec(c.l).Permits, int64(spec(c.l).Period))))
 		if debt.Sign() < 0 {
 			debt = new(big.Rat)
 		}
@@ -79,12 +80,12 @@ func (c *modelCount) bucket(t int64) int64 {
 		debt.Add(debt, big.NewRat(take.n, 1))
 	}
 	leak(t)
-	free := new(big.Rat).Sub(big.NewRat(c.l.Burst, 1), debt)
+	free := new(big.Rat).Sub(big.NewRat(spec(c.l).Burst, 1), debt)
 	return new(big.Int).Div(free.Num(), free.Denom()).Int64()
 }
 
 func (c *modelCount) counter(t int64) int64 {
-	period, start, before, used := int64(c.l.Period), int64(0), int64(0), int64(0)
+	period, start, before, used := int64(spec(c.l).Period), int64(0), int64(0), int64(0)
 	roll := func(to int64) {
 		for to >= start+period && (before > 0 || used > 0) {
 			start, before, used = start+period, used, 0
@@ -99,16 +100,16 @@ func (c *modelCount) counter(t int64) int64 {
 	}
 	roll(t)
 	weight := new(big.Rat).Mul(big.NewRat(before, 1), big.NewRat(start+period-t, period))
-	free := new(big.Rat).Sub(big.NewRat(c.l.Permits-used, 1), weight)
+	free := new(big.Rat).Sub(big.NewRat(spec(c.l).Permits-used, 1), weight)
 	return new(big.Int).Div(free.Num(), free.Denom()).Int64()
 }
 
-func (c *modelCount) used(t int64) int64 { return c.l.Capacity() - c.free(t) }
+func (c *modelCount) used(t int64) int64 { return limits.Limit(c.l).Capacity() - c.free(t) }
 
 // take takes n permits, or as many as are available. A log that is full forgets the oldest.
 func (c *modelCount) take(t, n int64) {
-	if c.l.Algorithm == ratelimit.AlgorithmSlidingWindow || c.l.Algorithm == ratelimit.AlgorithmSlidingLog {
-		n = min(n, c.l.Permits)
+	if spec(c.l).Algorithm == limits.SlidingWindow || spec(c.l).Algorithm == limits.SlidingLog {
+		n = min(n, spec(c.l).Permits)
 		c.takes = slices.Clone(c.takes)
 		for i := 0; c.free(t) < n; i++ {
 			c.takes[i].n = max(0, c.takes[i].n-(n-c.free(t)))
@@ -122,7 +123,7 @@ func (c *modelCount) take(t, n int64) {
 // wait returns the time until n permits are available: by bisection, since without a take
 // they do not become fewer.
 func (c *modelCount) wait(t, n int64) int64 {
-	low, high := t-1, t+3*int64(c.l.Period)*(1+c.l.Capacity()/c.l.Permits)
+	low, high := t-1, t+3*int64(spec(c.l).Period)*(1+limits.Limit(c.l).Capacity()/spec(c.l).Permits)
 	for high-low > 1 {
 		if mid := low + (high-low)/2; c.free(mid) >= n {
 			high = mid
@@ -147,10 +148,10 @@ type modelRoot struct {
 	replaced []ratelimit.Limit // since the beginning
 }
 
-func contains(l, part ratelimit.Limit) bool { return slices.Contains(l.All(), part) }
+func contains(l, part ratelimit.Limit) bool { return slices.Contains(parts(l), part) }
 
 func pairs(a, b ratelimit.Limit) bool {
-	return a.Algorithm == b.Algorithm && a.Period == b.Period && a.Segments == b.Segments && a.Aligned == b.Aligned
+	return spec(a).Algorithm == spec(b).Algorithm && spec(a).Period == spec(b).Period && spec(a).Segments == spec(b).Segments && spec(a).Aligned == spec(b).Aligned
 }
 
 func (k *modelKey) find(l ratelimit.Limit) *modelCount {
@@ -164,7 +165,7 @@ func (k *modelKey) find(l ratelimit.Limit) *modelCount {
 
 // carry adds the counts that a limit lacks, as of a time.
 func (k *modelKey) carry(limit ratelimit.Limit, epoch, t int64) (added int) {
-	parts := limit.All()
+	parts := parts(limit)
 	k.prune(t, func(c *modelCount, alive bool) bool {
 		return c.replaced && contains(limit, c.l) || !alive && !contains(limit, c.l)
 	})
@@ -242,7 +243,7 @@ func (k *modelKey) decide(limit ratelimit.Limit, epoch, t, n int64) (allowed boo
 	}
 	k.changed = nil
 	added += k.carry(limit, epoch, t)
-	parts := limit.All()
+	parts := parts(limit)
 	for _, part := range parts {
 		if c := k.find(part); c.free(t) < n && c.wait(t, n) > wait {
 			wait, remaining = c.wait(t, n), c.free(t)
@@ -282,13 +283,13 @@ func checkAgainstModel(t *testing.T, seeds uint64) {
 		ratelimit.TokenBucket(5, second, 8).And(ratelimit.SlidingCounter(12, minute)), ratelimit.FixedWindow(12, minute), ratelimit.TokenBucket(20, second, 20),
 	}
 	for seed := range seeds {
-		limits := single
+		among := single
 		if seed%3 == 0 {
-			limits = joined
+			among = joined
 		}
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 14)) //nolint:gosec // a test is repeated by its seed
-			limit := func() ratelimit.Limit { return limits[rng.IntN(len(limits))] }
+			limit := func() ratelimit.Limit { return among[rng.IntN(len(among))] }
 			root := limit()
 			l := newLimiter(t, ratelimit.Config{Limit: root})
 			base := time.Now()
@@ -305,7 +306,7 @@ func checkAgainstModel(t *testing.T, seeds uint64) {
 				now := int64(time.Since(base))
 				if rng.IntN(12) == 0 {
 					if next := limit(); next != root {
-						replaced = append(slices.DeleteFunc(slices.Clone(replaced), func(l ratelimit.Limit) bool { return contains(next, l) }), root.All()...)
+						replaced = append(slices.DeleteFunc(slices.Clone(replaced), func(l ratelimit.Limit) bool { return contains(next, l) }), parts(root)...)
 						root = next
 						setLimit(t, l, root)
 						for _, k := range keys {
@@ -316,11 +317,11 @@ func checkAgainstModel(t *testing.T, seeds uint64) {
 				}
 				in, by := l, root
 				if seed%2 == 0 && rng.IntN(3) == 0 {
-					by = limits[rng.IntN(2)]
+					by = among[rng.IntN(2)]
 					in = core.Must(l.WithLimit(by))
 				}
 				key := []string{"a", "b"}[rng.IntN(2)]
-				n := 1 + rng.Int64N(by.Capacity())
+				n := 1 + rng.Int64N(limits.Limit(by).Capacity())
 				if rng.IntN(4) == 0 { // by a look the count does not change
 					mustPeek(t, in, key)
 				}

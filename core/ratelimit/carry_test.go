@@ -9,6 +9,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 func TestTwoChangesInOneWindowRefillNothing(t *testing.T) {
@@ -117,14 +118,14 @@ func TestRetryAfterIsRightAfterAChange(t *testing.T) {
 // checkRetryAfterAfterAChange tries each step-th cost.
 func checkRetryAfterAfterAChange(t *testing.T, step int64) {
 	t.Helper()
-	limits := append(every(10, time.Hour), every(25, time.Minute)...)
-	for _, before := range limits {
-		for _, after := range limits {
+	among := append(every(10, time.Hour), every(25, time.Minute)...)
+	for _, before := range among {
+		for _, after := range among {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(17 * time.Second)
-				for i := int64(0); i < after.Capacity(); i += step { // 0 to 9 or 24, with both ends
+				for i := int64(0); i < limits.Limit(after).Capacity(); i += step { // 0 to 9 or 24, with both ends
 					l := newLimiter(t, ratelimit.Config{Limit: before})
-					take(t, l, "k", before.Capacity()-1)
+					take(t, l, "k", limits.Limit(before).Capacity()-1)
 					time.Sleep(time.Second)
 					take(t, l, "k", 1)
 					setLimit(t, l, after)
@@ -133,7 +134,7 @@ func checkRetryAfterAfterAChange(t *testing.T, step int64) {
 					if r.Allowed {
 						continue
 					}
-					require.LessOrEqual(t, r.RetryAfter, 2*after.All()[0].Period)
+					require.LessOrEqual(t, r.RetryAfter, 2*spec(parts(after)[0]).Period)
 					time.Sleep(r.RetryAfter - 1)
 					require.False(t, take(t, l, "k", i+1).Allowed, "%v to %v: %d", before, after, i+1)
 					time.Sleep(time.Nanosecond)
@@ -245,7 +246,7 @@ func TestAKeyThatRestedBeforeAChangeHasNoUsageToCarryOver(t *testing.T) {
 		for rest := 2 * time.Second; rest < 365*24*time.Hour; rest = rest * 11 / 10 {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLimiter(t, ratelimit.Config{Limit: limit})
-				require.True(t, take(t, l, "k", limit.Permits).Allowed)
+				require.True(t, take(t, l, "k", spec(limit).Permits).Allowed)
 				time.Sleep(rest)
 				setLimit(t, l, ratelimit.PerHour(100))
 				require.EqualValues(t, 100, mustPeek(t, l, "k").Remaining, "%v, after %v", limit, rest)
@@ -263,7 +264,7 @@ func TestUsageThatWasCarriedOverRecoversHoweverLongTheKeyRests(t *testing.T) {
 				require.True(t, take(t, l, "k", 1000).Allowed)
 				setLimit(t, l, limit)
 				time.Sleep(rest)
-				require.True(t, take(t, l, "k", limit.Permits).Allowed, "%v, after %v", limit, rest)
+				require.True(t, take(t, l, "k", spec(limit).Permits).Allowed, "%v, after %v", limit, rest)
 			})
 		}
 	}

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -9,41 +10,24 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/identity"
-	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
 
 const defaultName = "default"
 
-// FailurePolicy is the treatment of a call when the store cannot decide.
-type FailurePolicy uint8
+// A FailurePolicy says what happens to an operation that the store cannot decide.
+type FailurePolicy string
 
+// The policies.
 const (
-	// Allow lets Take, TakeAtMost and Wait pass: while the store is unavailable, the service works
-	// without a limit. The Result is Allowed, and its other fields are zero, also Limit. Other
-	// operations return an error that matches [ErrStore].
-	Allow FailurePolicy = iota
-	// Deny returns an error that matches [ErrStore].
-	Deny
-	// Local decides in this process, with its share of the limit. The Store must be made by
-	// share.New of stores/share, which documents the guarantees. The Result describes the share. Operations that cannot be decided locally, such as the Refund of a take by the store,
-	// return an error that matches [ErrStore]. Reset forgets the usage in this process, not the usage in the store.
-	// A store in memory is never unavailable, and needs no share.
-	Local
+	// Allow grants the permits of Take, TakeAtMost and Wait: while the store is unavailable, the service works without a limit.
+	// The Result has Allowed, and its Limit is 0. Other operations return an error that matches ErrStore.
+	Allow FailurePolicy = "allow"
+	// Deny returns an error that matches ErrStore.
+	Deny FailurePolicy = "deny"
+	// Local decides with the share of this process. The Store must be one of stores/share.
+	Local FailurePolicy = "local"
 )
-
-// String returns "allow", "deny" or "local".
-func (p FailurePolicy) String() string {
-	return text.Name(p, "allow", "deny", "local")
-}
-
-// MarshalText returns the text of String. A value without a name is an error.
-func (p FailurePolicy) MarshalText() ([]byte, error) { return validate.MarshalText(p, Local) }
-
-// UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (p *FailurePolicy) UnmarshalText(s []byte) error {
-	return validate.UnmarshalText(p, Local, s)
-}
 
 // Config configures a [Limiter]. The zero value is ready to use: 1000 permits a
 // minute for each key, in memory.
@@ -84,10 +68,10 @@ type Config struct {
 // Validate reports every field that cannot be used, joined.
 func (c Config) Validate() error {
 	check := validate.Of("ratelimit.Config")
-	check.Part(c.Limit.Validate())
+	check.Part(c.Limit.check("ratelimit.Config.Limit"))
 	for _, name := range slices.Sorted(maps.Keys(c.Limits)) {
 		check.That(isName(name), "Limits", strconv.Quote(name), `must be named with 1 to 64 letters, digits or any of "-._"`)
-		check.Part(c.Limits[name].Validate())
+		check.Part(c.Limits[name].check(fmt.Sprintf("ratelimit.Config.Limits[%q]", name)))
 	}
 	if c.Store != nil {
 		check.That(c.MaxKeys == 0, "MaxKeys", c.MaxKeys, "must be 0 with a Store of your own, which has its own bound")
@@ -95,7 +79,8 @@ func (c Config) Validate() error {
 		checkMaxKeys(check, "MaxKeys", c.MaxKeys)
 	}
 	check.That(c.Store == nil || !identity.Missing(c.Store), "Store", "a nil pointer", "must be a store, or nil for state in memory")
-	check.That(c.OnStoreError <= Local, "OnStoreError", c.OnStoreError, "must be Allow, Deny or Local")
+	known := []FailurePolicy{"", Allow, Deny, Local}
+	check.That(slices.Contains(known, c.OnStoreError), "OnStoreError", c.OnStoreError, "must be allow, deny or local")
 	return check.Err()
 }
 

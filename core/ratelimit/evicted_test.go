@@ -10,13 +10,14 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // evict takes of other keys until a limiter with MaxKeys 1 has dropped the keys that were there.
 func evict(t *testing.T, l *ratelimit.Limiter) {
 	t.Helper()
 	for i := range 3 {
-		take(t, l, fmt.Sprint("other", i), l.Limit().Capacity())
+		take(t, l, fmt.Sprint("other", i), limits.Limit(l.Limit()).Capacity())
 	}
 	require.Positive(t, l.Stats().Evicted)
 }

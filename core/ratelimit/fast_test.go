@@ -27,13 +27,15 @@ func checkTakeOne(t *testing.T, numbers int) {
 	done := 0
 	for i := range numbers {
 		rng := rand.New(rand.NewPCG(uint64(i), 6))
-		l := randomLimit(rng, []Algorithm{AlgorithmFixedWindow, AlgorithmTokenBucket}[i%2])
-		l.Aligned = false // by the time of day at which a table is made
-		other := l
-		other.Permits++
+		l := randomLimit(rng, []limits.Algorithm{limits.FixedWindow, limits.TokenBucket}[i%2])
+		s := spec(l)
+		s.Aligned = false // by the time of day at which a table is made
+		l = of(s)
+		s.Permits++
+		other := of(s)
 		a, ids := newTestTable(t, 0, l, other)
 		b, _ := newTestTable(t, 0, l, other)
-		now, period, capacity := int64(0), int64(l.Period), l.Capacity()
+		now, period, capacity := int64(0), int64(spec(l).Period), limits.Limit(l).Capacity()
 		for range 300 {
 			switch rng.IntN(10) {
 			case 0:
@@ -45,7 +47,7 @@ func checkTakeOne(t *testing.T, numbers int) {
 			default:
 				now += rng.Int64N(period/capacity + 2)
 			}
-			op := limits.Op{Kind: []limits.OpKind{limits.Take, limits.Take, limits.Take, limits.Reserve, limits.Drain}[rng.IntN(5)], Cost: rng.Int64N(min(capacity, 5) + 2), MaxWait: 2 * l.Period}
+			op := limits.Op{Kind: []limits.OpKind{limits.Take, limits.Take, limits.Take, limits.Reserve, limits.Drain}[rng.IntN(5)], Cost: rng.Int64N(min(capacity, 5) + 2), MaxWait: 2 * spec(l).Period}
 			id := ids[0]
 			if rng.IntN(150) == 0 {
 				id = ids[1]

@@ -16,19 +16,18 @@ func FuzzApply(f *testing.F) {
 	f.Add(int64(1)<<38, int64(1), int64(0), []byte{3, 3, 3})
 	f.Add(int64(999_999_937), int64(time.Second), int64(999_999_937), []byte{1, 0xff, 0xff, 8, 16})
 	f.Fuzz(func(t *testing.T, permits, period, burst int64, ops []byte) {
-		l := Limit{Permits: permits, Period: time.Duration(period), Burst: burst}
+		s := limits.Spec{Permits: permits, Period: time.Duration(period), Burst: burst}
 		if burst != 0 {
-			l.Algorithm = AlgorithmTokenBucket
+			s.Algorithm = limits.TokenBucket
 		}
-		if l.Validate() != nil {
-			return
-		}
-		lower := l // of the same kind
-		if lower.Permits = permits/2 + 1; lower.Validate() != nil {
+		l := of(s)
+		s.Permits = permits/2 + 1
+		lower := of(s) // of the same kind
+		if l.check("") != nil || lower.check("") != nil {
 			return
 		}
 		tab, ids := newTestTable(t, 0, l, PerMinute(7), lower)
-		capacity := l.Capacity()
+		capacity := limits.Limit(l).Capacity()
 		now := int64(0)
 		var last Result
 		for i, b := range ops {

@@ -35,7 +35,7 @@ func fuzzLimit(f *testing.F, limit func(permits, period int64, segments int) Lim
 	f.Fuzz(func(t *testing.T, permits, period int64, segments int, ops []byte) {
 		l := limit(permits, period, segments)
 		// A window that is longer or larger than that is not counted to the nanosecond.
-		if l.Validate() != nil || permits > 1000 || period > int64(250*time.Second) {
+		if l.check("") != nil || permits > 1000 || period > int64(250*time.Second) {
 			return
 		}
 		synctest.Test(t, func(t *testing.T) {

@@ -149,7 +149,7 @@ func (l *Limiter) Config() Config {
 	if l.fixed != nil {
 		now = l.fixed
 	}
-	if now.limit != c.Limit.resolved() {
+	if now.limit != c.Limit && (c.Limit != Limit{} || now.limit != PerMinute(1000)) {
 		c.Limit = now.limit
 	}
 	limits := make(map[string]Limit, len(c.Limits))

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +15,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/registry"
 )
@@ -303,7 +304,9 @@ func TestRefundNamesTheTake(t *testing.T) {
 			require.EqualValues(t, 10, r.Remaining)
 
 			take(t, l, "k", 3)
-			tier, err := l.WithLimit(ratelimit.Limit{Algorithm: limit.Algorithm, Permits: 20, Period: time.Minute})
+			numbers := spec(limit)
+			numbers.Permits, numbers.Burst = 20, 2*numbers.Burst
+			tier, err := l.WithLimit(ratelimit.Limit(limits.Of(numbers)))
 			require.NoError(t, err)
 			other := take(t, tier, "k", 5)
 			require.NoError(t, l.Refund(t.Context(), other))
@@ -457,20 +460,14 @@ func TestValidateReportsEveryField(t *testing.T) {
 		cfg  ratelimit.Config
 		want []string
 	}{
-		"permits":   {ratelimit.Config{Limit: ratelimit.PerMinute(0)}, []string{"ratelimit.Limit.Permits = 0: must be 1 to 274877906944 (only the zero Limit means 1000)"}},
-		"negative":  {ratelimit.Config{Limit: ratelimit.PerMinute(-3)}, []string{"ratelimit.Limit.Permits = -3: must be 1 to"}},
-		"huge":      {ratelimit.Config{Limit: ratelimit.PerMinute(math.MaxInt64)}, []string{"ratelimit.Limit.Permits = 9223372036854775807: must be 1 to"}},
-		"period":    {ratelimit.Config{Limit: ratelimit.FixedWindow(1, -time.Second)}, []string{"ratelimit.Limit.Period = -1s: must be 1ns to 43800h0m0s"}},
-		"long":      {ratelimit.Config{Limit: ratelimit.FixedWindow(1, math.MaxInt64)}, []string{"ratelimit.Limit.Period = 2562047h47m16.854775807s: must be"}},
-		"algorithm": {ratelimit.Config{Limit: ratelimit.Limit{Algorithm: 99, Permits: 1, Period: 1}}, []string{"ratelimit.Limit.Algorithm = Algorithm(99): must be FixedWindow, TokenBucket, SlidingWindow"}},
-		"burst":     {ratelimit.Config{Limit: ratelimit.TokenBucket(1, 1, -1)}, []string{"ratelimit.Limit.Burst = -1: must be 0 to"}},
-		"no burst":  {ratelimit.Config{Limit: ratelimit.Limit{Permits: 1, Period: 1, Burst: 2}}, []string{"ratelimit.Limit.Burst = 2: must be 0 for a window"}},
-		"slow fill": {ratelimit.Config{Limit: ratelimit.TokenBucket(1, time.Hour, 1e9)}, []string{"ratelimit.Limit.Burst = 1000000000: must fill within 43800h0m0s at 1 per 1h0m0s"}},
-		"too fine":  {ratelimit.Config{Limit: ratelimit.TokenBucket(1<<37+1, 97*time.Hour+7, 1<<37)}, []string{"is more than can be counted exactly"}},
-		"nothing":   {ratelimit.Config{Limit: ratelimit.FixedWindow(0, 0)}, []string{"Permits = 0: must be", "Period = -1ns: must be"}},
+		"limit": {ratelimit.Config{Limit: ratelimit.PerMinute(0)}, []string{"ratelimit.Config.Limit = 0/1m: must have 1 to 274877906944 permits"}},
+		"named": {
+			ratelimit.Config{Limits: map[string]ratelimit.Limit{"": {}, "a b": {}, strings.Repeat("a", 65): {}, "ok-._9": ratelimit.PerHour(-1)}},
+			[]string{`ratelimit.Config.Limits = "": must be named`, `= "a b": must be named`, `aa": must be named`, `ratelimit.Config.Limits["ok-._9"] = -1/1h: must have`},
+		},
 		"two": {
-			ratelimit.Config{Limit: ratelimit.FixedWindow(-1, -1), MaxKeys: -2, OnStoreError: 9},
-			[]string{"ratelimit.Limit.Permits = -1", "ratelimit.Limit.Period = -1ns", "ratelimit.Config.MaxKeys = -2: must be 0 to 1073741824", "ratelimit.Config.OnStoreError = FailurePolicy(9): must be Allow, Deny or Local"},
+			ratelimit.Config{Limit: ratelimit.FixedWindow(-1, -1), MaxKeys: -2, OnStoreError: "no"},
+			[]string{"ratelimit.Config.Limit = -1/-1ns", "ratelimit.Config.MaxKeys = -2: must be 0 to 1073741824", "ratelimit.Config.OnStoreError = no: must be allow, deny or local"},
 		},
 		"keys with store": {ratelimit.Config{Store: &ratelimittest.Slow{}, MaxKeys: 5}, []string{"ratelimit.Config.MaxKeys = 5: must be 0 with a Store of your own"}},
 	} {

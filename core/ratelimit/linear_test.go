@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // record is one take as its caller saw it. Times are from the start of the run.
@@ -121,17 +122,17 @@ func checkLinear(tb testing.TB, limit ratelimit.Limit, each int) {
 	start := time.Now()
 	records := recordTakes(tb, l, each)
 	took := time.Since(start)
-	granted := linear(tb, limit.Capacity(), records)
-	require.LessOrEqual(tb, limit.Capacity()-granted, int64(2), "so many takes use up all that there is, but for what no take of the rest fits in")
+	granted := linear(tb, limits.Limit(limit).Capacity(), records)
+	require.LessOrEqual(tb, limits.Limit(limit).Capacity()-granted, int64(2), "so many takes use up all that there is, but for what no take of the rest fits in")
 	r, err := l.Peek(tb.Context(), "k")
 	require.NoError(tb, err)
-	require.Equal(tb, limit.Capacity()-granted, r.Remaining)
-	for _, one := range limit.All() { // each of several has been charged the same
+	require.Equal(tb, limits.Limit(limit).Capacity()-granted, r.Remaining)
+	for _, one := range parts(limit) { // each of several has been charged the same
 		view, err := l.WithLimit(one)
 		require.NoError(tb, err)
 		r, err := view.Peek(tb.Context(), "k")
 		require.NoError(tb, err)
-		require.Equal(tb, one.Capacity()-granted, r.Remaining, "%v", one)
+		require.Equal(tb, limits.Limit(one).Capacity()-granted, r.Remaining, "%v", one)
 	}
 	allowed := 0
 	for _, r := range records {
@@ -193,7 +194,7 @@ func checkPromise(t *testing.T, each int) {
 				}
 			}
 			require.LessOrEqual(t, granted, c.most(took), "in %v", took)
-			require.Greater(t, granted, c.limit.Capacity(), "some came back in %v", took)
+			require.Greater(t, granted, limits.Limit(c.limit).Capacity(), "some came back in %v", took)
 			t.Logf("%v: %d of at most %d permits in %v", c.limit, granted, c.most(took), took.Round(time.Microsecond))
 		})
 	}

@@ -131,13 +131,13 @@ func TestMemoryKnowsAtMost65535Limits(t *testing.T) {
 	t.Parallel()
 	tab, _ := newTestTable(t, 0)
 	for n := int64(1); n <= 65535; n++ {
-		id, err := tab.Plan(PerHour(n).Specs())
+		id, err := tab.Plan(limits.Limit(PerHour(n)).Specs())
 		require.NoError(t, err)
 		require.EqualValues(t, n, id)
 	}
-	_, err := tab.Plan(PerHour(70000).Specs())
+	_, err := tab.Plan(limits.Limit(PerHour(70000)).Specs())
 	require.ErrorContains(t, err, "65535")
-	id, err := tab.Plan(PerHour(7).Specs())
+	id, err := tab.Plan(limits.Limit(PerHour(7)).Specs())
 	require.NoError(t, err)
 	require.EqualValues(t, 7, id)
 }

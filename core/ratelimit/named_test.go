@@ -132,7 +132,7 @@ func TestLimiterOverride(t *testing.T) {
 			var field *core.ConfigError
 			require.ErrorAs(t, op(), &field, name)
 		}
-		require.EqualValues(t, 10, l.Config().Limit.Permits)
+		require.EqualValues(t, 10, spec(l.Config().Limit).Permits)
 	})
 }
 

@@ -31,8 +31,8 @@ type uses struct {
 // than that is in use in any interval that ends with it.
 func (u *uses) add(l Limit, at int64, take Result) (keeps bool) {
 	if at >= u.ends[l] {
-		if u.ends[l] = at + int64(l.Period); l.Aligned {
-			u.ends[l] -= (u.epoch + at) % int64(l.Period)
+		if u.ends[l] = at + int64(spec(l).Period); spec(l).Aligned {
+			u.ends[l] -= (u.epoch + at) % int64(spec(l).Period)
 		}
 	}
 	if n := len(u.all); n == 0 || u.all[n-1].take.Receipt != take.Receipt {
@@ -43,24 +43,24 @@ func (u *uses) add(l Limit, at int64, take Result) (keeps bool) {
 		if from.refunded {
 			continue
 		}
-		permits, period, away := l.Permits, int64(l.Period), at-from.at
+		permits, period, away := spec(l).Permits, int64(spec(l).Period), at-from.at
 		counts := away < period
-		switch l.Algorithm {
-		case AlgorithmTokenBucket:
+		switch spec(l).Algorithm {
+		case limits.TokenBucket:
 			if from.take.Wait > 0 {
 				away++ // its time was rounded up
 			}
-			if sum += from.n; (sum-l.Capacity())*period > permits*away {
+			if sum += from.n; (sum-limits.Limit(l).Capacity())*period > permits*away {
 				return false
 			}
 			continue
-		case AlgorithmFixedWindow:
+		case limits.FixedWindow:
 			counts = from.at >= u.ends[l]-period
-		case AlgorithmSlidingWindow:
-			counts = away+from.at%(period/int64(l.Segments)) < period
-		case AlgorithmSlidingCounter: // no period has more than two windows, of which one is weighted
+		case limits.SlidingWindow:
+			counts = away+from.at%(period/int64(spec(l).Segments)) < period
+		case limits.SlidingCounter: // no period has more than two windows, of which one is weighted
 			permits *= 2
-		case AlgorithmSlidingLog, algorithms:
+		case limits.SlidingLog:
 		}
 		if counts {
 			sum += from.n
@@ -93,13 +93,13 @@ func (c *refundCase) run(t *testing.T, rng *rand.Rand, steps int) (missing, back
 	apply := func(key string, op limits.Op) Result { return mustApply(t, tab, time.Duration(now), key, id, op) }
 	for range steps {
 		if rng.IntN(2) == 0 {
-			now += max(1, int64(l.Period)/(4*l.Permits)) * rng.Int64N(6)
+			now += max(1, int64(spec(l).Period)/(4*spec(l).Permits)) * rng.Int64N(6)
 		}
 		if i := rng.IntN(len(ids)); rng.IntN(4) == 0 {
 			l, id = c.limits[i], ids[i]
 		}
 		if c.evict && rng.IntN(4) == 0 {
-			apply("another", limits.Op{Cost: l.Capacity()})
+			apply("another", limits.Op{Cost: limits.Limit(l).Capacity()})
 		}
 		open := slices.DeleteFunc(slices.Clone(model.all), func(u *use) bool { return u.refunded })
 		if len(open) > 0 && rng.IntN(5) < 2 {
@@ -111,7 +111,7 @@ func (c *refundCase) run(t *testing.T, rng *rand.Rand, steps int) (missing, back
 			back += after.Remaining - before.Remaining
 			continue
 		}
-		op := limits.Op{Cost: 1 + rng.Int64N(l.Capacity())}
+		op := limits.Op{Cost: 1 + rng.Int64N(limits.Limit(l).Capacity())}
 		switch rng.IntN(6) {
 		case 0:
 			op.Kind = limits.TakeAtMost
@@ -119,11 +119,11 @@ func (c *refundCase) run(t *testing.T, rng *rand.Rand, steps int) (missing, back
 			op.Kind = limits.Drain
 		case 2:
 			if c.reserve {
-				op.Kind, op.MaxWait = limits.Reserve, l.Period*2
+				op.Kind, op.MaxWait = limits.Reserve, spec(l).Period*2
 			}
 		}
 		if r := apply("k", op); r.Permits > 0 {
-			for _, part := range l.All() {
+			for _, part := range parts(l) {
 				require.True(t, model.add(part, now+int64(r.Wait), r), "%v at %d: %+v %+v", part, now, op, r)
 			}
 		}
@@ -178,7 +178,7 @@ func FuzzRefunds(f *testing.F) {
 	f.Add(int64(3), int64(997), int64(7), []byte{1, 2, 3, 200, 7, 0, 255, 9, 0, 0, 0, 1, 128, 128, 77, 76, 75, 74, 10, 0, 9, 1, 3, 3})
 	f.Fuzz(func(t *testing.T, permits, period, burst int64, ops []byte) {
 		bucket, log := TokenBucket(permits, time.Duration(period), burst), SlidingLog(permits, time.Duration(period))
-		if bucket.Validate() != nil || log.Validate() != nil || permits > 1000 || burst > 1000 || period > int64(time.Hour) {
+		if bucket.check("") != nil || log.check("") != nil || permits > 1000 || burst > 1000 || period > int64(time.Hour) {
 			return
 		}
 		for _, c := range []refundCase{

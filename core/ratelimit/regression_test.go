@@ -14,6 +14,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/registry"
 )
 
@@ -48,7 +49,7 @@ func TestReservationsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, limit := range every(1, time.Second) {
-			if limit.Algorithm == ratelimit.AlgorithmTokenBucket {
+			if spec(limit).Algorithm == limits.TokenBucket {
 				continue // a place is a number
 			}
 			l := newLimiter(t, ratelimit.Config{Limit: limit})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/registry"
 )
 
@@ -29,13 +30,13 @@ func (l *Limiter) figures() (f registry.Figures) {
 	f.Add("waiters", "Calls that wait for permits.", float64(s.Waiting))
 	if l.InUse() {
 		limit := l.Limit()
-		f.Add("limit_permits", "Capacity of the limit for one key; no sample while every key has another limit, as by a tier.", float64(limit.Capacity()))
-		f.Add("window_seconds", "Period of that limit; of joined limits, of the first.", limit.Period.Seconds())
+		f.Add("limit_permits", "Capacity of the limit for one key; no sample while every key has another limit, as by a tier.", float64(limits.Limit(limit).Capacity()))
+		f.Add("window_seconds", "Period of that limit; of joined limits, of the first.", limits.Limit(limit).Specs()[0].Period.Seconds())
 	}
 	for _, name := range slices.Sorted(maps.Keys(all.named)) {
 		limit := all.named[name].limit
-		f.Add("limit_permits", "Capacity of the limit for one key; no sample while every key has another limit, as by a tier.", float64(limit.Capacity()), "limit", name)
-		f.Add("window_seconds", "Period of that limit; of joined limits, of the first.", limit.Period.Seconds(), "limit", name)
+		f.Add("limit_permits", "Capacity of the limit for one key; no sample while every key has another limit, as by a tier.", float64(limits.Limit(limit).Capacity()), "limit", name)
+		f.Add("window_seconds", "Period of that limit; of joined limits, of the first.", limits.Limit(limit).Specs()[0].Period.Seconds(), "limit", name)
 	}
 	if s.Keys >= 0 {
 		f.Add("partitions", "Keys held in memory.", float64(s.Keys))

@@ -18,12 +18,13 @@ import (
 
 // A setting is a limit in force for keys.
 type setting struct {
-	limit  Limit // with defaults filled in
-	specs  []limits.Spec
-	plan   limits.ID
-	one    *limits.Rule   // for takeOne; nil where that does not apply
-	change *limits.Change // that put it in force
-	view   *Limiter       // of a named limit
+	limit    Limit // not the zero Limit
+	capacity int64
+	specs    []limits.Spec
+	plan     limits.ID
+	one      *limits.Rule   // for takeOne; nil where that does not apply
+	change   *limits.Change // that put it in force
+	view     *Limiter       // of a named limit
 }
 
 // settings are the limits of a Config.
@@ -34,15 +35,18 @@ type settings struct {
 
 // setting validates a limit, and registers it with the table.
 func (s *shared) setting(limit Limit) (*setting, error) {
-	if err := limit.Validate(); err != nil {
+	if err := limit.check("ratelimit.Limit"); err != nil {
 		return nil, err
 	}
-	specs := limit.Specs()
+	if limit == (Limit{}) {
+		limit = PerMinute(1000)
+	}
+	specs := limits.Limit(limit).Specs()
 	plan, err := s.table.Plan(specs)
 	if err != nil {
 		return nil, &storeError{s.Name(), err}
 	}
-	set := &setting{limit: limit.resolved(), specs: specs, plan: plan}
+	set := &setting{limit: limit, capacity: limits.Limit(limit).Capacity(), specs: specs, plan: plan}
 	if s.memory != nil {
 		if p := s.memory.All()[plan]; len(p.Rules) == 1 && !p.Rules[0].Listed() {
 			set.one = p.Rules[0]
@@ -92,7 +96,7 @@ func (l *Limiter) settingOf(ctx context.Context, key string) (*setting, *Config,
 	if named, ok := over.Limits[l.name]; ok {
 		limit = named
 	}
-	if l.fixed == nil && limit.resolved() != set.limit {
+	if l.fixed == nil && limit != set.limit {
 		var err error
 		if set, err = l.setting(limit); err != nil {
 			return nil, nil, err

@@ -133,9 +133,9 @@ func TestSetConfig(t *testing.T) {
 		require.Equal(t, 30*time.Second, served(t, <-waitAt(t.Context(), l, 5)), "up to an hour now")
 
 		bad := next
-		bad.Name, bad.Registry, bad.Store, bad.Limit.Permits = "other", &core.Registry{}, &ratelimittest.Slow{}, -1
+		bad.Name, bad.Registry, bad.Store, bad.Limit = "other", &core.Registry{}, &ratelimittest.Slow{}, ratelimit.PerHour(-1)
 		err := l.SetConfig(bad)
-		for _, want := range []string{"Config.Name = other: must stay api", "Config.Registry =", "Config.Store =", "Limit.Permits = -1"} {
+		for _, want := range []string{"Config.Name = other: must stay api", "Config.Registry =", "Config.Store =", "Limit = -1/"} {
 			require.ErrorContains(t, err, want)
 		}
 		require.Equal(t, next.Limit, l.Limit(), "the old one is kept")
@@ -233,21 +233,5 @@ func TestSetLimitUnderLoad(t *testing.T) {
 			least = 450
 		}
 		require.GreaterOrEqual(t, n, least, "key %s", key)
-	}
-}
-
-func TestLimitsAreValidated(t *testing.T) {
-	t.Parallel()
-	for want, limit := range map[string]ratelimit.Limit{
-		"ratelimit.Limit.Segments = 1: must be 2 to 1000 (0 means 10)":                                                                ratelimit.SlidingWindow(1, time.Second, 1),
-		"ratelimit.Limit.Segments = 7: must divide the period, 1s, into whole nanoseconds":                                            ratelimit.SlidingWindow(1, time.Second, 7),
-		"ratelimit.Limit.Segments = 2: must be 0 but for a sliding window":                                                            {Permits: 1, Period: 1, Segments: 2},
-		"ratelimit.Limit.Aligned = true: must be false but for a fixed window":                                                        {Algorithm: ratelimit.AlgorithmSlidingLog, Permits: 1, Period: 1, Aligned: true},
-		"ratelimit.Limit.Permits = 65537: must be 1 to 65536 (only the zero Limit means 1000)":                                        ratelimit.SlidingLog(1<<16+1, time.Second),
-		"ratelimit.Limit = 5 limits: must be 4 or fewer joined by And":                                                                ratelimit.PerSecond(1).And(ratelimit.PerMinute(1)).And(ratelimit.PerHour(1)).And(ratelimit.SlidingLog(1, 1)).And(ratelimit.SlidingCounter(1, 1)),
-		"ratelimit.Limit = 2/1m: must differ from those it is joined to in more than Permits and Burst: a key has one count for both": ratelimit.PerMinute(1).And(ratelimit.PerMinute(2)),
-	} {
-		_, err := ratelimit.New(ratelimit.Config{Limit: limit})
-		require.EqualError(t, err, want)
 	}
 }

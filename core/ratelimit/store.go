@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -77,8 +78,8 @@ func (l *Limiter) failed(ctx context.Context, key string, set *setting, plan lim
 			return r, nil
 		}
 	}
-	allow := policy == Allow && op.Cost != 0 && op.Kind != limits.Refund
-	if c := set.limit.Capacity(); allow && op.Cost > c && op.Kind != limits.TakeAtMost {
+	allow := cmp.Or(policy, Allow) == Allow && op.Cost != 0 && op.Kind != limits.Refund
+	if c := set.capacity; allow && op.Cost > c && op.Kind != limits.TakeAtMost {
 		l.locals.Add(1) // a cost above the capacity needs no store, and the rejection is counted
 		return Result{Limit: c, RetryAfter: Never}, nil
 	}

@@ -2,126 +2,101 @@ package ratelimit
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// String returns the limit in the form that [Limit.UnmarshalText] reads, as "100/1m".
+// algorithms are the first words of a text; the first two have other marks.
+var algorithms = [...]string{limits.SlidingWindow: "sliding_window", limits.SlidingCounter: "sliding_counter", limits.SlidingLog: "sliding_log"} //nolint:gochecknoglobals // a constant
+
+// String returns the text of the limit.
 func (l Limit) String() string {
 	var parts []string
-	for _, l := range l.All() {
-		parts = append(parts, l.text())
+	for _, s := range limits.Limit(l).Specs() {
+		part := fmt.Sprintf("%d/%s", s.Permits, text.Duration(s.Period))
+		switch {
+		case s.Algorithm == limits.TokenBucket:
+			part += fmt.Sprintf(" burst %d", s.Burst)
+		case s.Algorithm == limits.SlidingWindow:
+			part += fmt.Sprintf(" segments %d", s.Segments)
+		case s.Aligned:
+			part += " aligned"
+		}
+		parts = append(parts, strings.TrimSpace(algorithms[s.Algorithm]+" "+part))
 	}
 	return strings.Join(parts, " and ")
 }
 
-// text is String of one limit.
-func (l Limit) text() string {
-	if l == (Limit{}) {
-		return "default"
-	}
-	s := fmt.Sprintf("%d/%s", l.Permits, text.Duration(l.Period))
-	if l.Algorithm != AlgorithmFixedWindow && (l.Algorithm != AlgorithmTokenBucket || l.Burst == 0) {
-		s = l.Algorithm.String() + " " + s
-	}
-	if l.Burst != 0 {
-		s += fmt.Sprintf(" burst %d", l.Burst)
-	}
-	if l.Segments != 0 {
-		s += fmt.Sprintf(" segments %d", l.Segments)
-	}
-	if l.Aligned {
-		s += " aligned"
-	}
-	return s
-}
-
-// MarshalText returns the text of String. An invalid limit is an error.
+// MarshalText returns the text of the limit. An invalid limit is an error.
 func (l Limit) MarshalText() ([]byte, error) {
-	if err := l.Validate(); err != nil {
+	if err := l.check("ratelimit.Limit"); err != nil {
 		return nil, err
 	}
 	return []byte(l.String()), nil
 }
 
-// UnmarshalText reads a limit. Its text is the permits and the period, as "100/1m": a fixed
-// window, or with a burst a token bucket. The name of another [Algorithm] comes first, and
-// "and" joins several limits:
-//
-//	100/1m
-//	1000/24h aligned
-//	10/1s burst 20
-//	sliding_window 100/1m segments 6
-//	sliding_log 5/1h and 1000/24h
-//
-// The text "default" is the zero Limit. A field that is absent is zero. Any other text, and
-// a limit that is not valid, is an error, and l stays as it is.
-func (l *Limit) UnmarshalText(s []byte) error {
-	var all []Limit
-	words := strings.Join(strings.Fields(string(s)), " ")
-	for part := range strings.SplitSeq(words, " and ") {
-		one, ok := parseLimit(strings.Fields(part))
-		if !ok {
-			return validate.Bad(text.Field[Limit](), strconv.Quote(string(s)),
+// UnmarshalText reads the text of a limit. Any other text is an error, and l stays as it is.
+func (l *Limit) UnmarshalText(text []byte) error {
+	var read Limit
+	for i, part := range strings.Split(strings.Join(strings.Fields(string(text)), " "), " and ") {
+		s, ok := parse(strings.Fields(part))
+		switch {
+		case !ok:
+			return validate.Bad("ratelimit.Limit", strconv.Quote(string(text)),
 				`must be as "100/1m", "1000/24h aligned", "10/1s burst 20", "sliding_window 100/1m segments 6", or several of these joined by "and"`)
+		case i == 0:
+			read = of(s)
+		default:
+			read = read.And(of(s))
 		}
-		all = append(all, one)
 	}
-	read := all[0]
-	for _, other := range all[1:] {
-		read = read.And(other)
-	}
-	if err := read.Validate(); err != nil {
+	if err := read.check("ratelimit.Limit"); err != nil {
 		return err
 	}
 	*l = read
 	return nil
 }
 
-// parseLimit reads one limit. It does not validate it.
-func parseLimit(words []string) (l Limit, ok bool) {
-	if len(words) == 1 && words[0] == "default" {
-		return Limit{}, true
+// check returns the error of a limit that cannot be used, or nil.
+func (l Limit) check(field string) error {
+	if reason := limits.Limit(l).Refuse(); reason != "" {
+		return validate.Bad(field, l.String(), reason)
 	}
-	named := len(words) > 1 && l.Algorithm.UnmarshalText([]byte(words[0])) == nil
-	if named {
-		words = words[1:]
-	}
-	if len(words) == 0 {
-		return l, false
-	}
-	permits, period, _ := strings.Cut(words[0], "/")
-	n, err := strconv.ParseInt(permits, 10, 64)
-	d, err2 := time.ParseDuration(period)
-	if err != nil || err2 != nil {
-		return l, false
-	}
-	l.Permits, l.Period = n, FixedWindow(n, d).Period // never the zero Limit
-	if len(words) == 3 && words[1] == "burst" && !named {
-		l.Algorithm = AlgorithmTokenBucket
-	}
-	return l.withOption(words[1:])
+	return nil
 }
 
-// withOption reads the field after the period, if there is one.
-func (l Limit) withOption(words []string) (_ Limit, ok bool) {
-	var err error
-	switch {
-	case len(words) == 0:
-		return l, true
-	case len(words) == 1 && words[0] == "aligned":
-		l.Aligned = true
-		return l, true
-	case len(words) == 2 && words[0] == "burst":
-		l.Burst, err = strconv.ParseInt(words[1], 10, 64)
-		return l, err == nil
-	case len(words) == 2 && words[0] == "segments":
-		l.Segments, err = strconv.Atoi(words[1])
-		return l, err == nil
+// parse reads one limit.
+func parse(words []string) (s limits.Spec, ok bool) {
+	if len(words) > 1 {
+		if i := slices.Index(algorithms[:], words[0]); i >= 0 {
+			s.Algorithm, words = limits.Algorithm(i), words[1:]
+		}
 	}
-	return l, false
+	if len(words) == 0 {
+		return s, false
+	}
+	permits, period, _ := strings.Cut(words[0], "/")
+	var err, err2, err3 error
+	s.Permits, err = strconv.ParseInt(permits, 10, 64)
+	s.Period, err2 = time.ParseDuration(period)
+	switch option := words[1:]; {
+	case len(option) == 0:
+		ok = s.Algorithm != limits.SlidingWindow
+	case len(option) == 1:
+		ok = option[0] == "aligned" && s.Algorithm == limits.FixedWindow
+		s.Aligned = ok
+	case len(option) == 2 && option[0] == "burst" && s.Algorithm == limits.FixedWindow:
+		s.Algorithm, ok = limits.TokenBucket, true
+		s.Burst, err3 = strconv.ParseInt(option[1], 10, 64)
+	case len(option) == 2 && option[0] == "segments" && s.Algorithm == limits.SlidingWindow:
+		s.Segments, err3 = strconv.Atoi(option[1])
+		ok = true
+	}
+	return s, ok && err == nil && err2 == nil && err3 == nil
 }

@@ -36,7 +36,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	}
 	most := waitq.Within(ctx, cfg.MaxWait)
 	var r Result
-	if n <= 0 || n > set.limit.Capacity() || !l.lines.Has(key) {
+	if n <= 0 || n > set.capacity || !l.lines.Has(key) {
 		if set.one != nil && l.memory.takeOne(clock, key, set.one, n, false, &r) {
 			r.Receipt.Key = key
 			l.took(ctx, key, n, &r)
@@ -73,7 +73,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 		}
 	}()
 	slot, err := l.lines.Wait(ctx, l.done, key, most, &waitq.Caller[Result]{
-		Weight: n, Every: set.every(n), Room: cfg.room(set.limit.Capacity()), Hint: hint, After: set.after,
+		Weight: n, Every: set.every(n), Room: cfg.room(set.capacity), Hint: hint, After: set.after,
 		Reserve: func(ctx context.Context, most time.Duration) (waitq.Slot[Result], error) {
 			r, err := l.apply(ctx, key, limits.Op{Kind: limits.Reserve, Cost: n, MaxWait: most})
 			at := time.Now().Add(r.Wait + r.RetryAfter)
@@ -84,8 +84,8 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 		},
 		Return: func(r Result) { _ = l.giveBack(ctx, r) }, // if the store fails, they come back in their time
 		Refuse: func(after time.Duration) Result {
-			full := set.every(set.limit.Capacity())
-			return Result{Plan: set.plan, Limit: set.limit.Capacity(), RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
+			full := set.every(set.capacity)
+			return Result{Plan: set.plan, Limit: set.capacity, RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
 		},
 		Queued: func() {
 			queued = true

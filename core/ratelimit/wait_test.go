@@ -16,6 +16,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/registry"
 )
@@ -263,7 +264,7 @@ func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 			t.Parallel()
 			queueOf(t, c.before, 100, func(t bubble) {
 				l := t.l
-				require.True(t, take(t, l, "k", c.before.Capacity()).Allowed)
+				require.True(t, take(t, l, "k", limits.Limit(c.before).Capacity()).Allowed)
 				var all []<-chan waited
 				for range c.want {
 					all = append(all, waitAt(t.Context(), l, 1))
@@ -359,8 +360,8 @@ func TestQueueCancelRacesGrant(t *testing.T) {
 				l := t.l
 				var wg sync.WaitGroup
 				var won atomic.Int64
-				due := limit.Period
-				if limit.Algorithm == ratelimit.AlgorithmSlidingCounter {
+				due := spec(limit).Period
+				if spec(limit).Algorithm == limits.SlidingCounter {
 					due *= 2
 				}
 				for i := range 300 {
@@ -488,7 +489,7 @@ func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, rng *rand.Rand) {
 		case 1:
 			time.Sleep(time.Duration(rng.IntN(4)) * 100 * ms) // many at one instant
 		}
-		n := 1 + rng.Int64N(min(5, limit.Capacity()))
+		n := 1 + rng.Int64N(min(5, limits.Limit(limit).Capacity()))
 		if rng.IntN(4) == 0 {
 			if r := take(t, l, "k", n); r.Allowed {
 				serve(n)
@@ -549,7 +550,7 @@ func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, rng *rand.Rand) {
 	// A reservation that was given back has closed the rest of the present window, and behind later takes a part of it is dropped.
 	require.LessOrEqual(t, got.Remaining, want.Remaining)
 	time.Sleep(time.Minute)
-	require.Equal(t, limit.Capacity(), mustPeek(t, again, "k").Remaining)
+	require.Equal(t, limits.Limit(limit).Capacity(), mustPeek(t, again, "k").Remaining)
 }
 
 // The only shard is swept when the wait ends: the window before it is over, and the key is dropped or its
@@ -733,7 +734,7 @@ func TestStoreFailsDuringAWait(t *testing.T) {
 			require.Equal(t, []time.Duration{time.Second, time.Second, 3 * time.Second, 5 * time.Second}[i], served(t, w))
 		},
 	} {
-		t.Run(policy.String(), func(t *testing.T) {
+		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store := sharing{&ratelimittest.Failing{Store: openMemory(t)}}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // The bubble begins at midnight, UTC, on 1 January 2000.
@@ -171,11 +172,12 @@ func TestCosts(t *testing.T) {
 }
 
 func withPermits(l ratelimit.Limit, n int64) ratelimit.Limit {
-	if l.Burst == l.Permits {
-		l.Burst = n
+	s := spec(l)
+	if s.Burst == s.Permits {
+		s.Burst = n
 	}
-	l.Permits = n
-	return l
+	s.Permits = n
+	return ratelimit.Limit(limits.Of(s))
 }
 
 func TestALogQuotesTheAgeOfTheBurst(t *testing.T) {

@@ -17,7 +17,7 @@ func TestASweepStartsNoWindowBeforeTheLastIsOver(t *testing.T) {
 		t.Run(l.String(), func(t *testing.T) {
 			t.Parallel()
 			tab, ids := newTestTable(t, 0, l)
-			cost := l.Permits
+			cost := spec(l).Permits
 			const start = 1_234_567_891_234
 			end := start + mustApply(t, tab, start, "k", ids[0], limits.Op{Cost: cost}).FullAfter
 			for i := range tab.shards {
@@ -25,10 +25,10 @@ func TestASweepStartsNoWindowBeforeTheLastIsOver(t *testing.T) {
 			}
 			full := mustApply(t, tab, end, "k", ids[0], limits.Op{Cost: cost})
 			require.True(t, full.Allowed)
-			require.GreaterOrEqual(t, full.FullAfter, l.Period)
+			require.GreaterOrEqual(t, full.FullAfter, spec(l).Period)
 			later := end + full.FullAfter
 			for i := range tab.shards {
-				tab.sweepOne(&tab.shards[i], int64(later+3*l.Period+3*time.Hour))
+				tab.sweepOne(&tab.shards[i], int64(later+3*spec(l).Period+3*time.Hour))
 			}
 			require.Zero(t, tab.keys.Load(), "a key that owes nothing is dropped")
 		})

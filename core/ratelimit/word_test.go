@@ -20,8 +20,8 @@ func newTestTable(tb testing.TB, maxKeys int, all ...Limit) (*table, []limits.ID
 	tab := opened.(*table)
 	ids := make([]limits.ID, len(all))
 	for i, l := range all {
-		require.NoError(tb, l.Validate(), "%v", l)
-		ids[i], err = tab.Plan(l.Specs())
+		require.NoError(tb, l.check(""), "%v", l)
+		ids[i], err = tab.Plan(limits.Limit(l).Specs())
 		require.NoError(tb, err)
 	}
 	return tab, ids
@@ -48,16 +48,16 @@ func mustApply(tb testing.TB, tab *table, now time.Duration, key string, id limi
 func TestBucketTicks(t *testing.T) {
 	t.Parallel()
 	l := TokenBucket(1_000_003, 24*time.Hour, 1_000_003) // too fine for 1ns: counts in 100ns
-	require.NoError(t, l.Validate())
-	_, _, unit := limits.Clock{}.Rule(l.spec()).Bucket()
+	require.NoError(t, l.check(""))
+	_, _, unit := limits.Clock{}.Rule(spec(l)).Bucket()
 	require.Greater(t, unit, int64(1))
 	tab, ids := newTestTable(t, 0, l)
-	require.EqualValues(t, 0, mustApply(t, tab, 5, "k", ids[0], limits.Op{Cost: l.Burst}).Remaining)
+	require.EqualValues(t, 0, mustApply(t, tab, 5, "k", ids[0], limits.Op{Cost: spec(l).Burst}).Remaining)
 	r := mustApply(t, tab, 5, "k", ids[0], limits.Op{Cost: 7})
 	require.False(t, r.Allowed)
 	require.False(t, mustApply(t, tab, 5+r.RetryAfter-1, "k", ids[0], limits.Op{Cost: 7}).Allowed)
 	require.True(t, mustApply(t, tab, 5+r.RetryAfter, "k", ids[0], limits.Op{Cost: 7}).Allowed)
-	require.EqualValues(t, l.Burst, mustApply(t, tab, 24*time.Hour+5+r.RetryAfter+1000, "k", ids[0], limits.Op{}).Remaining, "a day repays all")
+	require.EqualValues(t, spec(l).Burst, mustApply(t, tab, 24*time.Hour+5+r.RetryAfter+1000, "k", ids[0], limits.Op{}).Remaining, "a day repays all")
 }
 
 func TestWindowOfManyPermits(t *testing.T) {
@@ -69,21 +69,21 @@ func TestWindowOfManyPermits(t *testing.T) {
 			t.Parallel()
 			tab, ids := newTestTable(t, 0, l)
 			const start = 1_234_567_891_234
-			require.EqualValues(t, 0, mustApply(t, tab, start, "k", ids[0], limits.Op{Cost: l.Permits}).Remaining)
-			r := mustApply(t, tab, start+l.Period/2, "k", ids[0], limits.Op{Cost: 1})
+			require.EqualValues(t, 0, mustApply(t, tab, start, "k", ids[0], limits.Op{Cost: spec(l).Permits}).Remaining)
+			r := mustApply(t, tab, start+spec(l).Period/2, "k", ids[0], limits.Op{Cost: 1})
 			require.False(t, r.Allowed)
 			tick := time.Duration(1) << wordTick(l)
-			require.Less(t, tick, max(2, l.Period/256), "the start is rounded by little")
-			end := start + l.Period/2 + r.RetryAfter
-			require.LessOrEqual(t, end, start+l.Period, "nobody waits for longer than a period")
-			require.Greater(t, end, start+l.Period-tick)
-			if l.Period > 1 {
+			require.Less(t, tick, max(2, spec(l).Period/256), "the start is rounded by little")
+			end := start + spec(l).Period/2 + r.RetryAfter
+			require.LessOrEqual(t, end, start+spec(l).Period, "nobody waits for longer than a period")
+			require.Greater(t, end, start+spec(l).Period-tick)
+			if spec(l).Period > 1 {
 				require.False(t, mustApply(t, tab, end-1, "k", ids[0], limits.Op{Cost: 1}).Allowed)
 			}
-			full := mustApply(t, tab, end, "k", ids[0], limits.Op{Cost: l.Permits})
+			full := mustApply(t, tab, end, "k", ids[0], limits.Op{Cost: spec(l).Permits})
 			require.True(t, full.Allowed)
-			require.GreaterOrEqual(t, full.FullAfter, l.Period, "no window begins before the last is over")
-			require.Less(t, full.FullAfter, l.Period+tick)
+			require.GreaterOrEqual(t, full.FullAfter, spec(l).Period, "no window begins before the last is over")
+			require.Less(t, full.FullAfter, spec(l).Period+tick)
 		})
 	}
 }
@@ -99,14 +99,14 @@ func TestNoKeyIsReadWrongAfterAnyTimeAway(t *testing.T) {
 			t.Parallel()
 			for away := time.Duration(1); away > 0 && away < 200*365*24*time.Hour; away *= 3 {
 				tab, ids := newTestTable(t, 0, l)
-				took := mustApply(t, tab, 1000, "k", ids[0], limits.Op{Cost: l.Capacity()})
+				took := mustApply(t, tab, 1000, "k", ids[0], limits.Op{Cost: limits.Limit(l).Capacity()})
 				require.Zero(t, took.Remaining)
 				r := mustApply(t, tab, 1000+away, "k", ids[0], limits.Op{})
 				if away >= took.FullAfter {
-					require.Equal(t, l.Capacity(), r.Remaining, "after %v", away)
+					require.Equal(t, limits.Limit(l).Capacity(), r.Remaining, "after %v", away)
 					require.Zero(t, r.FullAfter)
 				} else {
-					require.Less(t, r.Remaining, l.Capacity(), "after %v", away)
+					require.Less(t, r.Remaining, limits.Limit(l).Capacity(), "after %v", away)
 					require.LessOrEqual(t, r.FullAfter, took.FullAfter)
 				}
 			}
@@ -177,6 +177,6 @@ func checkEveryRate(t *testing.T, most int64) {
 // wordTick returns the binary logarithm of the ns in a tick of the word of a fixed window.
 func wordTick(l Limit) uint {
 	var word uint64
-	limits.Clock{}.Rule(l.spec()).TakeWindow(&word, 1<<62, 1, new(Result))
+	limits.Clock{}.Rule(spec(l)).TakeWindow(&word, 1<<62, 1, new(Result))
 	return uint(word >> 58)
 }

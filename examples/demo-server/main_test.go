@@ -361,9 +361,9 @@ func TestWrongCommandLines(t *testing.T) {
 	for args, want := range map[string]string{
 		"-colour red":              "flag provided but not defined: -colour",
 		"-limit many":              `invalid value "many" for flag -limit`,
-		"-limit 0":                 "demo-server: -limit 0 -period 10s: ratelimit.ServerConfig.Limit.Permits = 0: must be",
-		"-period -1s":              "Period = -1s: must be",
-		"-limit -3 -period 0s":     "Permits = -3: must be",
+		"-limit 0":                 "demo-server: -limit 0 -period 10s: ratelimit.ServerConfig.Limit = 0/10s: must have",
+		"-period -1s":              "must have a period",
+		"-limit -3 -period 0s":     "Limit = -3/0s: must have",
 		"extra":                    `unexpected argument "extra"`,
 		"-mode coalesced":          "demo-server: -mode coalesced: is for -redis HOST:PORT",
 		"-redis h:1 -mode lazy":    "redisstore.Mode = \"lazy\": must be strict or coalesced",

@@ -30,7 +30,7 @@ type Rule struct {
 // Rule makes a Spec ready. It returns nil for a bucket that cannot be counted exactly, and for a
 // Spec that is not valid.
 func (c Clock) Rule(s Spec) *Rule {
-	if !valid(s) {
+	if s.refuse(2*MaxPeriod) != "" { // a share of a limit is rounded down
 		return nil
 	}
 	r := &Rule{Spec: s, Capacity: Capacity(s), Horizon: math.MaxInt64}
@@ -62,25 +62,6 @@ const (
 	MaxPeriod     = 5 * 365 * 24 * time.Hour
 	MaxSegments   = 1000
 )
-
-func valid(s Spec) bool {
-	most := int64(MaxPermits)
-	if s.Algorithm == SlidingLog {
-		most = MaxLogPermits
-	}
-	if s.Algorithm > SlidingLog || s.Permits < 1 || s.Permits > most || s.Period < 1 || s.Period > MaxPeriod {
-		return false
-	}
-	switch s.Algorithm {
-	case TokenBucket:
-		fill, ok := FillTime(s)
-		return s.Burst > 0 && s.Burst <= MaxPermits && ok && fill <= 2*MaxPeriod // a share of a limit is rounded down
-	case SlidingWindow:
-		return s.Segments > 1 && s.Segments <= MaxSegments && int64(s.Period)%int64(s.Segments) == 0
-	case FixedWindow, SlidingCounter, SlidingLog:
-	}
-	return true
-}
 
 // FillTime returns the time in which an empty bucket fills or a window ends, rounded up, and false if that is above 63
 // bits.

@@ -173,7 +173,7 @@ func overdrawn(s *suite) {
 }
 
 func samePlan(s *suite) {
-	l := ratelimit.TokenBucket(3, time.Second, 0)
+	l := ratelimit.TokenBucket(3, time.Second, 3)
 	if a, b := s.plan(l), s.plan(ratelimit.TokenBucket(3, time.Second, 3)); a != b {
 		s.Errorf("the same limit is plan %d and %d", a, b)
 	}

@@ -125,7 +125,7 @@ func (s *suite) ok(err error) {
 
 func (s *suite) plan(l ratelimit.Limit) limits.ID {
 	s.Helper()
-	id, err := s.table.Plan(l.Specs())
+	id, err := s.table.Plan(limits.Limit(l).Specs())
 	s.fatalIf(err != nil, "Plan(%v): %v", l, err)
 	return id
 }

@@ -183,7 +183,7 @@ func (c Config) Validate() error {
 	if check.Err() == nil {
 		for i, rate := range c.Rates {
 			limit, _ := settings(&c).limitOf(rate)
-			check.That(limit.Validate() == nil, fmt.Sprintf("Rates[%d].Burst", i), rate.Burst, "must be lower: at this rate it fills in more than 5 years")
+			check.That(ratelimit.Config{Limit: limit}.Validate() == nil, fmt.Sprintf("Rates[%d].Burst", i), rate.Burst, "must be lower: at this rate it fills in more than 5 years")
 		}
 	}
 	return check.Err()

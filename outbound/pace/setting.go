@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A setting has what follows from a Config.
@@ -28,20 +29,20 @@ func settings(c *Config) *setting {
 	s.MaxWait = cmp.Or(c.MaxWait, never)
 	s.RefreshEvery = cmp.Or(c.RefreshEvery, defaultRefreshEvery)
 	s.capacity, s.fastest = math.MaxInt64, never
-	var limits []ratelimit.Limit
+	var all []ratelimit.Limit
 	for _, rate := range s.Rates {
 		limit, interval := s.limitOf(rate)
 		s.interval, s.fastest = max(s.interval, interval), min(s.fastest, interval)
-		s.capacity = min(s.capacity, limit.Capacity())
-		limits = append(limits, limit)
+		s.capacity = min(s.capacity, limits.Limit(limit).Capacity())
+		all = append(all, limit)
 	}
 	if s.Mode == Rolling {
-		if limits = slowest(limits); len(limits) == 1 {
+		if all = slowest(all); len(all) == 1 {
 			s.spacing, s.fastest = s.interval, s.interval
 		}
 	}
-	s.limit = limits[0]
-	for _, other := range limits[1:] {
+	s.limit = all[0]
+	for _, other := range all[1:] {
 		s.limit = s.limit.And(other)
 	}
 	s.tickets = 1 + int64(lookAhead/s.interval)
@@ -74,14 +75,14 @@ func ceilDiv(d time.Duration, n int64) time.Duration {
 // slowest returns the buckets without those that another one implies: it is as slow, and has no
 // larger burst.
 func slowest(all []ratelimit.Limit) (kept []ratelimit.Limit) {
-	for i, l := range all {
-		implied := false
+	for i, limit := range all {
+		implied, l := false, limits.Limit(limit).Specs()[0]
 		for j, other := range all {
-			same := l == other
+			same, other := limit == other, limits.Limit(other).Specs()[0]
 			implied = implied || i != j && other.Period >= l.Period && other.Burst <= l.Burst && (!same || j < i)
 		}
 		if !implied {
-			kept = append(kept, l)
+			kept = append(kept, limit)
 		}
 	}
 	return kept

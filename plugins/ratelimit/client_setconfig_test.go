@@ -44,7 +44,7 @@ func TestClientSetConfig(t *testing.T) {
 			"ratelimit.ClientConfig.Name = other: must stay api":                 {Name: "other"},
 			"ratelimit.ClientConfig.Limiter = true: must stay set: false":        {Limiter: rate.NewLimiter(1, 1)},
 			"ratelimit.ClientConfig.MaxKeys = 7: must stay as it is":             {MaxKeys: 7},
-			"ratelimit.ClientConfig.Limit.Permits = -1: must be 1 to 2748779069": {Limit: core_ratelimit.PerMinute(-1)},
+			"ratelimit.ClientConfig.Limit = -1/1m: must have 1 to 2748779069": {Limit: core_ratelimit.PerMinute(-1)},
 		} {
 			require.ErrorContains(t, limits.SetConfig(bad), want)
 		}

@@ -299,7 +299,7 @@ func TestClientConfigIsValidated(t *testing.T) {
 	t.Parallel()
 	_, err := ratelimit.NewClient(ratelimit.ClientConfig{Limit: core_ratelimit.PerHour(-1), MaxKeys: -1})
 	require.ErrorIs(t, err, core.ErrConfig)
-	require.ErrorContains(t, err, "ratelimit.ClientConfig.Limit.Permits = -1")
+	require.ErrorContains(t, err, "ratelimit.ClientConfig.Limit = -1/1h")
 	require.ErrorContains(t, err, "ratelimit.ClientConfig.MaxKeys = -1")
 	_, err = ratelimit.NewClient(ratelimit.ClientConfig{
 		Limiter: rate.NewLimiter(1, 1), Limit: core_ratelimit.PerHour(1), Registry: &core.Registry{}, MaxKeys: 1, OnStoreError: core_ratelimit.Deny,

@@ -16,9 +16,9 @@ import (
 func TestCharge_RefundByEveryLimit(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]ratelimit.Limit{
-		"bucket":   ratelimit.TokenBucket(10, time.Hour, 0),
+		"bucket":   ratelimit.TokenBucket(10, time.Hour, 10),
 		"window":   ratelimit.FixedWindow(10, time.Hour),
-		"sliding":  ratelimit.SlidingWindow(10, time.Hour, 0),
+		"sliding":  ratelimit.SlidingWindow(10, time.Hour, 10),
 		"counter":  ratelimit.SlidingCounter(10, time.Hour),
 		"log":      ratelimit.SlidingLog(10, time.Hour),
 		"two":      ratelimit.PerMinute(9).And(ratelimit.PerHour(10)),

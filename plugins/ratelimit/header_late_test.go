@@ -360,7 +360,7 @@ func (quiet) Panic(any, []byte)                               {}
 func TestHeaders_HijackedAndUpgraded(t *testing.T) {
 	t.Parallel()
 	after := make(chan http.Header, 2)
-	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(100, time.Hour, 0), Headers: everyHeader}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(100, time.Hour, 100), Headers: everyHeader}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		defer func() { after <- w.Header().Clone() }()
 		mustTake(t, c, 7)
 		if r.URL.Path == "/upgrade" {
@@ -492,7 +492,7 @@ func TestHeaders_JoinedLimits(t *testing.T) {
 
 		s = serve(t, ratelimit.ServerConfig{
 			Name: "api", Headers: ratelimit.HeaderDraft10,
-			Limit: ratelimit.PerMinute(9).And(ratelimit.TokenBucket(5, time.Minute, 5)).And(ratelimit.FixedWindow(4, 90*time.Second)).And(ratelimit.Limit{Permits: 3, Period: 300 * time.Millisecond}),
+			Limit: ratelimit.PerMinute(9).And(ratelimit.TokenBucket(5, time.Minute, 5)).And(ratelimit.FixedWindow(4, 90*time.Second)).And(ratelimit.FixedWindow(3, 300*time.Millisecond)),
 		})
 		require.Equal(t, `"api-1m";q=9;w=60, "api-1m-2";q=5;w=60, "api-1m30s";q=4;w=90, "api-300ms";q=3`, fetch(s, "/").Header().Get("RateLimit-Policy"))
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A rule has the limit of the requests of a route, or of all others.
@@ -91,7 +92,7 @@ func (p *price) recovery() (longest float64) {
 	if p.err != nil {
 		return math.Inf(1) // the answer is an error
 	}
-	for _, spec := range p.limiter.Limit().Specs() {
+	for _, spec := range limits.Limit(p.limiter.Limit()).Specs() {
 		longest = max(longest, float64(p.cost)*spec.Period.Seconds()/float64(spec.Permits))
 	}
 	return longest

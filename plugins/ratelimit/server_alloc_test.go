@@ -49,7 +49,7 @@ func TestServer_AllowedRequestAllocatesAtMostThreeTimes(t *testing.T) {
 		most   float64 // the promise is 3: one for all there is about the request, and one for a key that is composed
 	}{
 		"all headers":      {ratelimit.ServerConfig{Limit: many, Headers: allHeaders}, "/", 1.1},
-		"bucket":           {ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(1<<20, 1<<30, 0), Headers: allHeaders}, "/", 1.1},
+		"bucket":           {ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(1<<20, 1<<30, 1<<20), Headers: allHeaders}, "/", 1.1},
 		"literal route":    {ratelimit.ServerConfig{Limit: many, Headers: allHeaders, Routes: routes}, "/users/me", 2.1},
 		"no route matches": {ratelimit.ServerConfig{Limit: many, Headers: allHeaders, Routes: routes}, "/export", 1.1},
 		"tier":             {ratelimit.ServerConfig{Headers: allHeaders, Tier: func(*http.Request) ratelimit.Limit { return many }}, "/", 1.1},
@@ -81,7 +81,7 @@ func BenchmarkServer(b *testing.B) {
 			"draft10":              core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerSecond(1 << 30), Headers: ratelimit.HeaderDraft10})).Handler(http.HandlerFunc(quick)),
 			"x":                    core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerSecond(1 << 30), Headers: ratelimit.HeaderXRateLimit})).Handler(http.HandlerFunc(quick)),
 			"all headers":          core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerSecond(1 << 30), Headers: allHeaders})).Handler(http.HandlerFunc(quick)),
-			"all headers, bucket":  core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(1<<30, time.Second, 0), Headers: allHeaders})).Handler(http.HandlerFunc(quick)),
+			"all headers, bucket":  core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(1<<30, time.Second, 1<<30), Headers: allHeaders})).Handler(http.HandlerFunc(quick)),
 			"refused":              core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerHour(1), Headers: ratelimit.HeaderDraft10})).Handler(http.HandlerFunc(quick)),
 		} {
 			b.Run(name+"/"+strconv.Itoa(keys), func(b *testing.B) {

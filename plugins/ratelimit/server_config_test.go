@@ -20,12 +20,11 @@ func TestServerConfig_Validate(t *testing.T) {
 		cfg  ratelimit.ServerConfig
 		want []string
 	}{
-		"limit":         {ratelimit.ServerConfig{Limit: ratelimit.PerMinute(-1)}, []string{"ratelimit.ServerConfig.Limit.Permits = -1: must be 1 to"}},
-		"whole limit":   {ratelimit.ServerConfig{Limit: ratelimit.Limit{Permits: -1, Period: -1, Burst: 1}}, []string{"ServerConfig.Limit.Permits = -1", "ServerConfig.Limit.Period = -1ns", "ServerConfig.Limit.Burst = 1: must be 0 for a window"}},
+		"limit":         {ratelimit.ServerConfig{Limit: ratelimit.PerMinute(-1)}, []string{"ratelimit.ServerConfig.Limit = -1/1m: must have 1 to"}},
 		"max wait":      {ratelimit.ServerConfig{MaxWait: -1}, []string{"ratelimit.ServerConfig.MaxWait = -1ns: must be >= 0 (0 does not wait)"}},
 		"max keys":      {ratelimit.ServerConfig{MaxKeys: -1}, []string{"ratelimit.ServerConfig.MaxKeys = -1: must be 0 to"}},
 		"keys of store": {ratelimit.ServerConfig{MaxKeys: 1, Store: brokenStore{}}, []string{"ratelimit.ServerConfig.MaxKeys = 1: must be 0 with a Store"}},
-		"policy":        {ratelimit.ServerConfig{OnStoreError: 9}, []string{"ratelimit.ServerConfig.OnStoreError = FailurePolicy(9): must be Allow, Deny or Local"}},
+		"policy":        {ratelimit.ServerConfig{OnStoreError: "no"}, []string{"ratelimit.ServerConfig.OnStoreError = no: must be allow, deny or local"}},
 		"style":         {ratelimit.ServerConfig{Headers: 8}, []string{"ratelimit.ServerConfig.Headers = HeaderStyle(8): must be made of HeaderDraft10"}},
 		"no wait":       {ratelimit.ServerConfig{MaxQueue: 5}, []string{"ratelimit.ServerConfig.MaxQueue = 5: must be 0 without MaxWait"}},
 		"nameless":      {ratelimit.ServerConfig{Layers: []ratelimit.Layer{{}}}, []string{`ratelimit.ServerConfig.Layers[0].Name = "": must be given`}},
@@ -35,17 +34,17 @@ func TestServerConfig_Validate(t *testing.T) {
 		"derived name":  {ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerSecond(1).And(limit), Layers: []ratelimit.Layer{{Name: "api-1m"}}}, []string{`ratelimit.ServerConfig.Layers[0].Name = "api-1m": must not be the name of the plugin`}},
 		"route's name":  {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "/a"}}, Layers: []ratelimit.Layer{{Name: "/a"}}}, []string{`ratelimit.ServerConfig.Layers[0].Name = "/a": must not be the name of Routes[0]`}},
 		"layer's name":  {ratelimit.ServerConfig{Headers: ratelimit.HeaderDraft10, Layers: []ratelimit.Layer{{Name: "é"}}}, []string{`ratelimit.ServerConfig.Layers[0].Name = "é": must be printable ASCII`}},
-		"layer's limit": {ratelimit.ServerConfig{Layers: []ratelimit.Layer{{Name: "a"}, {Name: "b", Limit: ratelimit.PerHour(-7)}}}, []string{"ratelimit.ServerConfig.Layers[1].Limit.Permits = -7"}},
+		"layer's limit": {ratelimit.ServerConfig{Layers: []ratelimit.Layer{{Name: "a"}, {Name: "b", Limit: ratelimit.PerHour(-7)}}}, []string{"ratelimit.ServerConfig.Layers[1].Limit = -7/1h"}},
 		"name":          {ratelimit.ServerConfig{Name: "ü", Headers: ratelimit.HeaderDraft10}, []string{`ratelimit.ServerConfig.Name = "ü": must be printable ASCII`}},
 		"empty pattern": {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Limit: limit}}}, []string{`ratelimit.ServerConfig.Routes[0].Pattern = "": must be a pattern of net/http`}},
 		"bad pattern":   {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "/a"}, {Pattern: "POST /{x"}}}, []string{`Routes[1].Pattern = "POST /{x": must be a pattern of net/http: at offset 6`}},
 		"no path":       {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "export"}}}, []string{`Routes[0].Pattern = "export": must be a pattern of net/http`}},
 		"twice":         {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "/a"}, {Pattern: "/a"}}}, []string{`Routes[1].Pattern = "/a": must not conflict with pattern 0, "/a"`}},
 		"conflict":      {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "/a/{x}"}, {Pattern: "/b"}, {Pattern: "/{y}/b"}}}, []string{`Routes[2].Pattern = "/{y}/b": must not conflict with pattern 0, "/a/{x}"`}},
-		"route limit":   {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "/a", Limit: ratelimit.PerHour(-7)}}}, []string{"ratelimit.ServerConfig.Routes[0].Limit.Permits = -7"}},
+		"route limit":   {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "/a", Limit: ratelimit.PerHour(-7)}}}, []string{"ratelimit.ServerConfig.Routes[0].Limit = -7/1h"}},
 		"several": {
-			ratelimit.ServerConfig{MaxWait: -1, OnStoreError: 9, Headers: 64, Routes: []ratelimit.Route{{Pattern: "x", Limit: ratelimit.PerHour(-7)}}},
-			[]string{"ServerConfig.MaxWait", "ServerConfig.OnStoreError", "ServerConfig.Headers", "Routes[0].Pattern", "Routes[0].Limit.Permits"},
+			ratelimit.ServerConfig{MaxWait: -1, OnStoreError: "no", Headers: 64, Routes: []ratelimit.Route{{Pattern: "x", Limit: ratelimit.PerHour(-7)}}},
+			[]string{"ServerConfig.MaxWait", "ServerConfig.OnStoreError", "ServerConfig.Headers", "Routes[0].Pattern", "Routes[0].Limit = "},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

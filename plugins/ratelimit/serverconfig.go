@@ -173,12 +173,12 @@ func (c ServerConfig) Validate() error {
 	problem(c.nameProblem(c.Name), "Name", c.Name)
 	for i, r := range c.Routes {
 		problem(problemOf(c.Routes[:i+1]), fmt.Sprintf("Routes[%d].Pattern", i), r.Pattern)
-		check.Part(validate.Relabel(r.Limit.Validate(), fmt.Sprintf("%sRoutes[%d].", name, i), "ratelimit."))
+		check.Part(validate.Relabel(ratelimit.Config{Limit: r.Limit}.Validate(), fmt.Sprintf("%sRoutes[%d].", name, i), "ratelimit.Config."))
 	}
 	for i, l := range c.Layers {
 		problem(c.layerProblem(i), fmt.Sprintf("Layers[%d].Name", i), l.Name)
 		of := fmt.Sprintf("%sLayers[%d].", name, i)
-		check.Part(validate.Relabel(l.Limit.Validate(), of, "ratelimit."))
+		check.Part(validate.Relabel(ratelimit.Config{Limit: l.Limit}.Validate(), of, "ratelimit.Config."))
 	}
 	return check.Err()
 }

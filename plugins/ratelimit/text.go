@@ -40,7 +40,7 @@ const (
 )
 
 func newText(name string, limit Limit) *text {
-	specs, names := limit.Specs(), policyNames(name, limit)
+	specs, names := limits.Limit(limit).Specs(), policyNames(name, limit)
 	t := &text{limit: limit, parts: make([]part, len(specs))}
 	var b []byte
 	for i, spec := range specs {
@@ -58,7 +58,7 @@ func newText(name string, limit Limit) *text {
 // policyNames are the names of the limits that And has joined: the name itself for
 // one, and with the period for several, counted where that is the same.
 func policyNames(name string, limit Limit) []string {
-	specs := limit.Specs()
+	specs := limits.Limit(limit).Specs()
 	if len(specs) == 1 {
 		return []string{name}
 	}

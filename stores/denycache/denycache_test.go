@@ -58,7 +58,7 @@ func open(tb testing.TB, s ratelimit.Store) limits.Table {
 
 func take(tb testing.TB, t limits.Table, key string, l ratelimit.Limit, n int64) ratelimit.Result {
 	tb.Helper()
-	id, err := t.Plan(l.Specs())
+	id, err := t.Plan(limits.Limit(l).Specs())
 	require.NoError(tb, err)
 	r, err := t.Apply(context.Background(), key, id, limits.Op{Cost: n})
 	require.NoError(tb, err)
@@ -111,7 +111,7 @@ func TestWhoKeepsAskingCostsNothing(t *testing.T) {
 		s := newStore(t, redis, Config{MaxKeys: 10})
 		table := open(t, s)
 		l := ratelimit.PerHour(3)
-		id, err := table.Plan(l.Specs())
+		id, err := table.Plan(limits.Limit(l).Specs())
 		require.NoError(t, err)
 		require.True(t, take(t, table, "attacker", l, 3).Allowed)
 		first := take(t, table, "attacker", l, 1)
@@ -154,9 +154,9 @@ func TestOnlyCertainRefusalsAreCached(t *testing.T) {
 	s := newStore(t, asked{inMemory(), &reached}, Config{MaxKeys: 100})
 	table := open(t, s)
 	l := ratelimit.TokenBucket(10, time.Hour, 10)
-	id, err := table.Plan(l.Specs())
+	id, err := table.Plan(limits.Limit(l).Specs())
 	require.NoError(t, err)
-	higher, err := table.Plan(ratelimit.TokenBucket(20, time.Hour, 20).Specs())
+	higher, err := table.Plan(limits.Limit(ratelimit.TokenBucket(20, time.Hour, 20)).Specs())
 	require.NoError(t, err)
 	asked := func(key string, id limits.ID, op limits.Op) bool {
 		before := reached

@@ -80,7 +80,7 @@ func BenchmarkDecision(b *testing.B) {
 		} {
 			b.Run(mode.String()+" "+c.name, func(b *testing.B) {
 				table := open(b, newStore(b, client, Config{Mode: mode}), mode.String()+c.name)
-				id, err := table.Plan(c.limit.Specs())
+				id, err := table.Plan(limits.Limit(c.limit).Specs())
 				require.NoError(b, err)
 				callers(ctx, b, client, 10_000, func(key string) error {
 					_, err := table.Apply(ctx, key, id, limits.Op{Cost: 1})
@@ -108,7 +108,7 @@ func BenchmarkHotKey(b *testing.B) {
 					store = core.Must(denycache.New(store, denycache.Config{MaxKeys: c.cache}))
 				}
 				table := open(b, store, mode.String()+c.name)
-				id, err := table.Plan(c.limit.Specs())
+				id, err := table.Plan(limits.Limit(c.limit).Specs())
 				require.NoError(b, err)
 				callers(ctx, b, client, 1, func(key string) error {
 					_, err := table.Apply(ctx, key, id, limits.Op{Cost: 1})

@@ -84,7 +84,7 @@ func TestTimeoutIsForAllThatADecisionNeeds(t *testing.T) {
 		table := open(t, s, "t")
 		limit := ratelimit.PerHour(100)
 		require.Eventually(t, func() bool { // one value of several limits
-			_, err := table.Plan(limit.And(ratelimit.PerMinute(50)).Specs())
+			_, err := table.Plan(limits.Limit(limit.And(ratelimit.PerMinute(50))).Specs())
 			require.NoError(t, err)
 			_, err = table.Apply(t.Context(), "k", 3, limits.Op{Cost: 1})
 			return err == nil
@@ -177,7 +177,7 @@ func TestAServerThatCouldNotBeUsedIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, startServer(t).client(t), Config{})
 	table := open(t, s, "t")
-	id, err := table.Plan(ratelimit.PerHour(9).Specs())
+	id, err := table.Plan(limits.Limit(ratelimit.PerHour(9)).Specs())
 	require.NoError(t, err)
 	s.inspected.Store(&inspection{ErrUnfit, time.Now()})
 	_, err = table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
@@ -199,7 +199,7 @@ func TestWarnMayCloseTheStore(t *testing.T) {
 		}})
 		made <- s
 		table := open(t, s, "t")
-		id, err := table.Plan(ratelimit.PerHour(1).Specs())
+		id, err := table.Plan(limits.Limit(ratelimit.PerHour(1)).Specs())
 		require.NoError(t, err)
 		_, _ = table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 		select {

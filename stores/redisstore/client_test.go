@@ -63,7 +63,7 @@ func TestAWrappedClientKeepsTheTimeout(t *testing.T) {
 			proxy.Resume()
 			s := newStore(t, wrapped{near}, Config{Mode: mode, Timeout: defaultTimeout})
 			table := open(t, s, "t")
-			id, err := table.Plan(ratelimit.PerHour(10).Specs())
+			id, err := table.Plan(limits.Limit(ratelimit.PerHour(10)).Specs())
 			require.NoError(t, err)
 			require.Eventually(t, func() bool {
 				_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
@@ -72,7 +72,7 @@ func TestAWrappedClientKeepsTheTimeout(t *testing.T) {
 			proxy.Swallow()
 			dead = newStore(t, wrapped{server{&redisserver.Server{Addr: silent(t)}}.client(t)}, Config{Mode: mode, Timeout: defaultTimeout})
 			for _, table := range []limits.Table{table, open(t, dead, "t")} {
-				id, err := table.Plan(ratelimit.PerHour(10).Specs())
+				id, err := table.Plan(limits.Limit(ratelimit.PerHour(10)).Specs())
 				require.NoError(t, err)
 				var took []time.Duration
 				for range failures - 1 {
@@ -174,7 +174,7 @@ func TestAnExhaustedPoolIsNamed(t *testing.T) {
 					client := startServer(t).client(t, change)
 					s := newStore(t, client, Config{Mode: mode, Timeout: 100 * time.Millisecond})
 					table := open(t, s, "t")
-					id, err := table.Plan(ratelimit.PerHour(1000).Specs())
+					id, err := table.Plan(limits.Limit(ratelimit.PerHour(1000)).Specs())
 					require.NoError(t, err)
 					if before {
 						require.Eventually(t, func() bool {
@@ -282,7 +282,7 @@ func TestCloseEndsTheConnectionsThatAreBeingMade(t *testing.T) {
 		h := holdsInfo{make(chan struct{}), make(chan struct{})}
 		client.AddHook(h)
 		s := newStore(t, client, Config{Mode: mode, Timeout: 20 * time.Millisecond, DialTimeout: time.Hour})
-		id, err := open(t, s, "t").Plan(ratelimit.PerHour(1).Specs())
+		id, err := open(t, s, "t").Plan(limits.Limit(ratelimit.PerHour(1)).Specs())
 		require.NoError(t, err)
 		_, err = open(t, s, "t").Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 		require.Error(t, err)
@@ -308,9 +308,9 @@ func TestOrderUnderLimitsOfTwoKinds(t *testing.T) {
 			table := open(t, s, "t")
 			take(t, table, "k", ratelimit.TokenBucket(8, time.Hour, 8), 1)
 			take(t, table, "k", ratelimit.FixedWindow(8, time.Hour), 1)
-			id, err := table.Plan(second.Specs())
+			id, err := table.Plan(limits.Limit(second).Specs())
 			require.NoError(t, err)
-			other, err := table.Plan(ratelimit.SlidingLog(100, time.Hour).Specs())
+			other, err := table.Plan(limits.Limit(ratelimit.SlidingLog(100, time.Hour)).Specs())
 			require.NoError(t, err)
 			l := s.laneOf(keyName(keyPrefix(defaultPrefix, "t"), "k", false))
 			resume := pause(t, client)
@@ -360,7 +360,7 @@ func TestATextOfAnotherProgramIsAnError(t *testing.T) {
 				key := fmt.Sprint(i)
 				name := keyName(keyPrefix(defaultPrefix, kind), key, false)
 				require.NoError(t, client.Set(t.Context(), name, text, 0).Err())
-				id, err := table.Plan(l.Specs())
+				id, err := table.Plan(limits.Limit(l).Specs())
 				require.NoError(t, err)
 				_, err = table.Apply(t.Context(), key, id, limits.Op{Cost: 1})
 				require.ErrorContains(t, err, "another program has written to the key", "%q %s", text, kind)

@@ -42,7 +42,7 @@ func TestCluster(t *testing.T) {
 			for i := range 10 {
 				for range 12 {
 					wg.Go(func() {
-						id, err := table.Plan(l.Specs())
+						id, err := table.Plan(limits.Limit(l).Specs())
 						if err != nil {
 							t.Error(err)
 							return

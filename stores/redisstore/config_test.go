@@ -98,7 +98,7 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 		err := s.Check(ctx)
 		require.ErrorContains(t, err, c.says, name)
 		table := open(t, s, "t")
-		id, err := table.Plan(ratelimit.PerHour(1).Specs())
+		id, err := table.Plan(limits.Limit(ratelimit.PerHour(1)).Specs())
 		require.NoError(t, err)
 		_, err = table.Apply(ctx, "k", id, limits.Op{Cost: 1})
 		require.ErrorContains(t, err, c.says, name)

@@ -80,7 +80,7 @@ func TestRealRefusals(t *testing.T) {
 			require.NoError(t, client.Do(ctx, c.from...).Err())
 			var wg sync.WaitGroup
 			for name, l := range all {
-				id, err := table.Plan(l.Specs())
+				id, err := table.Plan(limits.Limit(l).Specs())
 				require.NoError(t, err)
 				wg.Go(func() {
 					_, err := table.Apply(ctx, name, id, limits.Op{Cost: 1})
@@ -159,9 +159,9 @@ func TestACrashUnderLoad(t *testing.T) {
 		s := newStore(t, srv.client(t), Config{Mode: mode, Timeout: 250 * time.Millisecond})
 		l := startLoad(t, s, ratelimit.PerHour(limit), "k")
 		l.share(s, ratelimit.PerHour(limit), "k")
-		l.until(&l.granted[ratelimit.Local], limit/5)
+		l.until(&l.granted[index(ratelimit.Local)], limit/5)
 		for life := range int64(lives) {
-			l.until(&l.granted[ratelimit.Deny], limit/4)
+			l.until(&l.granted[index(ratelimit.Deny)], limit/4)
 			l.within((life + 1) * limit)
 			if life == lives-1 {
 				break
@@ -175,7 +175,7 @@ func TestACrashUnderLoad(t *testing.T) {
 			l.shareWithin((life + 1) * limit)
 			require.NoError(t, srv.Restart())
 			t.Logf("%v: unavailable after %v, back after %v, granted %d, %d and %d in %d lives", mode, unsent, l.until(&l.decided, 1),
-				l.granted[ratelimit.Deny].Load(), l.granted[ratelimit.Allow].Load(), l.granted[ratelimit.Local].Load(), life+1)
+				l.granted[index(ratelimit.Deny)].Load(), l.granted[index(ratelimit.Allow)].Load(), l.granted[index(ratelimit.Local)].Load(), life+1)
 		}
 		l.until(&l.decided, 2*limit)
 		l.stop()
@@ -195,7 +195,7 @@ func TestNothingIsLeftRunning(t *testing.T) { //nolint:paralleltest // it counts
 		client := redis.NewClient(&redis.Options{Addr: srv.Addr})
 		s := newStore(t, client, Config{Mode: mode, Timeout: time.Second})
 		table := open(t, s, "t")
-		id, err := table.Plan(ratelimit.PerHour(1_000_000).Specs())
+		id, err := table.Plan(limits.Limit(ratelimit.PerHour(1_000_000)).Specs())
 		require.NoError(t, err)
 		for range 2 {
 			var wg sync.WaitGroup

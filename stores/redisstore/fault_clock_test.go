@@ -46,17 +46,17 @@ func TestTheClockStepsUnderLoad(t *testing.T) {
 				spent := time.Since(began)
 				periods := int64(spent/period) + 1
 				t.Logf("%s %v: granted %d and %d in %v and %d steps forward: at most %d; told to wait up to %v", name, mode,
-					l.granted[ratelimit.Deny].Load(), l.granted[ratelimit.Allow].Load(), spent, forward, limit*(periods+forward+1), l.waits())
+					l.granted[index(ratelimit.Deny)].Load(), l.granted[index(ratelimit.Allow)].Load(), spent, forward, limit*(periods+forward+1), l.waits())
 				l.within(limit * (periods + forward + 1))
 				l.within(limit * (int64((spent+shown)/period) + 2))
 				require.Zero(t, l.failed.Load())
 
 				ahead.Add(int64(-10 * time.Second))
-				r, err := l.limiters[ratelimit.Deny].Take(t.Context(), "k", limit)
+				r, err := l.limiters[index(ratelimit.Deny)].Take(t.Context(), "k", limit)
 				require.NoError(t, err)
 				require.LessOrEqual(t, max(l.waits(), r.RetryAfter), longest, "it owes no longer than when it was charged")
 				ahead.Add(int64(r.RetryAfter))
-				r, err = l.limiters[ratelimit.Deny].Take(t.Context(), "k", limit)
+				r, err = l.limiters[index(ratelimit.Deny)].Take(t.Context(), "k", limit)
 				require.NoError(t, err)
 				require.True(t, r.Allowed)
 			})

@@ -69,7 +69,7 @@ func TestANodeOfAClusterIsLost(t *testing.T) {
 				l := startLoad(t, s, ratelimit.PerHour(limit), keys...)
 				l.until(&l.decided, 300)
 				l.share(s, ratelimit.PerHour(limit), keys[0])
-				l.until(&l.granted[ratelimit.Local], limit/5)
+				l.until(&l.granted[index(ratelimit.Local)], limit/5)
 				lost := func(c *caller) bool { return c.key == keys[0] }
 				others := func(c *caller) bool { return !lost(c) }
 				before := l.spans(others)
@@ -92,7 +92,7 @@ func TestANodeOfAClusterIsLost(t *testing.T) {
 				}
 				began := time.Now()
 				require.Eventually(t, func() bool {
-					r, err := l.limiters[ratelimit.Deny].Take(context.Background(), keys[0], 1)
+					r, err := l.limiters[index(ratelimit.Deny)].Take(context.Background(), keys[0], 1)
 					return err == nil && r.Limit == limit
 				}, 30*time.Second, 10*time.Millisecond)
 				t.Logf("%s %v: the others before: %s\nwhile it is lost: %s\nback after %v", name, mode, spread(before), spread(during), time.Since(began))
@@ -122,7 +122,7 @@ func TestASlotMovesUnderLoad(t *testing.T) {
 		}
 		for _, policy := range []ratelimit.FailurePolicy{ratelimit.Deny, ratelimit.Allow} {
 			l.until(&l.decided, 200) // not the grants: callers may have used up the limit
-			name := keyName(keyPrefix(defaultPrefix, policy.String()), "k", false)
+			name := keyName(keyPrefix(defaultPrefix, string(policy)), "k", false)
 			master, err := client.MasterForKey(t.Context(), name)
 			require.NoError(t, err)
 			at := slices.IndexFunc(servers, func(s *redisserver.Server) bool { return s.Addr == master.Options().Addr })
@@ -148,7 +148,7 @@ func TestASlotMovesUnderLoad(t *testing.T) {
 		}
 		for _, policy := range []ratelimit.FailurePolicy{ratelimit.Deny, ratelimit.Allow} {
 			require.Eventually(t, func() bool {
-				r, err := l.limiters[policy].Peek(context.Background(), "k")
+				r, err := l.limiters[index(policy)].Peek(context.Background(), "k")
 				return err == nil && r.Limit == limit && r.Remaining == 0
 			}, 30*time.Second, 10*time.Millisecond)
 		}
@@ -157,7 +157,7 @@ func TestASlotMovesUnderLoad(t *testing.T) {
 		require.LessOrEqual(t, l.failed.Load(), int64(3), "one for each step at most")
 		l.within(limit)
 		for _, policy := range []ratelimit.FailurePolicy{ratelimit.Deny, ratelimit.Allow} {
-			require.GreaterOrEqual(t, l.granted[policy].Load(), limit-l.failed.Load(), "%v: only a lost reply is a lost permit", policy)
+			require.GreaterOrEqual(t, l.granted[index(policy)].Load(), limit-l.failed.Load(), "%v: only a lost reply is a lost permit", policy)
 		}
 	})
 }

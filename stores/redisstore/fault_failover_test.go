@@ -34,7 +34,7 @@ func TestAFailoverUnderLoad(t *testing.T) {
 		s := newStore(t, client, Config{Mode: mode, Timeout: 250 * time.Millisecond})
 		l := startLoad(t, s, ratelimit.PerHour(limit), "k")
 		l.share(s, ratelimit.PerHour(limit), "k")
-		l.until(&l.granted[ratelimit.Deny], limit/3)
+		l.until(&l.granted[index(ratelimit.Deny)], limit/3)
 		before, failed := l.inTime(), l.failed.Load()
 		group.Primary.Kill()
 		killed := time.Now()
@@ -48,7 +48,7 @@ func TestAFailoverUnderLoad(t *testing.T) {
 		require.Eventually(t, func() bool { return l.left() == 0 }, 30*time.Second, 10*time.Millisecond)
 		l.stop()
 		t.Logf("%v\nbefore: %s\ndecides again after %v, %d passed or denied without: %s\nafter: %s\ngranted %d, %d and %d of %d", mode, before, back, failed, during, l.inTime(),
-			l.granted[ratelimit.Deny].Load(), l.granted[ratelimit.Allow].Load(), l.granted[ratelimit.Local].Load(), limit)
+			l.granted[index(ratelimit.Deny)].Load(), l.granted[index(ratelimit.Allow)].Load(), l.granted[index(ratelimit.Local)].Load(), limit)
 		l.within(2 * limit)
 		l.shareWithin(2 * limit)
 	})
@@ -120,7 +120,7 @@ func TestAFailoverBehindOneAddress(t *testing.T) {
 				r.Swap(t, to.cut, to.commands...)
 				var wg sync.WaitGroup
 				for name, l := range all {
-					id, err := table.Plan(l.Specs())
+					id, err := table.Plan(limits.Limit(l).Specs())
 					require.NoError(t, err)
 					for range callers {
 						wg.Go(func() {
@@ -161,7 +161,7 @@ func TestAServerThatIsNotThePrimary(t *testing.T) {
 				take(t, table, "k", ratelimit.PerHour(10), 1)
 				r.Swap(t, to.cut, to.commands...)
 				r.Point(r.Primary.Addr)
-				id, err := table.Plan(ratelimit.PerHour(10).Specs())
+				id, err := table.Plan(limits.Limit(ratelimit.PerHour(10)).Specs())
 				require.NoError(t, err)
 				_, err = table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 				require.ErrorContains(t, err, to.says)

@@ -100,9 +100,9 @@ func (l *load) share(s *Store, limit ratelimit.Limit, key string) {
 // limit makes the limiter with a policy, of its name.
 func (l *load) limit(s ratelimit.Store, policy ratelimit.FailurePolicy, limit ratelimit.Limit) {
 	l.t.Helper()
-	made, err := ratelimit.New(ratelimit.Config{Name: policy.String(), Limit: limit, Store: s, OnStoreError: policy})
+	made, err := ratelimit.New(ratelimit.Config{Name: string(policy), Limit: limit, Store: s, OnStoreError: policy})
 	require.NoError(l.t, err)
-	l.limiters[policy] = made
+	l.limiters[index(policy)] = made
 }
 
 func (l *load) start(c *caller) {
@@ -119,7 +119,7 @@ func (l *load) start(c *caller) {
 func (l *load) call(c *caller) bool {
 	l.gate.RLock()
 	began := time.Now()
-	r, err := l.limiters[c.policy].Take(context.Background(), c.key, 1)
+	r, err := l.limiters[index(c.policy)].Take(context.Background(), c.key, 1)
 	l.gate.RUnlock()
 	took := time.Since(began)
 	switch {
@@ -131,7 +131,7 @@ func (l *load) call(c *caller) bool {
 	case err != nil:
 		l.t.Errorf("%s, %v: %v", c.key, c.policy, err)
 	case c.policy == ratelimit.Local:
-		l.granted[c.policy].Add(r.Permits)
+		l.granted[index(c.policy)].Add(r.Permits)
 		if r.Limit == 0 || r.Allowed != (r.Permits == 1) {
 			l.t.Errorf("%s: it was not decided: %+v", c.key, r)
 		}
@@ -139,7 +139,7 @@ func (l *load) call(c *caller) bool {
 		l.failed.Add(1)
 	default:
 		l.decided.Add(1)
-		l.granted[c.policy].Add(r.Permits)
+		l.granted[index(c.policy)].Add(r.Permits)
 	}
 	l.mu.Lock()
 	if err != nil || r.Limit == 0 {
@@ -187,7 +187,7 @@ func (l *load) waits() (most time.Duration) {
 
 // left is what one may take of the first key; -1 if that cannot be said.
 func (l *load) left() int64 {
-	r, err := l.limiters[ratelimit.Deny].Take(context.Background(), l.callers[0].key, 0)
+	r, err := l.limiters[index(ratelimit.Deny)].Take(context.Background(), l.callers[0].key, 0)
 	if err != nil {
 		return -1
 	}
@@ -254,7 +254,7 @@ func spread(all []time.Duration) string {
 func (l *load) within(bound int64) {
 	l.t.Helper()
 	for _, policy := range []ratelimit.FailurePolicy{ratelimit.Allow, ratelimit.Deny} {
-		require.LessOrEqual(l.t, l.granted[policy].Load(), bound, "%v", policy)
+		require.LessOrEqual(l.t, l.granted[index(policy)].Load(), bound, "%v", policy)
 	}
 }
 
@@ -262,5 +262,9 @@ func (l *load) within(bound int64) {
 // reply was lost, is charged to the share, so not one permit is granted twice.
 func (l *load) shareWithin(bound int64) {
 	l.t.Helper()
-	require.LessOrEqual(l.t, l.granted[ratelimit.Local].Load(), bound, "of a share")
+	require.LessOrEqual(l.t, l.granted[index(ratelimit.Local)].Load(), bound, "of a share")
+}
+
+func index(p ratelimit.FailurePolicy) int {
+	return slices.Index([]ratelimit.FailurePolicy{ratelimit.Allow, ratelimit.Deny, ratelimit.Local}, p)
 }

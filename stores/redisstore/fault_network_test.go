@@ -130,9 +130,9 @@ func TestAServerThatAnswersIsThere(t *testing.T) {
 		good += "."
 	}
 	require.NoError(t, client.LPush(ctx, keyName(keyPrefix(defaultPrefix, "t"), bad, false), "not ours").Err())
-	window, err := table.Plan(ratelimit.PerHour(1000).Specs())
+	window, err := table.Plan(limits.Limit(ratelimit.PerHour(1000)).Specs())
 	require.NoError(t, err)
-	log, err := table.Plan(ratelimit.SlidingLog(1000, time.Hour).Specs()) // which is another script
+	log, err := table.Plan(limits.Limit(ratelimit.SlidingLog(1000, time.Hour)).Specs()) // which is another script
 	require.NoError(t, err)
 	take(t, table, good, ratelimit.PerHour(1000), 0) // so there is a connection
 	for range failures {
@@ -174,7 +174,7 @@ func TestTheDefaultTimeout(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = s.Close() })
 			table := open(t, s, "t")
-			id, err := table.Plan(ratelimit.PerHour(10).Specs())
+			id, err := table.Plan(limits.Limit(ratelimit.PerHour(10)).Specs())
 			require.NoError(t, err)
 			var took []time.Duration
 			for range failures / 2 { // a call that the machine keeps waiting can be two failures of Coalesced

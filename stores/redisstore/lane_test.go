@@ -22,7 +22,7 @@ func TestWhoLeavesTakesNothing(t *testing.T) {
 	s := newStore(t, client, Config{Mode: Coalesced})
 	table := open(t, s, "t")
 	for name, l := range kinds(100, time.Hour) {
-		id, err := table.Plan(l.Specs())
+		id, err := table.Plan(limits.Limit(l).Specs())
 		require.NoError(t, err)
 		take(t, table, name, l, 10)
 		resume := pause(t, client)
@@ -87,7 +87,7 @@ func TestManyAtOnceAreFewCommands(t *testing.T) {
 	table := open(t, s, "t")
 	l := ratelimit.TokenBucket(100, time.Hour, 100)
 	take(t, table, "k", l, 1)
-	id, err := table.Plan(l.Specs())
+	id, err := table.Plan(limits.Limit(l).Specs())
 	require.NoError(t, err)
 	require.NoError(t, client.ConfigResetStat(ctx).Err())
 	lane := s.laneOf(keyName(keyPrefix(defaultPrefix, "t"), "k", false))
@@ -126,7 +126,7 @@ func TestAScriptThatIsNotKnownKeepsTheOrder(t *testing.T) {
 	s := newStore(t, client, Config{Mode: Coalesced})
 	table := open(t, s, "t").(*table) //nolint:forcetypeassert // it is one of ours
 	for name, l := range kinds(100, time.Hour) {
-		id, err := table.Plan(l.Specs())
+		id, err := table.Plan(limits.Limit(l).Specs())
 		require.NoError(t, err)
 		p := (*table.plans.Load())[id]
 		for range 2 {
@@ -155,7 +155,7 @@ func TestAKeyThatCannotBeRead(t *testing.T) {
 		for _, mode := range []Mode{Strict, Coalesced} {
 			s := newStore(t, client, Config{Mode: mode})
 			table := open(t, s, name+mode.String()).(*table) //nolint:forcetypeassert // it is one of ours
-			id, err := table.Plan(l.Specs())
+			id, err := table.Plan(limits.Limit(l).Specs())
 			require.NoError(t, err)
 			p := (*table.plans.Load())[id]
 			require.NoError(t, client.HSet(ctx, table.keyName("hash"), "a", "b").Err())

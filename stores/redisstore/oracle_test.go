@@ -40,7 +40,7 @@ func (w *was) change(t *testing.T, table limits.Table, shift func(time.Time) tim
 		return nil
 	}
 	plan := func(l ratelimit.Limit) limits.ID {
-		id, err := table.Plan(l.Specs())
+		id, err := table.Plan(limits.Limit(l).Specs())
 		require.NoError(t, err)
 		return id
 	}
@@ -57,7 +57,7 @@ func toServer(t time.Time) time.Time { return t.AddDate(0, 0, 7305+100) }
 
 func (st step) apply(t *testing.T, table limits.Table, receipts []limits.Receipt, shift func(time.Time) time.Time) ratelimit.Result {
 	t.Helper()
-	id, err := table.Plan(st.limit.Specs())
+	id, err := table.Plan(limits.Limit(st.limit).Specs())
 	require.NoError(t, err)
 	op := st.op
 	if op.Kind == limits.Refund {
@@ -85,7 +85,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 		for len(steps) < n {
 			switch rng.IntN(6) {
 			case 0:
-				time.Sleep(time.Duration(rng.Int64N(int64(limit.Period/time.Microsecond))) * time.Microsecond)
+				time.Sleep(time.Duration(rng.Int64N(int64(spec(limit).Period/time.Microsecond))) * time.Microsecond)
 			case 1:
 				time.Sleep(time.Duration(rng.Int64N(1000)) * time.Microsecond)
 			case 2:
@@ -106,7 +106,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 				}
 				limit = next
 			}
-			c := limit.Capacity()
+			c := limits.Limit(limit).Capacity()
 			st := step{at: time.Now(), key: []string{"a", "b"}[rng.IntN(2)], limit: limit, change: last}
 			kinds := []limits.OpKind{
 				limits.Take, limits.Take, limits.Take, limits.TakeAtMost, limits.Reserve, limits.Check, limits.Refund,
@@ -118,7 +118,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 				if plain {
 					continue
 				}
-				st.op.MaxWait = time.Duration(rng.Int64N(int64(2 * limit.Period)))
+				st.op.MaxWait = time.Duration(rng.Int64N(int64(2 * spec(limit).Period)))
 			case limits.Drain, limits.Reset:
 				st.op.Cost = 0
 				if rng.IntN(4) > 0 {
@@ -226,3 +226,5 @@ func replay(t *testing.T, s *Store, name string, steps []step, slack time.Durati
 	}
 	return ""
 }
+
+func spec(l ratelimit.Limit) limits.Spec { return limits.Limit(l).Specs()[0] }

@@ -266,7 +266,7 @@ func TestWithoutTheServer(t *testing.T) {
 	t.Parallel()
 	leavesNothing(t)
 	for _, policy := range []bulkhead.FailurePolicy{bulkhead.Deny, bulkhead.Local} {
-		t.Run(policy.String(), func(t *testing.T) {
+		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
 			quiettest.Test(t, func(t *quiettest.T) {
 				srv := startServer(t)

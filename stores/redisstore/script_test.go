@@ -63,7 +63,7 @@ func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 		table := newTable(s, name)
 		var plans []*plan
 		for _, l := range all {
-			id, err := table.Plan(l.Specs())
+			id, err := table.Plan(limits.Limit(l).Specs())
 			require.NoError(t, err)
 			plans = append(plans, (*table.plans.Load())[id])
 		}

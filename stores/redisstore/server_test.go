@@ -153,7 +153,7 @@ func open(tb testing.TB, s ratelimit.Store, name string) limits.Table {
 
 func take(tb testing.TB, t limits.Table, key string, l ratelimit.Limit, n int64) ratelimit.Result {
 	tb.Helper()
-	id, err := t.Plan(l.Specs())
+	id, err := t.Plan(limits.Limit(l).Specs())
 	require.NoError(tb, err)
 	r, err := t.Apply(context.Background(), key, id, limits.Op{Cost: n})
 	require.NoError(tb, err)

@@ -76,7 +76,7 @@ func TestSoakAFailoverBehindOneAddress(t *testing.T) {
 						client := idleClient(t, r, idle)
 						s := newStore(t, client, Config{Mode: mode, Timeout: defaultTimeout})
 						table := open(t, s, "t")
-						id, err := table.Plan(ratelimit.PerHour(1_000_000).Specs())
+						id, err := table.Plan(limits.Limit(ratelimit.PerHour(1_000_000)).Specs())
 						require.NoError(t, err)
 						require.Eventually(t, func() bool {
 							_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})

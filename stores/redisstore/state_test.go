@@ -141,7 +141,7 @@ func TestALookForgivesNothing(t *testing.T) {
 		"window by several": {ratelimit.FixedWindow(100, hour), ratelimit.FixedWindow(10, hour).And(ratelimit.SlidingLog(10, hour)), 1},
 	} {
 		take(t, table, name, c.big, 100)
-		small, err := table.Plan(c.small.Specs())
+		small, err := table.Plan(limits.Limit(c.small).Specs())
 		require.NoError(t, err)
 		for _, op := range []limits.Op{{Cost: 0}, {Kind: limits.Check, Cost: 1}, {Cost: c.cost}} {
 			owed := take(t, table, name, c.big, 0).FullAfter
@@ -226,7 +226,7 @@ func TestWhatCannotBeCounted(t *testing.T) {
 		"ratelimit.Limit.Burst":    ratelimit.TokenBucket(1_000_003, 1_000_000_007*time.Microsecond, 1<<38),
 	} {
 		for _, l := range []ratelimit.Limit{l, ratelimit.PerHour(5).And(l)} {
-			_, err := table.Plan(l.Specs())
+			_, err := table.Plan(limits.Limit(l).Specs())
 			var bad *core.ConfigError
 			require.ErrorAs(t, err, &bad)
 			require.Equal(t, name, bad.Field)
@@ -243,7 +243,7 @@ func TestALargeBucketInSteps(t *testing.T) {
 	const rate = 1_000_000_007 // and a day, in which it has no factor
 	l := ratelimit.TokenBucket(rate, 24*time.Hour, rate)
 	require.True(t, take(t, table, "k", l, rate).Allowed)
-	id, err := table.Plan(l.Specs())
+	id, err := table.Plan(limits.Limit(l).Specs())
 	require.NoError(t, err)
 	taken := int64(0)
 	for range 500 {
@@ -269,7 +269,7 @@ func checkFlood(t *testing.T, memory string, flood int) {
 	client := startServer(t, "--maxmemory", memory, "--maxmemory-policy", "volatile-ttl").client(t)
 	table := open(t, newStore(t, client, Config{Mode: Coalesced}), "flood")
 	l := ratelimit.TokenBucket(100, time.Hour, 100)
-	id, err := table.Plan(l.Specs())
+	id, err := table.Plan(limits.Limit(l).Specs())
 	require.NoError(t, err)
 	const indebted, callers = 200, 64
 	for i := range indebted {

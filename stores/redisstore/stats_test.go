@@ -25,7 +25,7 @@ func TestStatsTellWhatCameOfEach(t *testing.T) {
 		s := newStore(t, client, Config{Mode: mode})
 		table := open(t, s, "t")
 		l := ratelimit.PerHour(10)
-		id, err := table.Plan(l.Specs())
+		id, err := table.Plan(limits.Limit(l).Specs())
 		require.NoError(t, err)
 		none := s.Stats()
 		for bound, n := range none.RoundTripsWithin {

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -106,7 +105,7 @@ func (k *known) account(p *plan) *account {
 	if i := slices.IndexFunc(k.parts, func(a *account) bool { return a.part == p }); i >= 0 {
 		return k.parts[i]
 	}
-	a := &account{part: p, left: p.limit.Capacity(), sent: -1}
+	a := &account{part: p, left: p.capacity, sent: -1}
 	k.parts = append(k.parts, a)
 	return a
 }
@@ -207,7 +206,7 @@ func (a *account) subtract(r *limits.Result, sent, now time.Time) {
 // after is the state after a take of joined limits, of which the store has reported another one: the
 // last known state, less the take.
 func (a *account) after(r *limits.Result, now time.Time) limits.Result {
-	limit, st := a.part.limit, limits.Result{Remaining: a.part.limit.Capacity()}
+	limit, st := a.part.limit, limits.Result{Remaining: a.part.capacity}
 	if a.full.After(now) {
 		st = limits.Result{Remaining: a.left, FullAfter: a.full.Sub(now)}
 	}
@@ -216,9 +215,9 @@ func (a *account) after(r *limits.Result, now time.Time) limits.Result {
 	}
 	st.Remaining = max(0, st.Remaining-r.Permits, r.Remaining)
 	switch {
-	case limit.Algorithm == ratelimit.AlgorithmTokenBucket:
+	case limit.Algorithm == limits.TokenBucket:
 		st.FullAfter += mulDiv(r.Permits, int64(limit.Period), limit.Permits)
-	case limit.Algorithm != ratelimit.AlgorithmFixedWindow || st.FullAfter == 0:
+	case limit.Algorithm != limits.FixedWindow || st.FullAfter == 0:
 		st.FullAfter = recovery(limit)
 	}
 	return st

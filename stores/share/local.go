@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/limits"
 )
@@ -104,7 +103,7 @@ func (l *local) share(p *plan, n int64) (limits.ID, error) {
 	if id, ok := p.shares.Load(n); ok {
 		return id.(limits.ID), nil //nolint:forcetypeassert // nothing else is stored
 	}
-	id, err := l.memory.Plan(p.split(n).Specs())
+	id, err := l.memory.Plan(p.split(n))
 	if err == nil {
 		p.shares.Store(n, id)
 	}
@@ -154,7 +153,7 @@ func (l *local) raise(key string, a *account, in instances) error {
 		return err
 	}
 	of, s, now := a.part.limit, split(a.part.limit, in.n), time.Now()
-	bucket := of.Algorithm == ratelimit.AlgorithmTokenBucket
+	bucket := of.Algorithm == limits.TokenBucket
 	permits, until := s.Permits-a.left/in.n, a.full
 	switch {
 	case inTurn(of, in.n):
@@ -176,7 +175,7 @@ func (l *local) raise(key string, a *account, in instances) error {
 	case !until.After(now):
 		permits = 0
 	}
-	if s.Algorithm == ratelimit.AlgorithmSlidingCounter && permits > 0 { // a.left already includes the weight
+	if s.Algorithm == limits.SlidingCounter && permits > 0 { // a.left already includes the weight
 		until = now.Add(2 * s.Period)
 	}
 	if permits > 0 || bucket {
@@ -283,7 +282,7 @@ func (l *local) used(ctx context.Context, key string, a *account) int64 {
 		return math.MaxInt64
 	}
 	s := split(a.part.limit, n)
-	if s.Algorithm == ratelimit.AlgorithmTokenBucket {
+	if s.Algorithm == limits.TokenBucket {
 		return int64(mulDiv(int64(r.FullAfter), s.Permits, int64(s.Period)))
 	}
 	used := r.Limit - r.Remaining

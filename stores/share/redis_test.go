@@ -15,6 +15,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/tcpproxy"
@@ -39,11 +40,11 @@ func TestInstancesOfRedis(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, mode redisstore.Mode) {
 		t.Helper()
-		limits := kinds(100, time.Hour)
-		limits["two"] = ratelimit.FixedWindow(50, 20*time.Minute).And(ratelimit.FixedWindow(100, time.Hour))
+		byName := kinds(100, time.Hour)
+		byName["two"] = ratelimit.FixedWindow(50, 20*time.Minute).And(ratelimit.FixedWindow(100, time.Hour))
 		all := sites(t, 2, mode, ratelimit.PerHour(100))
 		tiers := map[string][]*ratelimit.Limiter{}
-		for name, limit := range limits {
+		for name, limit := range byName {
 			for _, s := range all {
 				tier, err := s.WithLimit(limit)
 				require.NoError(t, err)
@@ -60,7 +61,7 @@ func TestInstancesOfRedis(t *testing.T) {
 		lose(t, all...)
 		before := map[string]int64{}
 		for name, tier := range tiers {
-			unused := limits[name].Capacity() - 40
+			unused := limits.Limit(byName[name]).Capacity() - 40
 			if name == "two" {
 				unused = 10
 			}
@@ -68,7 +69,7 @@ func TestInstancesOfRedis(t *testing.T) {
 				before[name] += takeAll(t, l, name)
 			}
 			require.LessOrEqual(t, before[name], unused, name)
-			require.GreaterOrEqual(t, before[name], unused-2*int64(len(limits[name].All())), name)
+			require.GreaterOrEqual(t, before[name], unused-2*int64(len(limits.Limit(byName[name]).Specs())), name)
 		}
 		for _, s := range all {
 			s.proxy.Resume()
@@ -79,7 +80,7 @@ func TestInstancesOfRedis(t *testing.T) {
 				return s.store.owing.Load() == 0
 			}, time.Minute, 10*time.Millisecond)
 		}
-		for name, limit := range limits {
+		for name, limit := range byName {
 			require.InDelta(t, 0, atServer(t, all[0], limit, name), 3, "%s: %d before", name, before[name])
 		}
 	})

@@ -22,7 +22,7 @@ func TestARefundOfAShareGoesToTheLimitThatWasCharged(t *testing.T) {
 	require.NoError(t, err)
 	l := table.(limits.LocalTable).Local().(*local) //nolint:forcetypeassert // it is ours
 	plan := func(limit ratelimit.Limit) limits.ID {
-		id, err := l.table.Plan(limit.Specs())
+		id, err := l.table.Plan(limits.Limit(limit).Specs())
 		require.NoError(t, err)
 		return id
 	}
@@ -69,7 +69,7 @@ func TestRefundAfterCharge(t *testing.T) {
 		table, err := s.Open("l")
 		require.NoError(t, err)
 		l := table.(limits.LocalTable).Local().(*local) //nolint:forcetypeassert // it is ours
-		id, err := l.table.Plan(ratelimit.PerHour(10).Specs())
+		id, err := l.table.Plan(limits.Limit(ratelimit.PerHour(10)).Specs())
 		require.NoError(t, err)
 		take := func() ratelimit.Result {
 			r, err := l.Apply(t.Context(), "k", id, limits.Op{Cost: 2})

@@ -217,3 +217,5 @@ func atServer(tb testing.TB, s *site, limit ratelimit.Limit, key string) int64 {
 	require.NoError(tb, err)
 	return r.Remaining
 }
+
+func spec(l ratelimit.Limit) limits.Spec { return limits.Limit(l).Specs()[0] }

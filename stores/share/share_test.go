@@ -73,7 +73,7 @@ func inStore(t *testing.T, g *group, limit ratelimit.Limit, key string) int64 {
 	t.Helper()
 	table, err := g.Store.Open("l")
 	require.NoError(t, err)
-	id, err := table.Plan(limit.Specs())
+	id, err := table.Plan(limits.Limit(limit).Specs())
 	require.NoError(t, err)
 	r, err := table.Apply(t.Context(), key, id, limits.Op{})
 	require.NoError(t, err)
@@ -163,7 +163,7 @@ func TestAShareBeginsWithTheKnownUsage(t *testing.T) {
 				time.Sleep(r.RetryAfter)
 			}
 		}
-		if len(limit.All()) == 2 || len(limit.All()) == 3 && limit.All()[0].Permits != limit.All()[2].Permits { // the other instance cannot know the long one
+		if len(limits.Limit(limit).Specs()) == 2 || len(limits.Limit(limit).Specs()) == 3 && limits.Limit(limit).Specs()[0].Permits != limits.Limit(limit).Specs()[2].Permits { // the other instance cannot know the long one
 			require.LessOrEqual(t, sum, int64(5+50))
 		} else {
 			require.LessOrEqual(t, sum, int64(10))
@@ -446,10 +446,10 @@ func TestACostAboveTheShareIsNotRefusedForGood(t *testing.T) {
 	bubbles(t, all, func(t *testing.T, limit ratelimit.Limit) {
 		t.Helper()
 		stores, limiters := newGroup(t, 4, limit)
-		l, all := limiters[0], limit.Capacity()
+		l, all := limiters[0], limits.Limit(limit).Capacity()
 		down(stores)
 		for _, kind := range []limits.OpKind{limits.Take, limits.Reserve, limits.Check} {
-			id, err := localOf(storeOf(l)).Plan(limit.Specs())
+			id, err := localOf(storeOf(l)).Plan(limits.Limit(limit).Specs())
 			require.NoError(t, err)
 			for cost, never := range map[int64]bool{all/4 + 1: false, all: false, all + 1: true} {
 				r, err := localOf(storeOf(l)).Apply(t.Context(), "k", id, limits.Op{Kind: kind, Cost: cost})
@@ -535,7 +535,7 @@ func checkBounds(t *testing.T, most int) {
 	s := newStore(t, &ratelimittest.Failing{Store: inMemory()}, Config{})
 	table, err := s.Open("l")
 	require.NoError(t, err)
-	id, err := table.Plan(ratelimit.PerHour(2).Specs())
+	id, err := table.Plan(limits.Limit(ratelimit.PerHour(2)).Specs())
 	require.NoError(t, err)
 	l := table.(limits.LocalTable).Local().(*local) //nolint:forcetypeassert // it is ours
 	require.Same(t, l, table.(limits.LocalTable).Local(), "twice")
@@ -591,7 +591,7 @@ func TestAChargeThatFails(t *testing.T) {
 		}
 		synctest.Wait()
 		require.LessOrEqual(t, reached.Load(), int64(200+10*101))
-		accounts := int64(len(limit.All()))
+		accounts := int64(len(limits.Limit(limit).Specs()))
 		require.Equal(t, accounts, storeOf(l).owing.Load())
 		time.Sleep(3 * chargeEvery)
 		require.Equal(t, accounts, storeOf(l).owing.Load())

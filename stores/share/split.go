@@ -5,20 +5,19 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 )
 
 // split returns the part of a limit for each of n instances: all parts together never exceed the
 // limit. If it has fewer permits at once than instances, the part is one permit in a turn.
-func split(l ratelimit.Limit, n int64) ratelimit.Limit {
+func split(l limits.Spec, n int64) limits.Spec {
 	s := l
 	switch {
 	case n <= 1:
-	case l.Algorithm == ratelimit.AlgorithmTokenBucket:
+	case l.Algorithm == limits.TokenBucket:
 		s.Burst = max(1, l.Burst/n)
 		if l.Permits%n != 0 && n <= int64(limits.MaxPeriod/l.Period) {
-			if s.Period *= time.Duration(n); s.Validate() == nil {
+			if s.Period *= time.Duration(n); (limits.Clock{}).Rule(s) != nil {
 				break
 			}
 		}
@@ -29,15 +28,15 @@ func split(l ratelimit.Limit, n int64) ratelimit.Limit {
 	case l.Permits >= n:
 		s.Permits = l.Permits / n
 	default:
-		s = ratelimit.FixedWindow(1, l.Period*time.Duration(min(rounds(l, n), int64(limits.MaxPeriod/l.Period))))
+		s = limits.Spec{Permits: 1, Period: l.Period * time.Duration(min(rounds(l, n), int64(limits.MaxPeriod/l.Period)))}
 	}
 	return s
 }
 
 // split returns the share of each limit of a plan. Windows that become the same kind are merged
 // into the smaller one.
-func (p *plan) split(n int64) ratelimit.Limit {
-	var all []ratelimit.Limit
+func (p *plan) split(n int64) []limits.Spec {
+	var all []limits.Spec
 next:
 	for _, part := range p.parts {
 		s := split(part.limit, n)
@@ -50,26 +49,22 @@ next:
 		}
 		all = append(all, s)
 	}
-	joined := all[0]
-	for _, s := range all[1:] {
-		joined = joined.And(s)
-	}
-	return joined
+	return all
 }
 
 // inTurn reports whether n instances take turns, for a limit with fewer permits at once.
-func inTurn(l ratelimit.Limit, n int64) bool { return l.Capacity() < n }
+func inTurn(l limits.Spec, n int64) bool { return limits.Capacity(l) < n }
 
 // rounds returns the number of periods until each of n instances has had its turn.
-func rounds(l ratelimit.Limit, n int64) int64 { return (n + l.Permits - 1) / l.Permits }
+func rounds(l limits.Spec, n int64) int64 { return (n + l.Permits - 1) / l.Permits }
 
 // turn returns the time from now to the turn of an instance, on the clock of all. A window has as
 // many turns in a period as permits; those of a bucket are one after the other, each as long as it
 // takes to refill one permit.
-func turn(l ratelimit.Limit, in instances) time.Duration {
+func turn(l limits.Spec, in instances) time.Duration {
 	slots, slot := in.n, in.rank
 	cycle := mulDiv(in.n, int64(l.Period), l.Permits)
-	if l.Algorithm != ratelimit.AlgorithmTokenBucket {
+	if l.Algorithm != limits.TokenBucket {
 		slots = rounds(l, in.n)
 		slot = in.rank * slots / in.n
 		cycle = mulDiv(slots, int64(l.Period), 1)
@@ -96,11 +91,11 @@ func mulDiv(a, b, c int64) time.Duration {
 }
 
 // recovery returns the longest time until a take has recovered.
-func recovery(l ratelimit.Limit) time.Duration {
-	if l.Algorithm == ratelimit.AlgorithmTokenBucket {
+func recovery(l limits.Spec) time.Duration {
+	if l.Algorithm == limits.TokenBucket {
 		return mulDiv(l.Burst, int64(l.Period), l.Permits)
 	}
-	if l.Algorithm == ratelimit.AlgorithmSlidingCounter {
+	if l.Algorithm == limits.SlidingCounter {
 		return 2 * l.Period
 	}
 	return l.Period

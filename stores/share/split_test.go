@@ -28,19 +28,20 @@ func TestSharesAreNeverMoreThanTheLimit(t *testing.T) {
 		ratelimit.SlidingCounter(10, time.Hour):                      ratelimit.SlidingCounter(3, time.Hour),
 		ratelimit.TokenBucket(limits.MaxPermits, time.Hour, 1<<38-1): ratelimit.TokenBucket(limits.MaxPermits, 3*time.Hour, (1<<38-1)/3),
 	} {
-		require.Equal(t, want, split(l, 3), l.String())
-		require.Equal(t, l, split(l, 1))
+		require.Equal(t, spec(want), split(spec(l), 3), l.String())
+		require.Equal(t, spec(l), split(spec(l), 1))
 	}
 	rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test is repeated by its seed
 	for range 20_000 {
 		period := time.Duration(1+rng.Int64N(1<<(1+rng.IntN(30)))) * time.Microsecond
 		permits, n := 1+rng.Int64N(1<<(1+rng.IntN(20))), 1+rng.Int64N(300)
 		for _, l := range []ratelimit.Limit{ratelimit.FixedWindow(permits, period), ratelimit.SlidingLog(min(permits, limits.MaxLogPermits), period), ratelimit.TokenBucket(permits, period, 1+rng.Int64N(1<<20))} {
-			if l.Validate() != nil {
+			l := spec(l)
+			if limits.Of(l).Refuse() != "" {
 				continue
 			}
 			s := split(l, n)
-			require.NoError(t, s.Validate(), "%v of %d", l, n)
+			require.Empty(t, limits.Of(s).Refuse(), "%v of %d", l, n)
 			all := float64(s.Permits*n) / float64(s.Period)
 			require.LessOrEqual(t, all, float64(l.Permits)/float64(l.Period)*(1+1e-12), "%v of %d: %v", l, n, s)
 			require.LessOrEqual(t, s.Burst, max(1, l.Burst/n))
@@ -48,11 +49,11 @@ func TestSharesAreNeverMoreThanTheLimit(t *testing.T) {
 	}
 	// A bucket of few permits in a long period.
 	month := 30 * 24 * time.Hour
-	require.Equal(t, ratelimit.TokenBucket(1, 36*month, 1), split(ratelimit.TokenBucket(2, 8*month, 12), 9))
+	require.Equal(t, spec(ratelimit.TokenBucket(1, 36*month, 1)), split(spec(ratelimit.TokenBucket(2, 8*month, 12)), 9))
 	// Two that come to be of one kind are one.
-	p := &plan{parts: []*plan{{limit: ratelimit.FixedWindow(1, 20*time.Second)}, {limit: ratelimit.FixedWindow(100, time.Minute)}}}
-	require.Equal(t, ratelimit.PerMinute(1), p.split(3))
-	require.Equal(t, ratelimit.FixedWindow(1, 20*time.Second).And(ratelimit.FixedWindow(100, time.Minute)), p.split(1))
+	p := &plan{parts: []*plan{{limit: spec(ratelimit.FixedWindow(1, 20*time.Second))}, {limit: spec(ratelimit.FixedWindow(100, time.Minute))}}}
+	require.Equal(t, limits.Limit(ratelimit.PerMinute(1)).Specs(), p.split(3))
+	require.Equal(t, limits.Limit(ratelimit.FixedWindow(1, 20*time.Second).And(ratelimit.FixedWindow(100, time.Minute))).Specs(), p.split(1))
 }
 
 // TestTurnsOfInstances: each has one in so many periods, and in no period there are more than permits.
@@ -61,9 +62,9 @@ func TestTurnsOfInstances(t *testing.T) {
 	for n := int64(2); n < 20; n++ {
 		for permits := int64(1); permits < n; permits++ {
 			window, bucket := ratelimit.FixedWindow(permits, time.Second), ratelimit.TokenBucket(permits, time.Second, 1)
-			for _, l := range []ratelimit.Limit{window, bucket} {
+			for _, l := range []limits.Spec{spec(window), spec(bucket)} {
 				step, most, steps := time.Second, permits, rounds(l, n)
-				if l == bucket { // one after the other, which may not be whole nanoseconds
+				if l == spec(bucket) { // one after the other, which may not be whole nanoseconds
 					step, most, steps = mulDiv(1, int64(time.Second), permits), 1, n
 				}
 				had := map[int64]int{}
@@ -86,7 +87,7 @@ func TestTurnsOfInstances(t *testing.T) {
 			}
 		}
 	}
-	require.Positive(t, turn(ratelimit.FixedWindow(1, limits.MaxPeriod), instances{1000, 999, 0}))
+	require.Positive(t, turn(spec(ratelimit.FixedWindow(1, limits.MaxPeriod)), instances{1000, 999, 0}))
 }
 
 // TestInstancesTakeTurns: with fewer permits than instances, those that ask all the time get what

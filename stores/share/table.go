@@ -27,9 +27,9 @@ type table struct {
 type plan struct {
 	id       limits.ID
 	capacity int64
-	limit    ratelimit.Limit // of a plan of one
-	parts    []*plan         // of one limit each: the plan itself, if it is one
-	shares   sync.Map        // the number of instances to the limits.ID in memory
+	limit    limits.Spec // of a plan of one
+	parts    []*plan     // of one limit each: the plan itself, if it is one
+	shares   sync.Map    // the number of instances to the limits.ID in memory
 }
 
 // Unwrap returns the table of the store that is wrapped.
@@ -43,8 +43,8 @@ func (t *table) Plan(specs []limits.Spec) (limits.ID, error) {
 	}
 	p := &plan{id: id, capacity: math.MaxInt64}
 	if len(specs) == 1 {
-		p.limit, p.parts = limitOf(specs[0]), []*plan{p}
-		p.capacity = p.limit.Capacity()
+		p.limit, p.parts = specs[0], []*plan{p}
+		p.capacity = limits.Capacity(p.limit)
 	} else {
 		for _, spec := range specs {
 			one, err := t.Plan([]limits.Spec{spec})
@@ -57,12 +57,6 @@ func (t *table) Plan(specs []limits.Spec) (limits.ID, error) {
 	}
 	t.plans.LoadOrStore(id, p)
 	return id, nil
-}
-
-func limitOf(s limits.Spec) ratelimit.Limit {
-	return ratelimit.Limit{
-		Algorithm: ratelimit.Algorithm(s.Algorithm), Permits: s.Permits, Period: s.Period, Burst: s.Burst, Segments: s.Segments, Aligned: s.Aligned,
-	}
 }
 
 // plan returns a plan by its number, or nil.

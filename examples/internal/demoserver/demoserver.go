@@ -31,7 +31,9 @@ type Config struct {
 // New makes the service. Close ends its plugins.
 func New(cfg Config) (handler http.Handler, closePlugins func() error, err error) {
 	hello := ratelimit.FixedWindow(cfg.Limit, cfg.Period)
-	hello.Aligned = cfg.Aligned
+	if cfg.Aligned {
+		hello = ratelimit.AlignedWindow(cfg.Limit, cfg.Period)
+	}
 	registry := cmp.Or(cfg.Registry, &core.Registry{})
 	limits, err := ratelimit.NewServer(ratelimit.ServerConfig{
 		Name:     "demo",

@@ -85,7 +85,7 @@ func TestAnotherProcessReadsTheValues(t *testing.T) {
 			take := func(limit ratelimit.Limit, n int64) limits.Result {
 				table, err := d.Open("")
 				require.NoError(t, err)
-				id, err := table.Plan(limit.Specs())
+				id, err := table.Plan(limits.Limit(limit).Specs())
 				require.NoError(t, err)
 				r, err := table.Apply(t.Context(), key, id, limits.Op{Cost: n})
 				require.NoError(t, err)
@@ -128,7 +128,7 @@ func (r repaired) Update(_ context.Context, _ string, f func(time.Time, []byte) 
 func TestAnUpdateThatIsRepeatedForgetsAValueThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	table := keyvalue.Table(repaired{})
-	id, err := table.Plan(ratelimit.PerHour(10).Specs())
+	id, err := table.Plan(limits.Limit(ratelimit.PerHour(10)).Specs())
 	require.NoError(t, err)
 	r, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 	require.NoError(t, err)
@@ -195,7 +195,7 @@ func TestALimitThatHasRecoveredStaysSoHoweverManyRefundsComeWithoutATake(t *test
 			require.NoError(t, err)
 			var takes []ratelimit.Result
 			for range 10 {
-				r, err := l.Take(t.Context(), "k", limit.Permits/10)
+				r, err := l.Take(t.Context(), "k", spec(limit).Permits/10)
 				require.NoError(t, err)
 				takes = append(takes, r)
 			}
@@ -209,3 +209,5 @@ func TestALimitThatHasRecoveredStaysSoHoweverManyRefundsComeWithoutATake(t *test
 		})
 	}
 }
+
+func spec(l ratelimit.Limit) limits.Spec { return limits.Limit(l).Specs()[0] }

@@ -1,0 +1,101 @@
+package limits
+
+import (
+	"fmt"
+	"slices"
+	"time"
+	"unique"
+)
+
+// A Limit is the numbers of a limit, or of several that hold together. ratelimit.Limit is a type defined by it, so packages of this
+// module convert one to the other, and users see no field. The zero Limit is 1,000 permits a minute.
+type Limit struct {
+	spec Spec
+	also unique.Handle[Limit] // what And has joined; the zero handle is nothing
+}
+
+// Of returns a limit.
+func Of(s Spec) Limit {
+	if s == (Spec{}) {
+		s.Period = -1 // the zero Limit is valid
+	}
+	return Limit{spec: s}
+}
+
+// And joins limits.
+func (l Limit) And(other Limit) Limit {
+	if l.also != (unique.Handle[Limit]{}) {
+		other = l.also.Value().And(other)
+	}
+	return Limit{l.spec, unique.Make(other)}
+}
+
+// Specs returns the limits that And has joined, in their order.
+func (l Limit) Specs() (all []Spec) {
+	for {
+		if l.spec == (Spec{}) {
+			l.spec = Spec{Permits: 1000, Period: time.Minute}
+		}
+		all = append(all, l.spec)
+		if l.also == (unique.Handle[Limit]{}) {
+			return all
+		}
+		l = l.also.Value()
+	}
+}
+
+// Capacity returns the highest cost that can be allowed at once.
+func (l Limit) Capacity() int64 {
+	least := int64(MaxPermits)
+	for _, s := range l.Specs() {
+		least = min(least, Capacity(s))
+	}
+	return least
+}
+
+// Refuse says why a limit cannot be used, or returns "".
+func (l Limit) Refuse() string {
+	all := l.Specs()
+	for i, s := range all {
+		if reason := s.refuse(MaxPeriod); reason != "" {
+			return reason
+		}
+		if (Clock{}).Rule(s) == nil {
+			return fmt.Sprintf("must have a burst that can be counted exactly at %d per %v: a smaller one, or permits that share a factor with the period", s.Permits, s.Period)
+		}
+		if slices.ContainsFunc(all[:i], func(other Spec) bool { return Pairs(s, other) }) {
+			return "must join limits that differ in the algorithm or the period"
+		}
+	}
+	if len(all) > MaxLimits {
+		return fmt.Sprintf("must join at most %d limits", MaxLimits)
+	}
+	return ""
+}
+
+// refuse says why one limit cannot be used; longest bounds the time in which a bucket fills.
+func (s Spec) refuse(longest time.Duration) string {
+	most := int64(MaxPermits)
+	if s.Algorithm == SlidingLog {
+		most = MaxLogPermits
+	}
+	fill, short := time.Duration(0), true
+	if s.Algorithm == TokenBucket && s.Permits > 0 && s.Period > 0 && s.Burst > 0 {
+		fill, short = FillTime(s)
+	}
+	switch {
+	case s.Algorithm > SlidingLog:
+		return "must have a known algorithm"
+	case s.Permits < 1 || s.Permits > most:
+		return fmt.Sprintf("must have 1 to %d permits", most)
+	case s.Period < 1 || s.Period > MaxPeriod:
+		return fmt.Sprintf("must have a period of 1ns to %v", MaxPeriod)
+	case s.Algorithm == TokenBucket && (s.Burst < 1 || s.Burst > MaxPermits):
+		return fmt.Sprintf("must have a burst of 1 to %d", int64(MaxPermits))
+	case !short || fill > longest:
+		return fmt.Sprintf("must have a burst that fills within %v", longest)
+	case s.Algorithm == SlidingWindow && (s.Segments < 2 || s.Segments > MaxSegments || int64(s.Period)%int64(s.Segments) != 0):
+		return fmt.Sprintf("must have 2 to %d segments, each of whole nanoseconds", MaxSegments)
+	}
+	return ""
+}
