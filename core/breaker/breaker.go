@@ -93,10 +93,10 @@ func newBreaker(s *shared, key string) *Breaker {
 func (s *shared) now() time.Duration { return time.Since(s.base) }
 
 // Name returns the name of the breaker or its Group.
-func (s *shared) Name() string { return s.life.Name() }
+func (b *Breaker) Name() string { return b.life.Name() }
 
 // Config returns the Config of New or of the last SetConfig.
-func (s *shared) Config() Config { return s.life.Load().Config }
+func (b *Breaker) Config() Config { return b.life.Load().Config }
 
 // SetConfig replaces the Config while the breaker is in use. The state stays; a window of another size begins empty. An empty Name
 // and a nil Registry stay as they are. Another one, and each error of Config.Validate, is a *core.ConfigError, and nothing changes.

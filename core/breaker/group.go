@@ -128,6 +128,12 @@ func (g *Group) Override(ctx context.Context, f func(*Config)) context.Context {
 	return override.Context(ctx, g.shared, f)
 }
 
+// Name returns the name of the group.
+func (g *Group) Name() string { return g.life.Name() }
+
+// Config returns the Config of NewGroup or of the last SetConfig.
+func (g *Group) Config() Config { return g.life.Load().Config }
+
 // SetConfig replaces the Config of all breakers, as [Breaker.SetConfig] does.
 func (g *Group) SetConfig(cfg Config) error {
 	if err := g.life.SetConfig(cfg, nil); err != nil {

@@ -173,7 +173,39 @@ func TestBudgetSaturates(t *testing.T) {
 	})
 }
 
-func TestBudgetConcurrently(t *testing.T) {
+// Nobody asked for a retry in a million million calls.
+func TestBudgetOfUncountedCalls(t *testing.T) {
+	t.Parallel()
+	for _, ratio := range []float64{1, 0.2, 1e-9} {
+		b := core.Must(retry.NewBudget(ratio, 0))
+		b.Forget()
+		require.Equal(t, max(1, int(ratio*retry.BudgetCalls)), b.Left())
+	}
+}
+
+// What does not keep is taken first, and what is put back is no more than there may be.
+func TestBudgetPutBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := core.Must(retry.NewBudget(0.001, 2))
+		b.Pay(retry.BudgetCalls)
+		require.Equal(t, 3, b.Left())
+		back := []func(){b.Take(), b.Take()}
+		time.Sleep(time.Second)
+		require.Equal(t, 3, b.Left(), "of perSecond")
+		back = append(back, b.Take(), b.Take(), b.Take())
+		require.Nil(t, b.Take())
+		time.Sleep(time.Second)
+		require.Equal(t, 2, b.Left(), "of a call")
+		b.Pay(retry.BudgetCalls)
+		for _, f := range back {
+			f()
+		}
+		require.Equal(t, 3, b.Left())
+	})
+}
+
+func TestBudgetInParallel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := core.Must(retry.NewBudget(0.25, 4))
@@ -190,10 +222,7 @@ func TestBudgetConcurrently(t *testing.T) {
 							retries.Add(1)
 						}
 						time.Sleep(10 * ms)
-						if n%5 == 0 {
-							return 1, nil
-						}
-						return 0, errBoom
+						return n, []error{errBoom, nil}[n%5/4]
 					})
 					cancel()
 				}
@@ -201,11 +230,22 @@ func TestBudgetConcurrently(t *testing.T) {
 		}
 		start := time.Now()
 		wg.Wait()
-		took := time.Since(start)
-		most := float64(began.Load())*0.25 + 4 + 4*took.Seconds()
+		most := float64(began.Load())*0.25 + 4 + 4*time.Since(start).Seconds()
 		require.LessOrEqual(t, float64(retries.Load()), most)
 		require.Greater(t, float64(retries.Load()), most/2, "used, too")
 	})
+	b := core.Must(retry.NewBudget(1, 0))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				b.Pay(1)
+				b.Take()() // it was just paid
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 800, b.Left())
 }
 
 func TestBudgetOfNestedRetries(t *testing.T) {

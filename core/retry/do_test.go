@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +16,70 @@ import (
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
+
+var (
+	errBoom = errors.New("boom")
+	errWeb  = errors.New("web")
+)
+
+const ms = time.Millisecond
+
+// exactly is Kresil's default strategy: exact, without jitter.
+func exactly() backoff.Strategy { return backoff.Exponential{Jitter: -1} }
+
+// noted returns a registry that appends the events of the policies in it, as in "again 1" or "done 2".
+func noted(events *[]string) *core.Registry {
+	return eventtest.Registry(func(_ context.Context, e registry.Event) {
+		what := map[string]string{
+			"attempt failed, a retry follows": "again", "retry succeeded": "done", "retries exhausted": "exhausted",
+			"error is not retried": "ignored", "retry suppressed": e.Attr("reason").String(),
+		}[e.Text]
+		*events = append(*events, fmt.Sprintf("%s %d", what, e.Attr("retry").Int64()))
+	})
+}
+
+// A script is an operation whose attempts end as listed; the last goes on for ever.
+type script struct {
+	ends  []error
+	calls int
+}
+
+func (s *script) run(context.Context) (string, error) {
+	s.calls++
+	err := s.ends[min(s.calls, len(s.ends))-1]
+	if err != nil {
+		return "", err
+	}
+	return "fine", nil
+}
+
+// takes, deferred in a bubble, checks how long it took there: defer takes(t, d)().
+func takes(t *testing.T, want time.Duration) func() {
+	t.Helper()
+	start := time.Now()
+	return func() { require.Equal(t, want, time.Since(start)) }
+}
+
+// A rejection asks for a wait.
+type rejection struct{ after time.Duration }
+
+func (rejection) Error() string               { return "no" }
+func (rejection) Is(target error) bool        { return target == core.ErrRejected }
+func (r rejection) RetryAfter() time.Duration { return r.after }
+
+// asks is an ordinary error that asks for a wait.
+type asks time.Duration
+
+func (asks) Error() string               { return "busy" }
+func (a asks) RetryAfter() time.Duration { return time.Duration(a) }
+
+// A list is an error that == cannot compare.
+type list []string
+
+func (l list) Error() string { return l[0] }
 
 // TestDo has a row for each way in which a call can end.
 func TestDo(t *testing.T) {
@@ -326,43 +388,4 @@ func TestOuterBreakerCountsLateRejections(t *testing.T) {
 	_, err = core.Do(t.Context(), p, fails)
 	require.ErrorIs(t, err, core.ErrRejected, "no call was made this time")
 	require.EqualValues(t, 1, outer.Stats().Ignored)
-}
-
-// mallocs counts the allocations of many runs of f. Not for parallel tests.
-func mallocs(f func()) uint64 {
-	const runs = 10_000
-	f()
-	runtime.GC()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range runs {
-		f()
-	}
-	runtime.ReadMemStats(&after)
-	return (after.Mallocs - before.Mallocs) / (runs / 100) // per hundred runs: forgives the runtime's own
-}
-
-func TestFirstSuccessAllocatesNothing(t *testing.T) { //nolint:paralleltest // allocations are counted
-	ctx, captured := t.Context(), 1
-	check := func(int, error) retry.Decision { return retry.Decision{} }
-	for name, cfg := range map[string]retry.Config{
-		"plain":    {},
-		"hook":     {OnRetry: func(context.Context, retry.Retry) {}},
-		"observed": {Registry: noted(new([]string))},
-		"limited":  {MaxElapsed: time.Hour},
-		"budget":   {Budget: core.Must(retry.NewBudget(0.2, 3))},
-	} {
-		p := core.Must(retry.New(cfg))
-		operation := func(ctx context.Context) (int, error) { captured++; return captured, ctx.Err() }
-		require.Zero(t, mallocs(func() {
-			if n, err := retry.Do(ctx, p, operation); n != captured || err != nil {
-				t.Fatal(n, err)
-			}
-		}), name)
-		require.Zero(t, mallocs(func() {
-			if n, err := retry.Loop(ctx, p, operation, check); n != captured || err != nil {
-				t.Fatal(n, err)
-			}
-		}), name)
-	}
 }

@@ -1,6 +1,7 @@
 package timeout_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,12 +24,11 @@ import (
 
 var errBoom = errors.New("boom")
 
-// lasting returns an operation that lasts d unless its context ends, and then
-// returns what end makes of that.
-func lasting(d time.Duration, end func(context.Context) (int, error)) func(context.Context) (int, error) {
+// lasting returns an operation that lasts an hour unless its context ends, and then returns what end makes of that.
+func lasting(end func(context.Context) (int, error)) func(context.Context) (int, error) {
 	return func(ctx context.Context) (int, error) {
 		select {
-		case <-time.After(d):
+		case <-time.After(time.Hour):
 			return 7, nil
 		case <-ctx.Done():
 			return end(ctx)
@@ -39,120 +38,89 @@ func lasting(d time.Duration, end func(context.Context) (int, error)) func(conte
 
 func returnsErr(ctx context.Context) (int, error)   { return 0, ctx.Err() }
 func returnsCause(ctx context.Context) (int, error) { return 0, context.Cause(ctx) }
+func wrapsInURL(ctx context.Context) (int, error) {
+	return 0, &url.Error{Op: "Get", URL: "/", Err: context.Cause(ctx)}
+}
 
-func TestLimitEndsTheOperation(t *testing.T) {
+func TestDo(t *testing.T) {
 	t.Parallel()
-	wrapped := func(ctx context.Context) (int, error) { return 0, fmt.Errorf("reading: %w", ctx.Err()) }
-	wrapsCause := func(ctx context.Context) (int, error) { return 0, fmt.Errorf("reading: %w", context.Cause(ctx)) }
-	wrapsInURL := func(ctx context.Context) (int, error) {
-		return 0, &url.Error{Op: "Get", URL: "/", Err: context.Cause(ctx)}
+	wrap := func(f string, err func(context.Context) error) func(context.Context) (int, error) {
+		return func(ctx context.Context) (int, error) { return 0, fmt.Errorf(f, err(ctx)) }
 	}
-	canceled := func(context.Context) (int, error) { return 0, fmt.Errorf("dial: %w", context.Canceled) }
-	other := func(context.Context) (int, error) { return 1, errBoom }
-	for _, tt := range []struct {
-		name string
-		end  func(context.Context) (int, error)
-		also error
-		text string
+	gone := errors.New("the user left")
+	leaves := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		time.AfterFunc(time.Second, func() { cancel(gone) })
+		return ctx, func() { cancel(nil) }
+	}
+	second := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return context.WithTimeout(ctx, time.Second)
+	}
+	const late = `timeout: "api" took longer than 1s`
+	for name, c := range map[string]struct {
+		ctx   func(context.Context) (context.Context, context.CancelFunc)
+		limit time.Duration
+		op    func(context.Context) (int, error)
+		err   error  // as it was returned
+		late  string // the text of the timeout's
 	}{
-		{"context's error", returnsErr, nil, `timeout: "api" took longer than 50ms`},
-		{"cause", returnsCause, nil, `timeout: "api" took longer than 50ms`},
-		{"wrapped context's error", wrapped, nil, `timeout: "api" took longer than 50ms: reading: context deadline exceeded`},
-		{"wrapped cause", wrapsCause, nil, `timeout: "api" took longer than 50ms: reading: timeout: "api" took longer than 50ms`},
-		{"wrapped cause that is a timeout", wrapsInURL, nil, `Get "/": timeout: "api" took longer than 50ms`},
-		{"a cancellation that the limit caused", canceled, nil, `timeout: "api" took longer than 50ms`},
-		{"another error", other, errBoom, `timeout: "api" took longer than 50ms: boom`},
+		"context's error":       {nil, 0, lasting(returnsErr), nil, late},
+		"cause":                 {nil, 0, lasting(returnsCause), nil, late},
+		"wrapped error":         {nil, 0, lasting(wrap("x: %w", context.Context.Err)), nil, late + ": x: context deadline exceeded"},
+		"wrapped cause":         {nil, 0, lasting(wrap("x: %w", context.Cause)), nil, late + ": x: " + late},
+		"a timeout around it":   {nil, 0, lasting(wrapsInURL), nil, `Get "/": ` + late},
+		"a cancellation by it":  {nil, 0, lasting(wrap("x: %w", func(context.Context) error { return context.Canceled })), nil, late},
+		"another error after":   {nil, 0, lasting(func(context.Context) (int, error) { return 1, errBoom }), nil, late + ": boom"},
+		"success":               {nil, 0, func(context.Context) (int, error) { return 7, nil }, nil, ""},
+		"success after":         {nil, 0, func(context.Context) (int, error) { time.Sleep(time.Hour); return 7, nil }, nil, ""},
+		"failure":               {nil, 0, func(context.Context) (int, error) { return 0, errBoom }, errBoom, ""},
+		"a deadline of its own": {nil, 0, func(context.Context) (int, error) { return 0, context.DeadlineExceeded }, context.DeadlineExceeded, ""},
+		"caller cancels":        {leaves, time.Minute, lasting(returnsCause), gone, ""},
+		"a nearer deadline":     {second, time.Minute, lasting(returnsErr), context.DeadlineExceeded, ""},
+		"one as near":           {second, time.Second, lasting(returnsErr), context.DeadlineExceeded, ""},
+		"no limit":              {nil, -1, lasting(returnsErr), nil, ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				start := time.Now()
-				limit := core.Must(timeout.New(timeout.Config{Name: "api", Limit: 50 * time.Millisecond}))
-				_, err := timeout.Do(t.Context(), limit, lasting(10*time.Second, tt.end))
-				require.Equal(t, 50*time.Millisecond, time.Since(start))
-				require.EqualError(t, err, tt.text)
-				require.ErrorIs(t, err, timeout.ErrTimeout)
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.NotErrorIs(t, err, context.Canceled)
-				if tt.also != nil {
-					require.ErrorIs(t, err, tt.also)
+				ctx, events, start := t.Context(), 0, time.Now()
+				if c.ctx != nil {
+					var cancel context.CancelFunc
+					ctx, cancel = c.ctx(ctx)
+					defer cancel()
 				}
-				require.True(t, (&url.Error{Err: err}).Timeout(), "net/http looks no deeper than this")
-				var e *timeout.Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, 50*time.Millisecond, e.Limit)
-				var ne net.Error = e
-				require.True(t, ne.Timeout())
-				require.True(t, e.Temporary())
-				require.True(t, os.IsTimeout(e))
-				require.Equal(t, timeout.Stats{TimedOut: 1}, limit.Stats())
+				limit := core.Must(timeout.New(timeout.Config{
+					Name: "api", Limit: cmp.Or(c.limit, time.Second), Registry: eventtest.Registry(func(context.Context, registry.Event) { events++ }),
+				}))
+				got, err := core.Do(ctx, core.Must(core.NewPipeline(limit)), c.op)
+				if c.late != "" {
+					require.Equal(t, []any{timeout.Stats{TimedOut: 1}, time.Second, 1}, []any{limit.Stats(), time.Since(start), events})
+					requireTimeout(t, err, c.late)
+					require.Equal(t, name == "another error after", errors.Is(err, errBoom))
+					return
+				}
+				require.Equal(t, []any{c.err, 0}, []any{err, events})
+				if c.err != nil {
+					require.Equal(t, timeout.Stats{Failed: 1}, limit.Stats())
+					return
+				}
+				require.Equal(t, []any{7, timeout.Stats{Succeeded: 1}}, []any{got, limit.Stats()})
 			})
 		})
 	}
 }
 
-func TestOtherEndingsAreNotTimeouts(t *testing.T) {
-	t.Parallel()
-	gone := errors.New("the user left")
-	for _, tt := range []struct {
-		name  string
-		ctx   func(context.Context) (context.Context, context.CancelFunc)
-		limit time.Duration
-		op    func(context.Context) (int, error)
-		err   error
-		stats timeout.Stats
-	}{
-		{"success", nil, time.Second, lasting(0, returnsErr), nil, timeout.Stats{Succeeded: 1}},
-		{"success after the limit", nil, time.Second, func(ctx context.Context) (int, error) { time.Sleep(time.Hour); return 7, nil }, nil, timeout.Stats{Succeeded: 1}},
-		{"failure", nil, time.Second, func(context.Context) (int, error) { return 0, errBoom }, errBoom, timeout.Stats{Failed: 1}},
-		{"a deadline of its own", nil, time.Second, func(context.Context) (int, error) { return 0, context.DeadlineExceeded }, context.DeadlineExceeded, timeout.Stats{Failed: 1}},
-		{
-			"caller cancels",
-			func(ctx context.Context) (context.Context, context.CancelFunc) {
-				ctx, cancel := context.WithCancelCause(ctx)
-				time.AfterFunc(time.Second, func() { cancel(gone) })
-				return ctx, func() { cancel(nil) }
-			},
-			time.Minute, lasting(time.Hour, returnsCause), gone,
-			timeout.Stats{Failed: 1},
-		},
-		{
-			"caller's deadline is nearer",
-			func(ctx context.Context) (context.Context, context.CancelFunc) {
-				return context.WithTimeout(ctx, time.Second)
-			},
-			time.Minute, lasting(time.Hour, returnsErr), context.DeadlineExceeded,
-			timeout.Stats{Failed: 1},
-		},
-		{
-			"caller's deadline is as near",
-			func(ctx context.Context) (context.Context, context.CancelFunc) {
-				return context.WithTimeout(ctx, time.Second)
-			},
-			time.Second, lasting(time.Hour, returnsErr), context.DeadlineExceeded,
-			timeout.Stats{Failed: 1},
-		},
-		{"no limit", nil, -1, lasting(time.Hour, returnsErr), nil, timeout.Stats{Succeeded: 1}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx := t.Context()
-				if tt.ctx != nil {
-					c, cancel := tt.ctx(ctx)
-					defer cancel()
-					ctx = c
-				}
-				limit := core.Must(timeout.New(timeout.Config{Limit: tt.limit, Registry: eventtest.Registry(func(context.Context, registry.Event) { t.Error("told of a timeout") })}))
-				got, err := timeout.Do(ctx, limit, tt.op)
-				require.Equal(t, tt.err, err, "as it was returned")
-				if err == nil {
-					require.Equal(t, 7, got)
-				}
-				require.Equal(t, tt.stats, limit.Stats())
-			})
-		})
-	}
+func requireTimeout(t *testing.T, err error, text string) {
+	t.Helper()
+	require.EqualError(t, err, text)
+	require.ErrorIs(t, err, timeout.ErrTimeout)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, context.Canceled)
+	require.True(t, (&url.Error{Err: err}).Timeout(), "net/http looks no deeper than this")
+	e, _ := errors.AsType[*timeout.Error](err)
+	require.Equal(t, time.Second, e.Limit)
+	var ne net.Error = e
+	require.True(t, ne.Timeout() && e.Temporary() && os.IsTimeout(e))
 }
 
 func requireName(t *testing.T, want string, err error) {
@@ -182,7 +150,7 @@ func TestOverride(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
-				_, err := timeout.Do(bubbled{t.Context(), c.ctx}, limit, lasting(time.Hour, returnsErr))
+				_, err := timeout.Do(bubbled{t.Context(), c.ctx}, limit, lasting(returnsErr))
 				require.Equal(t, c.want, time.Since(start))
 				if c.want < time.Hour {
 					requireName(t, "api", err)
@@ -209,7 +177,7 @@ func TestNestedLimitsEachReportTheirOwn(t *testing.T) {
 		_, err := timeout.Do(t.Context(), outer, func(ctx context.Context) (int, error) {
 			for {
 				attempts++
-				n, err := timeout.Do(ctx, inner, lasting(time.Hour, returnsErr))
+				n, err := timeout.Do(ctx, inner, lasting(returnsErr))
 				if ctx.Err() != nil {
 					return n, err
 				}
@@ -224,7 +192,7 @@ func TestNestedLimitsEachReportTheirOwn(t *testing.T) {
 		// The same one twice: the inner call does not take the outer one's end for its own.
 		_, err = timeout.Do(t.Context(), outer, func(ctx context.Context) (int, error) {
 			time.Sleep(time.Millisecond)
-			return timeout.Do(ctx, outer, lasting(time.Hour, returnsCause))
+			return timeout.Do(ctx, outer, lasting(returnsCause))
 		})
 		requireName(t, "total", err)
 		require.Equal(t, timeout.Stats{TimedOut: 2, Failed: 1}, outer.Stats())
@@ -233,12 +201,13 @@ func TestNestedLimitsEachReportTheirOwn(t *testing.T) {
 
 func TestContextIsReleased(t *testing.T) {
 	t.Parallel()
-	limit := core.Must(timeout.New(timeout.Config{}))
-	for _, end := range []error{nil, errBoom} {
+	for end, limit := range map[error]*timeout.Timeout{nil: nil, errBoom: core.Must(timeout.New(timeout.Config{}))} {
 		var ended <-chan struct{}
 		func() {
 			defer func() { require.Equal(t, end != nil, recover() != nil) }()
 			_, err := timeout.Do(t.Context(), limit, func(ctx context.Context) (int, error) {
+				_, limited := ctx.Deadline()
+				require.True(t, limited)
 				if ended = ctx.Done(); end != nil {
 					panic(end)
 				}
@@ -269,103 +238,30 @@ func TestEvent(t *testing.T) {
 	})
 }
 
-func TestTimeoutIsAMechanism(t *testing.T) {
+// What runs has the limit that it began with.
+func TestSetConfig(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		limit := core.Must(timeout.New(timeout.Config{Limit: time.Second}))
-		_, err := core.Do(t.Context(), core.Must(core.NewPipeline(limit)), lasting(time.Hour, returnsErr))
-		require.ErrorIs(t, err, timeout.ErrTimeout)
-	})
-}
-
-func TestConcurrentUse(t *testing.T) {
-	t.Parallel()
-	limit := core.Must(timeout.New(timeout.Config{Limit: time.Hour}))
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 200 {
-				_, _ = timeout.Do(t.Context(), limit, func(context.Context) (int, error) { return 0, nil })
-			}
-		})
-	}
-	wg.Wait()
-	require.EqualValues(t, 1600, limit.Stats().Succeeded)
-}
-
-// mallocs counts the allocations of one run of f. Not for parallel tests.
-func mallocs(f func()) float64 {
-	const runs = 5_000
-	f()
-	runtime.GC()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range runs {
-		f()
-	}
-	runtime.ReadMemStats(&after)
-	return float64(after.Mallocs-before.Mallocs) / runs
-}
-
-func TestAllocatesTheContextAlone(t *testing.T) { //nolint:paralleltest // allocations are counted
-	near, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	limited := core.Must(timeout.New(timeout.Config{Limit: time.Hour}))
-	unlimited := core.Must(timeout.New(timeout.Config{Limit: -1}))
-	captured := 1
-	op := func(context.Context) (int, error) {
-		if captured++; captured < 0 {
-			return 0, errBoom
+		limit, start := core.Must(timeout.New(timeout.Config{Limit: time.Minute})), time.Now()
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				_, err := timeout.Do(t.Context(), limit, lasting(returnsErr))
+				require.ErrorIs(t, err, timeout.ErrTimeout)
+				require.Equal(t, time.Minute, time.Since(start))
+				for range 200 {
+					_ = limit.SetConfig(timeout.Config{Limit: time.Duration(i+1) * time.Hour})
+					_, err := timeout.Do(t.Context(), limit, func(context.Context) (int, error) { return 0, nil })
+					require.NoError(t, err)
+				}
+			})
 		}
-		return captured, nil
-	}
-	floor := mallocs(func() {
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Hour, errBoom)
-		_, _ = op(ctx)
-		cancel()
+		synctest.Wait()
+		require.NoError(t, limit.SetConfig(timeout.Config{Limit: time.Second}))
+		_, err := timeout.Do(t.Context(), limit, lasting(returnsErr))
+		require.ErrorIs(t, err, timeout.ErrTimeout)
+		require.Equal(t, time.Second, time.Since(start))
+		all.Wait()
+		require.Equal(t, "succeeded=1600 failed=0 timed_out=9", limit.Stats().String())
 	})
-	for _, tt := range []struct {
-		name string
-		ctx  context.Context
-		t    *timeout.Timeout
-		want float64
-	}{
-		{"limit", t.Context(), limited, floor},
-		{"nearer deadline of the caller", near, limited, 0},
-		{"no limit", t.Context(), unlimited, 0},
-	} {
-		got := mallocs(func() { _, _ = timeout.Do(tt.ctx, tt.t, op) })
-		require.InDelta(t, tt.want, got, 0.05, tt.name)
-	}
-}
-
-//go:noinline
-func answer(context.Context) (int, error) { return 42, nil }
-
-func BenchmarkFloorContextWithTimeout(b *testing.B) {
-	parent := b.Context()
-	b.ReportAllocs()
-	for b.Loop() {
-		ctx, cancel := context.WithTimeoutCause(parent, time.Hour, errBoom)
-		_, _ = answer(ctx)
-		cancel()
-	}
-}
-
-func BenchmarkDo(b *testing.B) {
-	limit, ctx := core.Must(timeout.New(timeout.Config{Limit: time.Hour})), b.Context()
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = timeout.Do(ctx, limit, answer)
-	}
-}
-
-func BenchmarkDoNearerDeadline(b *testing.B) {
-	limit := core.Must(timeout.New(timeout.Config{Limit: time.Hour}))
-	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
-	defer cancel()
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = timeout.Do(ctx, limit, answer)
-	}
 }
