@@ -175,7 +175,7 @@ func TestAnOutageOfThePacerOfABatcherIsLoggedWithItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
 		permits := &flakyStore{Store: core.Must(ratelimit.NewMemory(0))}
-		p := core.Must(pace.New(pace.Config{Store: permits, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}}))
+		p := core.Must(pace.New(pace.Config{Name: "default", Store: permits, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}}))
 		b := core.Must(batch.New(batch.Config[int, int]{Name: "mails", Registry: registry, Pacer: p, FlushAfter: time.Second, Send: echo}))
 		book, _ := newBook(t, registry, slog.LevelInfo, logs.Config{})
 		ctx, stop := whileRunning(t)

@@ -8,20 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limitstore"
 )
 
 // A sharedStore is one that has counted.
-type sharedStore struct{ stats ratelimit.StoreStats }
+type sharedStore struct{ stats limitstore.Stats }
 
-func (s *sharedStore) Stats() ratelimit.StoreStats { return s.stats }
+func (s *sharedStore) Stats() limitstore.Stats { return s.stats }
 
 func TestASharedStore(t *testing.T) {
 	t.Parallel()
 	r := &core.Registry{}
 	g := newGatherer(t, r)
-	s := &sharedStore{stats: ratelimit.StoreStats{Decided: 1, Denied: 2, Local: 3, Timeouts: 4, Failed: 5, Unsent: 6, Sent: 7, Unavailable: true}}
+	s := &sharedStore{stats: limitstore.Stats{Decided: 1, Denied: 2, Local: 3, Timeouts: 4, Failed: 5, Unsent: 6, Sent: 7, Unavailable: true}}
 	s.stats.RoundTrips, s.stats.RoundTripTime = 16, 3*time.Second/2
 	s.stats.RoundTripsWithin = map[time.Duration]uint64{100 * time.Microsecond: 10, 250 * time.Microsecond: 10, time.Millisecond: 15}
 	remove, err := limitstore.Register(r, "Name", "redis", s)

@@ -175,7 +175,7 @@ func TestAKeyLimitCarriesOver(t *testing.T) {
 		require.NoError(t, l.SetKeyLimit("k", ratelimit.PerMinute(5)))
 		time.Sleep(time.Second)
 		require.Equal(t, 59*time.Second, take(t, l, "k", 1).RetryAfter)
-		l.ClearKeyLimit("k")
+		_ = l.SetKeyLimit("k", ratelimit.Limit{})
 		require.False(t, take(t, l, "k", 1).Allowed, "the hour knows its own count")
 		setLimit(t, l, ratelimit.PerHour(12))
 		require.EqualValues(t, 2, mustPeek(t, l, "k").Remaining)

@@ -161,3 +161,14 @@ func worse(a, b Result) bool {
 	}
 	return a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.NextAfter > b.NextAfter
 }
+
+// innermost returns the table that counts: t, or the one that t wraps.
+func innermost(t limits.Table) limits.Table {
+	for {
+		w, wraps := t.(interface{ Unwrap() limits.Table })
+		if !wraps {
+			return t
+		}
+		t = w.Unwrap()
+	}
+}

@@ -82,6 +82,6 @@ func TestClearingAKeyLimitThatIsNotSetDoesNothing(t *testing.T) {
 	s := &orderedTable{first: make(chan struct{}), changed: make(chan struct{})}
 	l, err := ratelimit.New(ratelimit.Config{Name: "ordered", Store: s})
 	require.NoError(t, err)
-	l.ClearKeyLimit("k")
+	_ = l.SetKeyLimit("k", ratelimit.Limit{})
 	require.Empty(t, s.plans)
 }

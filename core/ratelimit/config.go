@@ -29,43 +29,40 @@ const (
 	Local FailurePolicy = "local"
 )
 
-// Config configures a [Limiter]. The zero value is ready to use: 1000 permits a
-// minute for each key, in memory.
+// Config configures a [Limiter]. The zero value is useful: 1,000 permits a minute for each key, in memory.
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
-	// Name is the name of the limiter in errors, in the registry, and of its table in the store.
-	// If empty, it is "default". Limiters with one name in one Store share the usage of their keys, in
-	// this process and in others. Several limiters without a Name need a Store each: New refuses a
-	// second one.
+	// Name names the limiter in errors, in the registry and in the store. If empty, it is "default". Limiters with one Name
+	// in one Store share their keys, in this process and in others; with a Store the Name is required.
 	Name string
-	// Registry is where the limiter is registered under its name, as kind
-	// "ratelimit". If nil, nowhere.
+	// Registry registers the limiter under the kind "ratelimit" and its name. If nil, it is not registered.
 	Registry *core.Registry
+
 	// Limit is the limit of each key. The zero Limit is PerMinute(1000).
 	Limit Limit
 	// Limits are further limits, by name, for [Limiter.Under] and for the routes, layers and tiers of plugins/ratelimit. A
 	// name has 1 to 64 letters, digits or any of "-._".
 	Limits map[string]Limit
-	// MaxWait is the longest time that Wait waits; a longer wait is refused at once. If zero, it
-	// is 10 seconds. If negative, only the deadline of the context limits the wait.
+
+	// MaxWait is the longest time that Wait waits. A longer wait is refused at once. If zero, it is 10 seconds. If negative,
+	// only the context limits the wait.
 	MaxWait time.Duration
-	// MaxQueue is the number of permits that the waiters of one key can wait for together; a
-	// waiter that exceeds it is refused. If zero, twice the capacity of the limit, and at least
-	// 1000. If negative, there is no queue: every wait is refused. With a Store it applies to the waiters of this process.
+	// MaxQueue is the number of permits that the waiters of one key can wait for together, in this process. One more is refused
+	// at once. If zero, it is twice the capacity of the limit, at least 1,000. If negative, every wait is refused.
 	MaxQueue int64
-	// MaxKeys is the number of keys that are kept in memory: see [NewMemory]. It must
-	// be zero if there is a Store.
+
+	// MaxKeys is the number of keys that are kept in memory. Above it, the key with the least usage of 16 is evicted, and is
+	// charged for that usage if it returns. If zero, it is 1,048,576. It must be zero with a Store.
 	MaxKeys int
-	// Store holds the state of the keys. If nil, the limiter has its own store in memory. The
-	// limiter does not close a Store that is set here.
+	// Store keeps the keys: see stores/redisstore and [NewStore]. If nil, they are in the memory of this process. The limiter
+	// does not close it.
 	Store Store
-	// OnStoreError applies when the store fails. The zero value is [Allow]. For [Local], wrap
-	// the Store in share.New of stores/share.
+	// OnStoreError says what happens to an operation that the Store cannot decide. If empty, it is [Allow].
 	OnStoreError FailurePolicy
 }
 
-// Validate reports every field that cannot be used, joined.
+// Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
 func (c Config) Validate() error {
 	check := validate.Of("ratelimit.Config")
 	check.Part(c.Limit.check("ratelimit.Config.Limit"))
@@ -74,6 +71,7 @@ func (c Config) Validate() error {
 		check.Part(c.Limits[name].check(fmt.Sprintf("ratelimit.Config.Limits[%q]", name)))
 	}
 	if c.Store != nil {
+		check.That(c.Name != "", "Name", `""`, "must be given with a Store: limiters of one name share their keys there")
 		check.That(c.MaxKeys == 0, "MaxKeys", c.MaxKeys, "must be 0 with a Store of your own, which has its own bound")
 	} else {
 		checkMaxKeys(check, "MaxKeys", c.MaxKeys)

@@ -11,6 +11,6 @@ import (
 // A constructor returns a nil pointer together with an error.
 func TestAStoreThatIsANilPointerIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := ratelimit.New(ratelimit.Config{Store: (*switchedStore)(nil)})
+	_, err := ratelimit.New(ratelimit.Config{Name: "l", Store: (*switchedStore)(nil)})
 	require.EqualError(t, err, "ratelimit.Config.Store = a nil pointer: must be a store, or nil for state in memory")
 }

@@ -161,8 +161,8 @@ func checkSettings(t *testing.T, seeds uint64) {
 					require.NoError(t, b.SetKeyLimit(key, limit))
 					b.overrides.get(key).one = nil
 				case 2, 3:
-					a.ClearKeyLimit(key)
-					b.ClearKeyLimit(key)
+					_ = a.SetKeyLimit(key, Limit{})
+					_ = b.SetKeyLimit(key, Limit{})
 				case 4, 5, 6, 7:
 					time.Sleep(time.Duration(r.Int64N(int64(time.Second))))
 				case 8:

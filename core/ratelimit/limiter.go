@@ -42,8 +42,6 @@ type shared struct {
 	done   chan struct{}
 	once   sync.Once
 
-	unclaim func() // releases the claim to the default name
-
 	current    atomic.Pointer[settings]
 	views      sync.Map            // Limit to *Limiter
 	named      map[string]*Limiter // those of all names that there have been
@@ -68,24 +66,23 @@ func lifeCycle() *instance.Kind[Config, struct{}] {
 			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 		Fixed: func(check *validate.Check, old, cfg *Config) {
+			if cfg.Store == nil {
+				cfg.Store = old.Store
+			}
 			check.That((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one", "must stay as it is")
 			check.That(cfg.MaxKeys == old.MaxKeys, "MaxKeys", cfg.MaxKeys, "must stay as it is")
 		},
 	}
 }
 
-// New makes a limiter, opens its table, and registers it. If cfg has a Store but no Name, a
-// second limiter of this kind in that Store is a [*core.ConfigError].
+// New makes a limiter. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
 func New(cfg Config) (*Limiter, error) {
-	s := &shared{done: make(chan struct{}), unclaim: func() {}, overrides: overrides{byKey: map[string]*setting{}}, named: map[string]*Limiter{}}
+	s := &shared{done: make(chan struct{}), overrides: overrides{byKey: map[string]*setting{}}, named: map[string]*Limiter{}}
 	cfg.Limits = maps.Clone(cfg.Limits)
 	if err := s.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
 	if err := s.open(&cfg); err != nil {
-		return nil, err
-	}
-	if err := s.claim(&cfg); err != nil {
 		return nil, err
 	}
 	s.root = &Limiter{shared: s}
@@ -97,7 +94,6 @@ func New(cfg Config) (*Limiter, error) {
 		err = s.life.Register(s.root, s.root.SetConfig, registry.Source{Figures: s.root.figures})
 	}
 	if err != nil {
-		s.unclaim()
 		return nil, err
 	}
 	return s.root, nil
@@ -213,7 +209,6 @@ func (l *Limiter) Close() error {
 	var err error
 	l.once.Do(func() {
 		close(l.done)
-		l.unclaim()
 		_ = l.life.Close() // always nil
 		if l.own != nil {
 			err = l.own.Close()

@@ -22,6 +22,9 @@ import (
 
 func newLimiter(tb testing.TB, cfg ratelimit.Config) *ratelimit.Limiter {
 	tb.Helper()
+	if cfg.Store != nil && cfg.Name == "" {
+		cfg.Name = "default"
+	}
 	l, err := ratelimit.New(cfg)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, l.Close()) })
@@ -469,7 +472,10 @@ func TestValidateReportsEveryField(t *testing.T) {
 			ratelimit.Config{Limit: ratelimit.FixedWindow(-1, -1), MaxKeys: -2, OnStoreError: "no"},
 			[]string{"ratelimit.Config.Limit = -1/-1ns", "ratelimit.Config.MaxKeys = -2: must be 0 to 1073741824", "ratelimit.Config.OnStoreError = no: must be allow, deny or local"},
 		},
-		"keys with store": {ratelimit.Config{Store: &ratelimittest.Slow{}, MaxKeys: 5}, []string{"ratelimit.Config.MaxKeys = 5: must be 0 with a Store of your own"}},
+		"with store": {
+			ratelimit.Config{Store: &ratelimittest.Slow{}, MaxKeys: 5},
+			[]string{`ratelimit.Config.Name = "": must be given with a Store`, "ratelimit.Config.MaxKeys = 5: must be 0 with a Store of your own"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -83,7 +83,7 @@ func TestALateSuccessIsNoRecovery(t *testing.T) {
 	t.Parallel()
 	store := &switchedStore{Store: core.Must(ratelimit.NewMemory(0))}
 	recovered := 0
-	l := core.Must(ratelimit.New(ratelimit.Config{Store: store, Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+	l := core.Must(ratelimit.New(ratelimit.Config{Name: "l", Store: store, Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
 		if e.Outage && !e.Warn {
 			recovered++
 		}

@@ -25,7 +25,7 @@ func (l *Limiter) figures() (f registry.Figures) {
 	}
 	s := l.Stats() // read last: it is not less than the named ones
 	f.Counts("requests_total", requests, "result", "allowed", s.Allowed-named.Allowed, "throttled", s.Rejected-named.Rejected,
-		"canceled", s.Canceled, "error", s.StoreErrors-s.Local) // Local is part of StoreErrors
+		"canceled", s.Canceled, "error", l.undecided.Load())
 	f.Count("store_errors_total", "Operations that the store failed to decide.", s.StoreErrors)
 	f.Add("waiters", "Calls that wait for permits.", float64(s.Waiting))
 	if l.InUse() {

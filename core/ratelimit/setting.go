@@ -267,19 +267,17 @@ func (o *overrides) set(key string, s *setting) {
 	o.n.Store(int64(len(o.byKey)))
 }
 
-// SetKeyLimit sets a limit for one key, instead of any other, also of one by WithLimit, until
-// ClearKeyLimit. It applies at once, and carries over past usage as SetLimit does. At most
-// 2^20 keys can have a limit of their own: one more is an error.
-func (l *Limiter) SetKeyLimit(key string, limit Limit) error {
-	set, err := l.setting(limit)
-	if err != nil {
-		return err
+// SetKeyLimit gives one key a limit of its own, instead of any other. The zero Limit removes it. It applies in this process,
+// at once; past usage counts. 1,048,576 keys can have a limit of their own; one more is an error.
+func (l *Limiter) SetKeyLimit(key string, limit Limit) (err error) {
+	var set *setting
+	if limit != (Limit{}) {
+		if set, err = l.setting(limit); err != nil {
+			return err
+		}
 	}
 	return l.override(key, set)
 }
-
-// ClearKeyLimit removes the limit that SetKeyLimit set; without one it does nothing.
-func (l *Limiter) ClearKeyLimit(key string) { _ = l.override(key, nil) }
 
 // override sets the limit of a key, or clears it if set is nil.
 func (l *Limiter) override(key string, set *setting) error {

@@ -181,9 +181,9 @@ func TestOverride(t *testing.T) {
 		require.Equal(t, time.Second, served(t, <-w), "who waits is served by the new one")
 		require.NoError(t, l.SetKeyLimit("k", ratelimit.TokenBucket(1, time.Minute, 8)))
 		require.Equal(t, time.Minute, take(t, l, "k", 1).RetryAfter, "another kind too")
-		l.ClearKeyLimit("k")
+		_ = l.SetKeyLimit("k", ratelimit.Limit{})
 		require.EqualValues(t, 2, mustPeek(t, l, "k").Remaining)
-		l.ClearKeyLimit("nobody")
+		_ = l.SetKeyLimit("nobody", ratelimit.Limit{})
 		require.ErrorIs(t, l.SetKeyLimit("k", ratelimit.PerMinute(-1)), core.ErrConfig)
 	})
 }
@@ -220,7 +220,7 @@ func TestSetLimitUnderLoad(t *testing.T) {
 				}
 				if g == 1 && i%70 == 0 {
 					require.NoError(t, l.SetKeyLimit("1", ratelimit.TokenBucket(500, time.Hour, 500)))
-					l.ClearKeyLimit("1")
+					_ = l.SetKeyLimit("1", ratelimit.Limit{})
 				}
 			}
 		})

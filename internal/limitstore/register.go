@@ -2,14 +2,45 @@
 package limitstore
 
 import (
+	"time"
+
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/validate"
 )
 
+// Stats are the counters of a store that many processes share, as its method Stats
+// returns them. Each operation that was not canceled is counted once: in Decided, Denied,
+// Timeouts, Failed or Unsent.
+type Stats struct {
+	Decided  uint64 // operations that the server decided
+	Denied   uint64 // takes refused without the server by stores/denycache
+	Timeouts uint64 // operations without a reply before the timeout of the store or the deadline of the caller
+	Failed   uint64 // operations that failed otherwise
+	Unsent   uint64 // operations not sent, because the server is unavailable
+	Local    uint64 // of Timeouts, Failed and Unsent, those decided in this process by stores/share
+
+	// Sent is the number of operations sent to the server, with the refunds of permits granted to
+	// callers that had left. Sent/RoundTrips is the average batch size.
+	Sent uint64
+	// RoundTrips is the number of requests, and RoundTripTime their total duration, each until the
+	// reply or the error. RoundTripsWithin has the number of requests that took no longer than a
+	// duration, for several durations.
+	RoundTrips       uint64
+	RoundTripTime    time.Duration
+	RoundTripsWithin map[time.Duration]uint64
+
+	// Unavailable reports whether the server, or one of several servers in use, counts as unavailable:
+	// after several failures in a row, until a request to it succeeds.
+	Unavailable bool
+	// Instances is the number of processes that share the limits while the server is unavailable,
+	// as known to this process, of the table with the most; 0 if they are not counted, as without a
+	// limiter with ratelimit.Local.
+	Instances int
+}
+
 // Register adds a store to r, which may be nil, and returns a function that removes it. field is that of the name in a Config.
-func Register(r *core.Registry, field, name string, store interface{ Stats() ratelimit.StoreStats }) (remove func(), err error) {
+func Register(r *core.Registry, field, name string, store interface{ Stats() Stats }) (remove func(), err error) {
 	source := registry.Source{Figures: func() registry.Figures { return figures(store.Stats()) }}
 	remove, err = (*registry.Registry)(r).Add(registry.Entry{Kind: "ratelimitstore", Name: name, Instance: store, Source: source})
 	if err != nil {
@@ -18,7 +49,7 @@ func Register(r *core.Registry, field, name string, store interface{ Stats() rat
 	return remove, nil
 }
 
-func figures(s ratelimit.StoreStats) (f registry.Figures) {
+func figures(s Stats) (f registry.Figures) {
 	f.Counts("operations_total", "Operations on a shared store by result; canceled ones are not counted.", "result",
 		"decided", s.Decided, "denied", s.Denied, "timeout", s.Timeouts, "error", s.Failed, "unsent", s.Unsent)
 	f.Count("local_operations_total", "Operations that the process decided with its share of the limit, because the server did not.", s.Local)

@@ -148,7 +148,7 @@ func changedKey(s *suite) {
 	l.granted(l.of("other", 1), 1, 9)
 	time.Sleep(s.Unit + s.Slack)
 	l.granted(l.of("k", 25), 25, 0)
-	l.ClearKeyLimit("k")
+	_ = l.SetKeyLimit("k", ratelimit.Limit{})
 	r := l.of("k", 1)
 	s.fatalIf(r.Allowed, "the key limit has emptied the window: %+v", r)
 }

@@ -142,7 +142,7 @@ func TestEnhanceYourCalmHoldsTheVendorAsA429(t *testing.T) {
 func TestARequestWhoseDialOrLimiterFailedWasNotSent(t *testing.T) {
 	t.Parallel()
 	store := &ratelimittest.Failing{Store: core.Must(ratelimit.NewMemory(0))}
-	limiter := core.Must(ratelimit.New(ratelimit.Config{Store: store, OnStoreError: ratelimit.Deny}))
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Name: "l", Store: store, OnStoreError: ratelimit.Deny}))
 	store.Down()
 	noSession := errors.New("no session")
 	for name, c := range map[string]struct {

@@ -103,8 +103,8 @@ type Rate struct {
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
 	// Name names the pacer, and its table in the Store: pacers with one name, Store and key
-	// share the rate, in this process and in others. If empty, it is "default". A Store of
-	// your own requires a Name if several pacers use it.
+	// share the rate, in this process and in others. If empty, it is "default"; with a
+	// Store it is required.
 	Name string
 	// Registry registers the pacer under the kind "pace" and its name. If nil, it is not
 	// registered.

@@ -50,7 +50,7 @@ func TestAConfigThatCannotBeUsedIsReported(t *testing.T) {
 		{pace.Config{Rates: []pace.Rate{ok}, Mode: 3}, "pace.Config.Mode = Mode(3): must be Rolling, FixedWindow or SlidingLog"},
 		{pace.Config{Rates: []pace.Rate{ok}, OnStoreError: 3}, "pace.Config.OnStoreError = FailurePolicy(3): must be Deny, Local or Allow"},
 		{pace.Config{Rates: []pace.Rate{ok}, OnStoreError: pace.Local}, "pace.Config.OnStoreError = local: must be Deny or Allow without a Store: memory does not fail"},
-		{pace.Config{Rates: []pace.Rate{ok}, OnStoreError: pace.Local, Store: newRemote()}, "pace.Config.OnStoreError = local: must be Allow or Deny with this Store: wrap it in share.New of stores/share"},
+		{pace.Config{Name: "a", Rates: []pace.Rate{ok}, OnStoreError: pace.Local, Store: newRemote()}, "pace.Config.OnStoreError = local: must be Allow or Deny with this Store: wrap it in share.New of stores/share"},
 		{pace.Config{Rates: []pace.Rate{ok}, Store: (*process)(nil)}, "pace.Config.Store = a nil pointer: must be a store, or nil for slots in memory"},
 		{pace.Config{Rates: []pace.Rate{ok}, MaxWait: -1}, "pace.Config.MaxWait = -1ns: must be >= 0 (0 means no limit)"},
 		{pace.Config{Rates: []pace.Rate{ok}, RefreshEvery: -1}, "pace.Config.RefreshEvery = -1ns: must be >= 0 (0 means 1m0s)"},

@@ -2,7 +2,6 @@ package pace_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -186,14 +185,4 @@ func TestSetConfigKeepsWhatMustStay(t *testing.T) {
 	require.Equal(t, "vendor", p.Config().Name)
 	s.down.Store(true)
 	_ = core.Must(p.Wait(t.Context(), "k", 1))
-}
-
-func TestTwoPacersWithoutANameCannotShareAStore(t *testing.T) {
-	t.Parallel()
-	s := newRemote()
-	_ = newPacer(t, pace.Config{Rates: perSecond(1), Store: s})
-	_, err := pace.New(pace.Config{Rates: perSecond(1), Store: s})
-	var bad *core.ConfigError
-	require.True(t, errors.As(err, &bad))
-	require.Equal(t, "pace.Config.Name", bad.Field)
 }

@@ -41,9 +41,9 @@ func TestClientSetConfig(t *testing.T) {
 		require.Zero(t, limits.Config().MaxWait)
 
 		for want, bad := range map[string]ratelimit.ClientConfig{
-			"ratelimit.ClientConfig.Name = other: must stay api":                 {Name: "other"},
-			"ratelimit.ClientConfig.Limiter = true: must stay set: false":        {Limiter: rate.NewLimiter(1, 1)},
-			"ratelimit.ClientConfig.MaxKeys = 7: must stay as it is":             {MaxKeys: 7},
+			"ratelimit.ClientConfig.Name = other: must stay api":              {Name: "other"},
+			"ratelimit.ClientConfig.Limiter = true: must stay set: false":     {Limiter: rate.NewLimiter(1, 1)},
+			"ratelimit.ClientConfig.MaxKeys = 7: must stay as it is":          {MaxKeys: 7},
 			"ratelimit.ClientConfig.Limit = -1/1m: must have 1 to 2748779069": {Limit: core_ratelimit.PerMinute(-1)},
 		} {
 			require.ErrorContains(t, limits.SetConfig(bad), want)
@@ -85,7 +85,7 @@ func TestClientConfigIsThatWhichWasGiven(t *testing.T) {
 	for _, given := range []ratelimit.ClientConfig{
 		{},
 		{Name: "n", Registry: &core.Registry{}, Limit: core_ratelimit.PerMinute(7), MaxWait: -1, MaxQueue: 5, MaxKeys: 16, OnStoreError: core_ratelimit.Deny},
-		{Store: &ratelimittest.Slow{Store: core.Must(core_ratelimit.NewMemory(0))}},
+		{Name: "s", Store: &ratelimittest.Slow{Store: core.Must(core_ratelimit.NewMemory(0))}},
 	} {
 		limits, err := ratelimit.NewClient(given)
 		require.NoError(t, err)

@@ -158,7 +158,7 @@ func TestClientGivesTheTurnBackToASlowStoreAfterTheCallerLeft(t *testing.T) {
 			cancel()
 			return nil, core.ErrRejected
 		})
-		limits, err := ratelimit.NewClient(ratelimit.ClientConfig{Limit: core_ratelimit.PerHour(1), Store: &ratelimittest.Slow{Store: memory, Delay: time.Millisecond}})
+		limits, err := ratelimit.NewClient(ratelimit.ClientConfig{Name: "a", Limit: core_ratelimit.PerHour(1), Store: &ratelimittest.Slow{Store: memory, Delay: time.Millisecond}})
 		require.NoError(t, err)
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://a.test/", http.NoBody)
 		require.NoError(t, err)
@@ -276,7 +276,7 @@ func TestClientStoreFailure(t *testing.T) {
 	require.NoError(t, err)
 	store := &ratelimittest.Failing{Store: memory}
 	base := &answers{}
-	allow := newClient(t, ratelimit.ClientConfig{Store: store}, base)
+	allow := newClient(t, ratelimit.ClientConfig{Name: "a", Store: store}, base)
 	deny := newClient(t, ratelimit.ClientConfig{Name: "deny", Store: store, OnStoreError: core_ratelimit.Deny}, base)
 	store.Down()
 	require.NoError(t, get(t.Context(), t, allow, "http://a.test/"))

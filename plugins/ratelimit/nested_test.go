@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit"
 	plugin "github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/timeout"
 )
@@ -134,19 +133,4 @@ func TestAServerAroundItselfDecidesOutermost(t *testing.T) {
 			require.Equal(t, c.want, s.Stats())
 		})
 	}
-}
-
-func TestPluginsWithoutANameDoNotShareAStore(t *testing.T) {
-	t.Parallel()
-	store := core.Must(ratelimit.NewMemory(0))
-	first := core.Must(plugin.NewServer(plugin.ServerConfig{Store: store}))
-	_, err := plugin.NewServer(plugin.ServerConfig{Store: store})
-	require.ErrorIs(t, err, core.ErrConfig)
-	require.ErrorContains(t, err, `ratelimit.ServerConfig.Name = ""`)
-	_, err = plugin.NewClient(plugin.ClientConfig{Store: store})
-	require.ErrorContains(t, err, `ratelimit.ClientConfig.Name = ""`)
-	core.Must(first.With(func(c *plugin.ServerConfig) { c.Name = "login" }))
-	core.Must(plugin.NewClient(plugin.ClientConfig{Store: store, Name: "vendor"}))
-	require.NoError(t, first.Close())
-	core.Must(plugin.NewClient(plugin.ClientConfig{Store: store}))
 }

@@ -78,8 +78,8 @@ func TestServerSetConfigRefuses(t *testing.T) {
 		"ratelimit.ServerConfig.Registry = another one: must stay the same":                 {Registry: &core.Registry{}},
 		"ratelimit.ServerConfig.Store = another one: must stay as it is":                    {Store: other},
 		"ratelimit.ServerConfig.MaxKeys = 7: must stay as it is":                            {MaxKeys: 7},
-		"ratelimit.ServerConfig.Limit = -1/1h: must have":                                {Limit: ratelimit.PerHour(-1)},
-		"ratelimit.ServerConfig.Routes[0].Limit = -1/1h: must have":                      {Routes: []ratelimit.Route{{Pattern: "/", Limit: ratelimit.PerHour(-1)}}},
+		"ratelimit.ServerConfig.Limit = -1/1h: must have":                                   {Limit: ratelimit.PerHour(-1)},
+		"ratelimit.ServerConfig.Routes[0].Limit = -1/1h: must have":                         {Routes: []ratelimit.Route{{Pattern: "/", Limit: ratelimit.PerHour(-1)}}},
 		`ratelimit.ServerConfig.Layers[0].Name = "api": must not be the name of the plugin`: {Layers: []ratelimit.Layer{{Name: "api"}}},
 	} {
 		err := s.plugin.SetConfig(bad)

@@ -237,6 +237,6 @@ func taken(by []named, name string, limit Limit) (of string) {
 // core returns the part of c that core/ratelimit has too.
 func (c ServerConfig) core() ratelimit.Config {
 	return ratelimit.Config{
-		Name: c.Name, Limit: c.Limit, MaxWait: c.MaxWait, MaxQueue: c.MaxQueue, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError,
+		Name: cmp.Or(c.Name, defaultName), Limit: c.Limit, MaxWait: c.MaxWait, MaxQueue: c.MaxQueue, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError,
 	}
 }

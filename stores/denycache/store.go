@@ -83,8 +83,8 @@ func (s *Store) Close() error {
 }
 
 // Stats returns the counters of the store that s wraps, with Denied.
-func (s *Store) Stats() (stats ratelimit.StoreStats) {
-	if inner, ok := s.inner.(interface{ Stats() ratelimit.StoreStats }); ok {
+func (s *Store) Stats() (stats limitstore.Stats) {
+	if inner, ok := s.inner.(interface{ Stats() limitstore.Stats }); ok {
 		stats = inner.Stats()
 	}
 	stats.Denied += s.denied.Load()

@@ -87,7 +87,7 @@ func TestWhatTheServerSays(t *testing.T) {
 				timeout = patient
 			}
 			s := newStore(t, client, Config{Mode: mode, Timeout: timeout})
-			l, err := ratelimit.New(ratelimit.Config{Store: s, OnStoreError: ratelimit.Deny})
+			l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, OnStoreError: ratelimit.Deny})
 			require.NoError(t, err)
 			for range 3 {
 				_, err = l.Take(context.Background(), "k", 1)
@@ -107,7 +107,7 @@ func TestTheContextEndsADecision(t *testing.T) {
 		defer func() { _ = client.Close() }()
 		s, err := New(client, Config{Mode: mode, Timeout: time.Hour})
 		require.NoError(t, err)
-		l, err := ratelimit.New(ratelimit.Config{Store: s})
+		l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer cancel()

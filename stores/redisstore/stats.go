@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/blame"
+	"github.com/gresil/gresil/internal/limitstore"
 	"github.com/gresil/gresil/internal/stripe"
 )
 
-// bounds are the durations of StoreStats.RoundTripsWithin.
+// bounds are the durations of Stats.RoundTripsWithin.
 var bounds = [...]time.Duration{ //nolint:gochecknoglobals // a constant
 	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
 	1 * time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
@@ -51,9 +51,9 @@ func (c *counters) trip(operations int, took time.Duration) {
 }
 
 // Stats returns the counters as they are now.
-func (s *Store) Stats() ratelimit.StoreStats {
+func (s *Store) Stats() limitstore.Stats {
 	c := &s.counters
-	stats := ratelimit.StoreStats{
+	stats := limitstore.Stats{
 		Decided: c.decided.Load(), Timeouts: c.timeouts.Load(), Failed: c.failed.Load(), Unsent: c.unsent.Load(),
 		Sent: c.sent.Load(), Unavailable: s.unavailable(),
 		RoundTripTime: time.Duration(c.took.Load()), RoundTripsWithin: map[time.Duration]uint64{},

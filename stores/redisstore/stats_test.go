@@ -13,6 +13,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/limitstore"
 )
 
 func TestStatsTellWhatCameOfEach(t *testing.T) {
@@ -32,7 +33,7 @@ func TestStatsTellWhatCameOfEach(t *testing.T) {
 			require.Zero(t, n, bound)
 		}
 		none.RoundTripsWithin = nil
-		require.Equal(t, ratelimit.StoreStats{}, none)
+		require.Equal(t, limitstore.Stats{}, none)
 		for range 12 { // refusals are decisions too
 			take(t, table, "k", l, 1)
 		}
@@ -42,7 +43,7 @@ func TestStatsTellWhatCameOfEach(t *testing.T) {
 		require.EqualValues(t, 12, got.RoundTrips)
 		require.Len(t, got.RoundTripsWithin, 12)
 		got.RoundTrips, got.RoundTripTime, got.RoundTripsWithin = 0, 0, nil
-		require.Equal(t, ratelimit.StoreStats{Decided: 12, Sent: 12}, got)
+		require.Equal(t, limitstore.Stats{Decided: 12, Sent: 12}, got)
 
 		resume := pause(t, client)
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)

@@ -112,9 +112,9 @@ func (s *Store) begin(f func()) bool {
 
 // Stats returns the counters of the store that s wraps, with Local and, if that store does not
 // count them, Instances.
-func (s *Store) Stats() (stats ratelimit.StoreStats) {
+func (s *Store) Stats() (stats limitstore.Stats) {
 	local := s.local.Load() // first, so that it is at most Timeouts + Failed + Unsent
-	if inner, ok := s.inner.(interface{ Stats() ratelimit.StoreStats }); ok {
+	if inner, ok := s.inner.(interface{ Stats() limitstore.Stats }); ok {
 		stats = inner.Stats()
 	}
 	stats.Unsent += s.unsent.Load()
