@@ -50,16 +50,13 @@ func setX(h http.Header, c *charge, limit, remaining, reset *[1]string) {
 			return
 		}
 	}
-	if p := c.limit.prepared().policy(&c.result); p.capacity == c.result.Limit {
-		limit[0] = p.total
-	} else { // of one key, or of an Override
-		limit[0] = strconv.FormatInt(c.result.Limit, 10)
-	}
-	var buf [40]byte
-	b := strconv.AppendInt(buf[:0], c.result.Remaining, 10)
-	n, now := len(b), time.Now()
-	text := string(strconv.AppendInt(b, now.Unix()+header.Seconds(time.Duration(now.Nanosecond())+c.result.FullAfter), 10))
-	remaining[0], reset[0] = text[:n], text[n:]
+	var buf [60]byte
+	b := strconv.AppendInt(buf[:0], c.result.Limit, 10)
+	i := len(b)
+	b = strconv.AppendInt(b, c.result.Remaining, 10)
+	j := len(b)
+	text := string(strconv.AppendInt(b, time.Now().Add(c.result.FullAfter+time.Second-1).Unix(), 10)) // rounded up
+	limit[0], remaining[0], reset[0] = text[:i], text[i:j], text[j:]
 	h[xLimit], h[xRemaining], h[xReset] = limit[:], remaining[:], reset[:]
 }
 

@@ -36,7 +36,6 @@ type policy struct {
 	item     string        // the same as a structured field
 	refusal  *problem.Body // 429
 	capacity int64
-	total    string // the text of the capacity
 }
 
 const maxInteger = 999_999_999_999_999 // of a structured field
@@ -74,7 +73,7 @@ func newPolicies(name string, of Limit) *policies {
 			item.Params.Add("w", header.Seconds(fill))
 		}
 		line = append(line, item)
-		p.all = append(p.all, policy{unique, quoted, quotaExceeded(unique).Body(), capacity, strconv.FormatInt(capacity, 10)})
+		p.all = append(p.all, policy{unique, quoted, quotaExceeded(unique).Body(), capacity})
 	}
 	p.line, _ = httpsfv.Marshal(line)
 	return p

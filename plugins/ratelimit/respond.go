@@ -20,54 +20,6 @@ var (
 	errBlocked = fmt.Errorf("ratelimit: the request is blocked: %w", core.ErrRejected)
 )
 
-// Handler returns next with the limit around it. It fits Use and With of chi.
-func (s *Server) Handler(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.passes(w, r) {
-			next.ServeHTTP(w, r)
-		}
-	})
-}
-
-// passes reports whether a request goes on to the handler. If not, it is answered.
-func (s *Server) passes(w http.ResponseWriter, r *http.Request) bool {
-	opts := s.options(r.Context())
-	switch {
-	case opts.Disabled:
-		return true
-	case opts.Block != nil && opts.Block(r):
-		return opts.fail(w, r, http.StatusForbidden, errBlocked)
-	case opts.Allow != nil && opts.Allow(r):
-		opts.limited(w.Header(), new([1]string), false)
-		return true
-	}
-	var room [1]charge
-	charges, err := s.charges(room[:0], r, opts)
-	if err != nil {
-		return opts.fail(w, r, http.StatusInternalServerError, err)
-	}
-	return s.admit(w, r, opts, charges)
-}
-
-// admit takes what a request takes, and sets the fields. If it is refused, it is answered.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, opts *ServerOptions, charges []charge) bool {
-	decides, err := opts.take(r.Context(), s.limiter, charges)
-	if err != nil {
-		return opts.fail(w, r, http.StatusServiceUnavailable, err)
-	}
-	c := &charges[decides]
-	switch {
-	case opts.Shadow || c.result.Limit <= 0: // the store has failed, and lets it pass
-		return true
-	case c.result.Allowed:
-		opts.inform(w.Header(), charges, decides)
-		return true
-	}
-	opts.inform(w.Header(), charges[decides:decides+1], 0)
-	opts.refuse(w, r, c)
-	return false
-}
-
 // Respond takes n permits of another key in a handler, such as the user name of a login. If they are refused, it answers the
 // request as the plugin does, and returns false. The limit is that of Named, or Config.Limit. Keys are counted apart from those
 // of requests. Refund of the limiter gives take back. The fields of the response change only if it is refused. While the store fails

@@ -20,6 +20,7 @@ type routes struct {
 	literal map[string]table // by method, "" for all others: finds a path as it is, as chi does
 	root    *rule            // of requests without a route
 	hosts   bool             // a pattern has a host
+	trees   bool             // a pattern that is not the root can end in a slash
 }
 
 type table struct {
@@ -69,6 +70,8 @@ func (rs *routes) add(pattern string, u *rule) {
 	u.one = !wild && !u.slash
 	if method+host == "" && u.slash && u.slashes == 1 && !strings.HasSuffix(p, "{$}") {
 		rs.root = u
+	} else {
+		rs.trees = rs.trees || u.slash
 	}
 	rs.hosts = rs.hosts || host != ""
 	pattern = normal(pattern)
@@ -104,11 +107,13 @@ func normal(pattern string) string {
 func (rs *routes) find(r *http.Request) (first *rule, more []*rule) {
 	routing := chi.RouteContext(r.Context())
 	if plain(r, routing) && (!rs.hosts || r.Host == lowerName(r.Host)) {
-		if u := rs.look(rs.table, r); !u.wild && (!u.slash || u.slashes <= strings.Count(r.URL.Path, "/")) {
+		u, p := rs.look(rs.table, r), r.URL.Path
+		redirected := u.slashes > strings.Count(p, "/")
+		if !rs.trees || !redirected && (u.slash || !u.wild || rs.mounted(r.Method, r.Host, p) == nil) {
 			return u, nil
 		}
 	}
-	x := search{routes: rs, probe: http.Request{Host: lowerName(r.Host), URL: new(url.URL)}}
+	x := search{routes: rs, host: lowerName(r.Host)}
 	methods := []string{r.Method}
 	if r.Method == http.MethodHead { // with GetHead of chi
 		methods = append(methods, http.MethodGet)
@@ -154,7 +159,7 @@ func lowerName(host string) string {
 // A search looks for the rules of a request.
 type search struct {
 	*routes
-	probe http.Request
+	host  string
 	found []*rule
 }
 
@@ -162,14 +167,14 @@ type search struct {
 func (x *search) all(method string, u *url.URL, routing *chi.Context, root bool) {
 	raw := cmp.Or(u.RawPath, u.Path)
 	clean := path.Clean(raw)
-	mux, literal := x.asMux(method, *u), x.asChi(method, raw)
+	mux, literal := x.asMux(method, x.host, u), x.asChi(method, x.host, raw)
 	x.add(mux, root)
 	x.add(literal, root)
-	x.add(x.asChi(method, clean), root && clean != strings.TrimRight(raw, "/")) // with CleanPath of chi
+	x.add(x.asChi(method, x.host, clean), root && clean != strings.TrimRight(raw, "/")) // with CleanPath of chi
 	sources := []string{raw}
 	if routing != nil && routing.RoutePath != "" {
 		sources = append(sources, routing.RoutePath, path.Clean(routing.RoutePath))
-		x.add(x.asChi(method, routing.RoutePath), root && len(routing.RoutePatterns) == 0) // in a mounted router it is without a prefix
+		x.add(x.asChi(method, x.host, routing.RoutePath), root && len(routing.RoutePatterns) == 0) // in a mounted router it is without a prefix
 	}
 	sources = append(sources, u.Path, clean)
 	if len(slices.Compact(sources)) == 1 && mux.one && literal.one {
@@ -183,9 +188,9 @@ func (x *search) all(method string, u *url.URL, routing *chi.Context, root bool)
 			if !strings.HasPrefix(p, "/") {
 				break // no router has a pattern for it
 			}
-			x.add(x.asMux(method, url.URL{Path: p}), false)
-			x.add(x.asChi(method, p), false)
-			if tree := x.asChi(method, p+"/"); tree.slash && tree.slashes == strings.Count(p, "/")+1 { // it is mounted in chi
+			x.add(x.asMux(method, x.host, &url.URL{Path: p}), false)
+			x.add(x.asChi(method, x.host, p), false)
+			if tree := x.mounted(method, x.host, p); tree != nil {
 				x.add(tree, false)
 			}
 			shorter := strings.TrimRight(p, "/")
@@ -201,25 +206,33 @@ func (x *search) all(method string, u *url.URL, routing *chi.Context, root bool)
 }
 
 // asMux returns the rule for a path in a ServeMux.
-func (x *search) asMux(method string, u url.URL) *rule {
-	x.probe.Method, *x.probe.URL = method, u
-	return x.look(x.table, &x.probe)
+func (rs *routes) asMux(method, host string, u *url.URL) *rule {
+	return rs.look(rs.table, &http.Request{Method: method, Host: host, URL: u})
 }
 
 // asChi returns the rule for a path in a router that takes it as it is.
-func (x *search) asChi(method, p string) *rule {
-	t, ok := x.literal[method]
+func (rs *routes) asChi(method, host, p string) *rule {
+	t, ok := rs.literal[method]
 	if !ok {
-		t = x.literal[""]
+		t = rs.literal[""]
 	}
-	probe := http.Request{Method: http.MethodConnect, Host: x.probe.Host, URL: &url.URL{Path: p}}
-	if x.hosts {
-		if u := x.look(t, &probe); u != x.root {
+	probe := http.Request{Method: http.MethodConnect, Host: host, URL: &url.URL{Path: p}}
+	if rs.hosts {
+		if u := rs.look(t, &probe); u != rs.root {
 			return u
 		}
 	}
 	probe.Host = noHost
-	return x.look(t, &probe)
+	return rs.look(t, &probe)
+}
+
+// mounted returns the rule for a path with a slash more, if there is a pattern for just that: a router that is mounted in chi has
+// both.
+func (rs *routes) mounted(method, host, p string) *rule {
+	if u := rs.asChi(method, host, p+"/"); u != rs.root && u.slash && u.slashes == strings.Count(p, "/")+1 {
+		return u
+	}
+	return nil
 }
 
 // add adds a rule, also the root if that counts.

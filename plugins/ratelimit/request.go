@@ -1,16 +1,75 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/internal/waitq"
 	"github.com/gresil/gresil/server"
 )
+
+// Handler returns next with the limit around it. It fits Use and With of chi.
+func (s *Server) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.passes(w, r) {
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// passes reports whether a request goes on to the handler. If not, it is answered.
+func (s *Server) passes(w http.ResponseWriter, r *http.Request) bool {
+	opts := s.options(r.Context())
+	switch {
+	case opts.Disabled:
+		return true
+	case opts.Block != nil && opts.Block(r):
+		return opts.fail(w, r, http.StatusForbidden, errBlocked)
+	case opts.Allow != nil && opts.Allow(r):
+		opts.limited(w.Header(), new([1]string), false)
+		return true
+	}
+	var room [1]charge
+	charges, err := s.charges(room[:0], r, opts)
+	if err != nil {
+		return opts.fail(w, r, http.StatusInternalServerError, err)
+	}
+	decides, err := opts.take(r.Context(), s.limiter, charges)
+	if err != nil {
+		return opts.fail(w, r, http.StatusServiceUnavailable, err)
+	}
+	c := &charges[decides]
+	switch {
+	case opts.Shadow || c.result.Limit <= 0: // the store has failed, and lets it pass
+		return true
+	case c.result.Allowed:
+		opts.inform(w.Header(), charges, decides)
+		return true
+	}
+	opts.inform(w.Header(), charges[decides:decides+1], 0)
+	opts.refuse(w, r, c)
+	return false
+}
+
+// options returns the options for a request.
+func (s *Server) options(ctx context.Context) *ServerOptions {
+	if !s.overridden.Load() {
+		return &s.opts
+	}
+	f := override.From[shared, ServerOptions](ctx, s.shared)
+	if f == nil {
+		return &s.opts
+	}
+	opts := s.opts
+	f(&opts)
+	return &opts
+}
 
 // A charge is permits of one key that a request takes, and the decision about them.
 type charge struct {
@@ -36,10 +95,15 @@ func (s *Server) charges(all []charge, r *http.Request, opts *ServerOptions) ([]
 	}
 	most := int64(0)
 	for i, u := 0, first; ; i++ {
-		c := charge{limit: u.limit, key: u.keyOf(key)}
-		var err error
-		if c.n, err = u.cost(r, opts); err != nil {
-			return nil, err
+		c := charge{limit: u.limit, key: key, n: 1}
+		if u.prefix != "" || strings.HasPrefix(key, "#") {
+			c.key = cmp.Or(u.prefix, markKey) + key
+		}
+		if u.weight != nil || opts.Weight != nil {
+			var err error
+			if c.n, err = u.cost(r, opts); err != nil {
+				return nil, err
+			}
 		}
 		if u.tiered && opts.Tier != nil {
 			c.limit = s.limit(opts.Tier(r))
@@ -67,21 +131,11 @@ func (s *Server) charges(all []charge, r *http.Request, opts *ServerOptions) ([]
 	return all, nil
 }
 
-// keyOf returns the key of a request under a rule.
-func (u *rule) keyOf(key string) string {
-	if u.prefix == "" && strings.HasPrefix(key, "#") {
-		return markKey + key
-	}
-	return u.prefix + key
-}
-
-// cost returns how many permits a request takes under a rule.
+// cost returns how many permits a request takes by the Weight of a rule or of the options.
 func (u *rule) cost(r *http.Request, opts *ServerOptions) (int64, error) {
 	weight := u.weight
 	if weight == nil {
-		if weight = opts.Weight; weight == nil {
-			return 1, nil
-		}
+		weight = opts.Weight
 	}
 	n, err := weight(r)
 	if err == nil && n < 0 {
@@ -117,7 +171,7 @@ func (o *ServerOptions) take(ctx context.Context, limiter *Limiter, charges []ch
 			}
 			return i, err
 		}
-		if tighter(&c.result, &charges[decides].result) {
+		if i > 0 && tighter(&c.result, &charges[decides].result) {
 			decides = i
 		}
 	}
