@@ -21,15 +21,8 @@
 //
 // # Limit a chi server
 //
-//	limits, err := ratelimit.NewServer(ratelimit.ServerConfig{
-//		Name:  "api",
-//		Limit: ratelimit.PerMinute(1000),
-//	})
-//	if err != nil {
-//		return err
-//	}
 //	r := chi.NewRouter()
-//	r.Use(limits.Handler)
+//	r.Use(ratelimit.PerIP(ratelimit.PerMinute(1000)))
 //
 // # Make a client that survives
 //

@@ -44,8 +44,8 @@ func loopbackRows(s Sizes) []Row {
 		Units: []Unit{{Name: "requests/s", Higher: true}, {Name: "µs p50"}, {Name: "µs p99"}, {Name: "µs CPU/request"}},
 		Subjects: []Subject{
 			subject("fixed window, 4 fields", Ours, func() http.Handler {
-				return must(ratelimit.NewServer(ratelimit.ServerConfig{
-					Limit: ratelimit.FixedWindow(plenty, time.Hour), Key: server.Header(apiKey), Headers: ratelimit.HeaderXRateLimit,
+				return must(ratelimit.NewServer(must(ratelimit.New(ratelimit.Config{Limit: ratelimit.FixedWindow(plenty, time.Hour)})), ratelimit.ServerOptions{
+					Key: server.Header(apiKey), XRateLimit: true,
 				})).Handler(next)
 			}),
 			subject("throttled (token bucket)", Peer, func() http.Handler {

@@ -85,7 +85,7 @@ func serverRows(s Sizes) []Row {
 		add(Row{Name: "server: X-RateLimit fields, " + keys.text, Keys: keys.n, Subjects: handlers(taking{}, keys.n)})
 		add(Row{Name: "server: all fields, " + keys.text, Keys: keys.n, Subjects: []Subject{
 			ours("fixed window, 6 fields", func() Work {
-				return serve(oursAround(taking{}, ratelimit.HeaderDraft10|ratelimit.HeaderXRateLimit), 6, false)
+				return serve(oursAround(taking{}, ratelimit.ServerOptions{XRateLimit: true, RateLimit: true}), 6, false)
 			}),
 			floorServer(keys.n, 6, taking{}),
 		}})
@@ -133,9 +133,9 @@ func hostOf(r *http.Request) string {
 	return host
 }
 
-func oursAround(t taking, headers ratelimit.HeaderStyle) http.Handler {
-	cfg := ratelimit.ServerConfig{Limit: ratelimit.FixedWindow(t.permits(), time.Hour), Headers: headers}
-	return must(ratelimit.NewServer(cfg)).Handler(empty())
+func oursAround(t taking, opts ratelimit.ServerOptions) http.Handler {
+	limits := must(ratelimit.New(ratelimit.Config{Limit: ratelimit.FixedWindow(t.permits(), time.Hour)}))
+	return must(ratelimit.NewServer(limits, opts)).Handler(empty())
 }
 
 // handlers limit by the client's address, as each of them finds it out, and send three
@@ -145,7 +145,7 @@ func handlers(t taking, keys int) []Subject {
 		return peer(name, func() Work { return serve(handler(), 3, t.refused) })
 	}
 	return []Subject{
-		ours("fixed window, 4 fields", func() Work { return serve(oursAround(t, ratelimit.HeaderXRateLimit), 4, t.refused) }),
+		ours("fixed window, 4 fields", func() Work { return serve(oursAround(t, ratelimit.ServerOptions{XRateLimit: true}), 4, t.refused) }),
 		around("throttled (token bucket)", func() http.Handler {
 			l := &throttled.HTTPRateLimiterCtx{RateLimiter: newThrottled(t), VaryBy: &throttled.VaryBy{RemoteAddr: true}}
 			return l.RateLimit(empty())
@@ -173,7 +173,7 @@ const onlyAsks = "not a middleware but ten lines for one limit and one key, whic
 // bareHandlers send no fields; ours sends X-Rate-Limited all the same.
 func bareHandlers() []Subject {
 	return []Subject{
-		ours("fixed window, 1 field", func() Work { return serve(oursAround(taking{}, 0), 1, false) }),
+		ours("fixed window, 1 field", func() Work { return serve(oursAround(taking{}, ratelimit.ServerOptions{}), 1, false) }),
 		peer("httprate (sliding counter)", func() Work {
 			return serve(httprate.LimitBy(plenty, time.Hour, byAddress, httprate.WithResponseHeaders(httprate.ResponseHeaders{}))(empty()), 0, false)
 		}),

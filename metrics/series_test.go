@@ -2,8 +2,6 @@ package metrics_test
 
 import (
 	"context"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +18,6 @@ import (
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/internal/limits"
-	httplimit "github.com/gresil/gresil/plugins/ratelimit"
 )
 
 // downStore is a store that always fails, with a local table that always decides.
@@ -108,31 +105,6 @@ func TestNoEventAddsASeries(t *testing.T) {
 		}
 		require.Len(t, after, len(before))
 	})
-}
-
-func TestALimitThatNoKeyHasIsNotExported(t *testing.T) {
-	t.Parallel()
-	registry := &core.Registry{}
-	g := newGatherer(t, registry)
-	tier := httplimit.PerMinute(10)
-	s := core.Must(httplimit.NewServer(httplimit.ServerConfig{
-		Name: "api", Registry: registry,
-		Tier: func(*http.Request) httplimit.Limit { return tier },
-	}))
-	core.Must(httplimit.NewServer(httplimit.ServerConfig{
-		Name: "routes", Registry: registry,
-		Routes: []httplimit.Route{{Pattern: "/a", Limit: httplimit.PerMinute(5)}},
-	})).Handler(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/b", nil))
-	handler := s.Handler(http.NotFoundHandler())
-	call := func() { handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)) }
-	call()
-	got := samples(t, g, "ratelimit")
-	require.NotContains(t, got, "ratelimit_limit_permits api", "every key has its tier")
-	require.NotContains(t, got, "ratelimit_window_seconds api")
-	requireSample(t, 1000, got, "ratelimit_limit_permits routes", "other requests have the default")
-	tier = httplimit.Limit{}
-	call()
-	requireSample(t, 1000, samples(t, g, "ratelimit"), "ratelimit_limit_permits api", "a request without a tier has the default")
 }
 
 // The results of calls_total are exclusive: their sum is the number of calls. A probe

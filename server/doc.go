@@ -1,7 +1,7 @@
 // Package server puts plugins around a handler of net/http, in a safe order whatever the order of the arguments. It has what
 // plugins share: keys of clients, rejections, and routes.
 //
-//	limits, err := ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerMinute(1000)})
+//	limits, err := ratelimit.NewServer(nil, ratelimit.ServerOptions{})
 //	if err != nil {
 //		return err
 //	}

@@ -13,7 +13,7 @@ import (
 // Proxies says which proxies are in front of this server, to find the address of the client behind them:
 //
 //	behind := server.Proxies{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
-//	ratelimit.ServerConfig{Key: behind.ClientIP}
+//	ratelimit.ServerOptions{Key: behind.ClientIP}
 //
 // Header is read only if the peer is trusted. If it cannot be used, the address is that of the peer: this can limit too much,
 // but a client cannot choose its address. The zero value trusts nobody.

@@ -361,7 +361,7 @@ func TestWrongCommandLines(t *testing.T) {
 	for args, want := range map[string]string{
 		"-colour red":              "flag provided but not defined: -colour",
 		"-limit many":              `invalid value "many" for flag -limit`,
-		"-limit 0":                 "demo-server: -limit 0 -period 10s: ratelimit.ServerConfig.Limit = 0/10s: must have",
+		"-limit 0":                 "demo-server: -limit 0 -period 10s: ratelimit.Config.Limit = 0/10s: must have",
 		"-period -1s":              "must have a period",
 		"-limit -3 -period 0s":     "Limit = -3/0s: must have",
 		"extra":                    `unexpected argument "extra"`,

@@ -168,12 +168,12 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"plugins/breaker.NewClient": func() error { breakers.NewClient(nil, breakers.ClientOptions{}); return nil },
 		"plugins/breaker.NewGroup":  func() error { return check(breakers.NewGroup(breakers.Config{})) },
 		"plugins/breaker.NewServer": func() error { breakers.NewServer(nil, breakers.ServerOptions{}); return nil },
+		"plugins/ratelimit.New":      func() error { return check(limits.New(limits.Config{Name: "shared", Store: store, OnStoreError: limits.Local})) },
 		"plugins/ratelimit.NewClient": func() error {
 			return check(limits.NewClient(limits.ClientConfig{}))
 		},
 		"plugins/ratelimit.NewServer": func() error {
-			_, err := limits.NewServer(limits.ServerConfig{Name: "shared", Store: store, OnStoreError: limits.Local})
-			return errors.Join(err, check(limits.NewServer(limits.ServerConfig{Registry: &core.Registry{}})))
+			return check(limits.NewServer(nil, limits.ServerOptions{Routes: []limits.Route{{Pattern: "/a"}}}))
 		},
 		"plugins/retry.New":         func() error { return check(retries.New(retries.Config{})) },
 		"plugins/retry.NewClient":   func() error { retries.NewClient(nil, retries.ClientOptions{}); return nil },

@@ -28,6 +28,8 @@ var withoutMethods = map[string][]string{ //nolint:gochecknoglobals // a constan
 	"retry.Client":   {"Config", "SetConfig", "Stats"}, // those of the policy
 	"timeout.Client": {"Config", "SetConfig", "Stats"}, // of the mechanism
 	"timeout.Server": {"Config", "SetConfig", "Stats"},
+
+	"ratelimit.Server": {"Close", "Config", "Name", "SetConfig", "Stats"}, // of the limiter
 }
 
 func TestPluginsHaveTheSameMethods(t *testing.T) {

@@ -56,9 +56,6 @@ func mechanisms() map[string]func(name string, r *core.Registry) (made, error) {
 		"ratelimit client": func(n string, r *core.Registry) (made, error) {
 			return limiters.NewClient(limiters.ClientConfig{Name: n, Registry: r})
 		},
-		"ratelimit server": func(n string, r *core.Registry) (made, error) {
-			return limiters.NewServer(limiters.ServerConfig{Name: n, Registry: r})
-		},
 		"dispatch": func(n string, r *core.Registry) (made, error) {
 			return dispatch.New(dispatch.Config[string, int]{Name: n, Registry: r})
 		},

@@ -20,7 +20,6 @@ type Recorder struct {
 	rejected error
 	status   int16
 	hijacked bool
-	informed bool
 	observed bool // OnHeader was called
 }
 
@@ -51,10 +50,6 @@ func (rec *Recorder) Status() int {
 // was sent, or the connection taken over.
 func (rec *Recorder) Wrote() bool { return rec.status != 0 || rec.hijacked }
 
-// Informed reports whether an informational header was sent, as 103. Fields that were set
-// before may be gone: [net/http/httputil.ReverseProxy] clears the header then.
-func (rec *Recorder) Informed() bool { return rec.informed }
-
 // Rejected returns the error of an inner plugin that refused the request, so that the
 // handler was not called, or nil. See [MarkRejected].
 func (rec *Recorder) Rejected() error { return rec.rejected }
@@ -81,8 +76,7 @@ func (rec *Recorder) OnHeader(f func(status int)) {
 }
 
 // Observe sets o.OnHeader as the function to call, as OnHeader does, without the
-// allocation that a method as a function costs. If o is a [Valuer], [Value] finds its
-// values.
+// allocation that a method as a function costs.
 func (rec *Recorder) Observe(o interface{ OnHeader(status int) }) {
 	rec.observer, rec.observed = o, false
 }
@@ -101,8 +95,6 @@ type writer struct{ *Recorder }
 func (rec writer) WriteHeader(status int) {
 	if status >= http.StatusOK && status <= 999 || status == http.StatusSwitchingProtocols {
 		rec.sent(status)
-	} else if status < http.StatusOK {
-		rec.informed = true
 	}
 	rec.w.WriteHeader(status) // which panics where the status is none
 }

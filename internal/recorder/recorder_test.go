@@ -326,20 +326,6 @@ func TestRecorder_Allocations(t *testing.T) {
 	require.Equal(t, "FHR-", capabilities(w))
 }
 
-func TestRecorder_Informed(t *testing.T) {
-	t.Parallel()
-	w, rec := record(httptest.NewRecorder())
-	require.False(t, rec.Informed())
-	w.WriteHeader(http.StatusEarlyHints)
-	require.True(t, rec.Informed())
-	require.False(t, rec.Wrote())
-	for _, final := range []int{http.StatusSwitchingProtocols, http.StatusOK} {
-		w, rec = record(httptest.NewRecorder())
-		w.WriteHeader(final)
-		require.False(t, rec.Informed())
-	}
-}
-
 func TestMarkRejected_AfterHeader(t *testing.T) {
 	t.Parallel()
 	var rec recorder.Recorder

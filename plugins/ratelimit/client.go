@@ -32,7 +32,7 @@ import (
 // lasts. After the hold it changes nothing. A response to any request that was sent after a
 // hold can begin the next one, also after all requests are admitted again.
 type Client struct {
-	plugin[ClientConfig]
+	plugin
 	gate    *cooldown.Cooldown
 	remove  func()       // the gate from the registry
 	credits atomic.Int64 // tokens of a Limiter of x/time that were given back
@@ -46,7 +46,6 @@ type Client struct {
 func NewClient(cfg ClientConfig) (*Client, error) {
 	c := &Client{closed: make(chan struct{})}
 	err := c.init(cfg, instance.Kind[ClientConfig, struct{}]{
-		Type: "ratelimit.ClientConfig",
 		Fields: func(c *ClientConfig) instance.Fields {
 			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
@@ -55,7 +54,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 			check.That((cfg.Limiter != nil) == was, "Limiter", !was, fmt.Sprintf("must stay set: %t", was))
 			check.That((cfg.CooldownStore == nil || identity.Comparable(cfg.CooldownStore)) && cfg.CooldownStore == old.CooldownStore, "CooldownStore", "another one", "must stay as it is")
 		},
-	}, cfg.Limiter != nil)
+	})
 	if err != nil {
 		return nil, err
 	}

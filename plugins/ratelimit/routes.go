@@ -2,199 +2,242 @@ package ratelimit
 
 import (
 	"cmp"
-	"math"
+	"net"
 	"net/http"
+	"net/url"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/muxpattern"
 )
 
-// A rule has the limit of the requests of a route, or of all others.
-type rule struct {
-	set     *settings
-	limiter *ratelimit.Limiter
-	weight  func(*http.Request) (int64, error) // nil: 1
-	tier    func(*http.Request) Limit          // nil: none
-	mark    string                             // before the keys, of a route with permits of its own
-	texts   *texts
+// routes find the rule of a request by the pattern that a ServeMux finds, not by its handler, which can be a redirect.
+type routes struct {
+	table                    // of net/http, which cleans a path, redirects, and takes a HEAD for a GET
+	literal map[string]table // by method, "" for all others: finds a path as it is, as chi does
+	root    *rule            // of requests without a route
+	hosts   bool             // a pattern has a host
+	trees   bool             // a pattern that is not the root can end in a slash
 }
 
-// routes are the patterns and their rules, the more specific ones before the more
-// general.
-type routes []route
-
-type route struct {
-	pattern
-	rule *rule
+type table struct {
+	mux   *http.ServeMux
+	rules map[string]*rule // by pattern
 }
 
-// A price is what a request takes under a rule.
-type price struct {
-	*rule
-	cost    int64
-	limiter *ratelimit.Limiter
-	err     error
+func newTable() table { return table{http.NewServeMux(), map[string]*rule{}} }
+
+// A span is which paths a pattern selects.
+type span struct {
+	one     bool // a single one
+	wild    bool // it has a wildcard
+	slash   bool // it can end in a slash
+	slashes int  // in the pattern
 }
 
-// rules returns the rules that r may have. Most requests have no more than one.
-func (s *settings) rules(r *http.Request) (first *rule, more []*rule) {
-	if len(s.routes) == 0 {
-		return s.others, nil
-	}
-	return s.routes.rules(r, s.others)
-}
-
-// priceOf returns what r takes: the highest of the prices that it may have, by the time in
-// which the permits recover, and also the others of the same cost.
-func (s *settings) priceOf(r *http.Request) (p price, also []price) {
-	first, more := s.rules(r)
-	p = first.price(r)
-	if more == nil {
-		return p, nil
-	}
-	for _, u := range more {
-		also = append(also, u.price(r))
-	}
-	for i := range also {
-		if also[i].recovery() > p.recovery() {
-			p, also[i] = also[i], p
+// newRoutes returns the routes of patterns that are valid together.
+func newRoutes(s *Server, all []Route) *routes {
+	rs := &routes{table: newTable(), literal: map[string]table{"": newTable()}, root: s.root}
+	for _, r := range all {
+		if method, _, _ := split(r.Pattern); method != "" {
+			rs.literal[method] = newTable()
 		}
 	}
-	also = slices.DeleteFunc(also, func(a price) bool { return a.err != nil || a.cost != p.cost || a.mark == p.mark })
-	slices.SortFunc(also, func(a, b price) int { return strings.Compare(a.mark, b.mark) })
-	return p, slices.CompactFunc(also, func(a, b price) bool { return a.mark == b.mark }) // a mark is a bucket
+	byMethod := slices.SortedStableFunc(slices.Values(all), func(a, b Route) int { // those of any method last
+		a1, _, _ := split(a.Pattern)
+		b1, _, _ := split(b.Pattern)
+		return strings.Compare(b1, a1)
+	})
+	for _, r := range byMethod {
+		u := &rule{limit: s.root.limit, tiered: true}
+		if r.Limit != "" {
+			u = s.named(r.Limit)
+		}
+		u.weight = r.Weight
+		rs.add(r.Pattern, u)
+	}
+	muxpattern.Handle(rs.mux, "/") // otherwise the mux looks for other methods
+	return rs
 }
 
-// price returns what r takes under u.
-func (u *rule) price(r *http.Request) price {
-	p := price{rule: u, cost: 1, limiter: u.limiter}
-	if u.weight != nil {
-		p.cost, p.err = u.weight(r)
+func (rs *routes) add(pattern string, u *rule) {
+	method, host, p := split(pattern)
+	wild := strings.Contains(p, "{")
+	u.span = span{wild: wild, slash: strings.HasSuffix(p, "/") || strings.HasSuffix(p, "...}") || strings.HasSuffix(p, "{$}"), slashes: strings.Count(p, "/")}
+	u.one = !wild && !u.slash
+	if method+host == "" && u.slash && u.slashes == 1 && !strings.HasSuffix(p, "{$}") {
+		rs.root = u
+	} else {
+		rs.trees = rs.trees || u.slash
 	}
-	if p.err == nil && p.cost < 0 {
-		p.err = &core.ConfigError{Field: "ratelimit.ServerConfig.Weight", Value: p.cost, Reason: "must return >= 0 (0 takes nothing)"}
-	}
-	if p.err == nil && u.tier != nil {
-		if limit := u.tier(r); limit != (Limit{}) {
-			p.limiter, p.err = p.limiter.WithLimit(limit)
+	rs.hosts = rs.hosts || host != ""
+	pattern = normal(pattern)
+	rs.rules[pattern] = u
+	rs.mux.Handle(pattern, http.NotFoundHandler())
+	for m, t := range rs.literal {
+		// With a host and CONNECT a ServeMux neither cleans nor redirects.
+		if pattern := http.MethodConnect + " " + cmp.Or(host, noHost) + p; (method == "" || method == m) && muxpattern.Handle(t.mux, pattern) {
+			t.rules[pattern] = u // otherwise there is the same for the method
 		}
 	}
-	return p
 }
 
-// recovery returns the seconds in which the permits of p recover.
-func (p *price) recovery() (longest float64) {
-	if p.err != nil {
-		return math.Inf(1) // the answer is an error
+const noHost = "_"
+
+// split returns the parts of a pattern, with the host in lower case.
+func split(pattern string) (method, host, p string) {
+	if i := strings.IndexAny(pattern, " \t"); i >= 0 {
+		method, pattern = pattern[:i], strings.TrimLeft(pattern[i:], " \t")
 	}
-	for _, spec := range limits.Limit(p.limiter.Limit()).Specs() {
-		longest = max(longest, float64(p.cost)*spec.Period.Seconds()/float64(spec.Permits))
-	}
-	return longest
+	i := max(0, strings.Index(pattern, "/"))
+	return method, strings.ToLower(pattern[:i]), pattern[i:]
 }
 
-// rules returns every rule that r may have, none for that of no route. Which one it has
-// depends on the router and on its middleware, and both can be outside or inside of the
-// limiter. It does not allocate if there is only one: a mux does, for a request that it has no
-// pattern for.
-func (rs routes) rules(r *http.Request, none *rule) (first *rule, more []*rule) {
+// normal returns a pattern with its host in lower case.
+func normal(pattern string) string {
+	method, host, p := split(pattern)
+	return strings.TrimLeft(method+" "+host+p, " ")
+}
+
+// find returns the rule of r, and others that it may have, depending on the router and its middleware, which can be outside or
+// inside of the limiter. Most requests have one, and it takes one look.
+func (rs *routes) find(r *http.Request) (first *rule, more []*rule) {
 	routing := chi.RouteContext(r.Context())
-	l := lookup{routes: rs, r: r, method: r.Method, none: none}
-	l.all(routing)
-	if r.Method == http.MethodHead { // chi takes a HEAD for a GET only with GetHead
-		l.headOnly = true
-		l.all(routing)
-		l.headOnly = false
+	if plain(r, routing) && (!rs.hosts || r.Host == lowerName(r.Host)) {
+		u, p := rs.look(rs.table, r), r.URL.Path
+		redirected := u.slashes > strings.Count(p, "/")
+		if !rs.trees || !redirected && (u.slash || !u.wild || rs.mounted(r.Method, r.Host, p) == nil) {
+			return u, nil
+		}
+	}
+	x := search{routes: rs, host: lowerName(r.Host)}
+	methods := []string{r.Method}
+	if r.Method == http.MethodHead { // with GetHead of chi
+		methods = append(methods, http.MethodGet)
 	}
 	if routing != nil && routing.RouteMethod != "" && routing.RouteMethod != r.Method {
-		l.method = routing.RouteMethod
-		l.all(routing)
+		methods = append(methods, routing.RouteMethod)
 	}
-	return l.first, l.more
+	for i, method := range methods {
+		x.all(method, r.URL, routing, i == 0)
+	}
+	return x.found[0], x.found[1:]
 }
 
-// A lookup finds the rules of a request.
-type lookup struct {
-	routes
-	r        *http.Request
-	method   string
-	headOnly bool
-	others   bool // whether it may have no rule is known
-	none     *rule
-	first    *rule
-	more     []*rule
+// look returns the rule that a table has for r.
+func (rs *routes) look(t table, r *http.Request) *rule {
+	_, pattern := t.mux.Handler(r)
+	if u := t.rules[pattern]; u != nil {
+		return u
+	}
+	return rs.root
 }
 
-func (l *lookup) add(u *rule) {
-	if l.first == nil {
-		l.first = u
-	} else if u != l.first && !slices.Contains(l.more, u) {
-		l.more = append(l.more, u)
+// plain reports whether every router takes r for the same.
+func plain(r *http.Request, routing *chi.Context) bool {
+	p := r.URL.Path
+	if routing != nil && (routing.RoutePath != "" && routing.RoutePath != p || routing.RouteMethod != "" && routing.RouteMethod != r.Method) {
+		return false
 	}
+	return r.Method != http.MethodHead && r.URL.RawPath == "" && strings.HasPrefix(p, "/") && (p == "/" || !strings.HasSuffix(p, "/")) &&
+		!strings.Contains(p, "//") && !strings.Contains(p, ".")
 }
 
-// all finds the rules for every path that a router may see.
-func (l *lookup) all(routing *chi.Context) {
-	u := l.r.URL
-	escaped, raw := u.Path, u.Path
-	if u.RawPath != "" {
-		escaped, raw = u.EscapedPath(), u.RawPath // different ones after a rewriting of Path
+// lowerName returns the name of a host, without its port and the dot at its end.
+func lowerName(host string) string {
+	if strings.Contains(host, ":") {
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
 	}
-	cleaned := clean(escaped)
-	l.find(cleaned, u.RawPath != "") // of ServeMux
-	if raw != cleaned || u.RawPath != "" {
-		l.find(raw, false) // of chi
-	}
-	l.others = true
-	if u.RawPath != "" { // of StripSlashes and URLFormat: a %2F is a slash
-		l.find(u.Path, false)
-		l.find(clean(u.Path), false)
-	}
-	if routing != nil && routing.RoutePath != "" && routing.RoutePath != u.Path { // in a mounted router, without its prefix
-		l.find(routing.RoutePath, false)
-		l.find(clean(routing.RoutePath), false)
-	}
+	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// find adds the rule of the most specific pattern that matches a path, or none.
-// It then adds the rule of a more specific one to which [http.ServeMux] would redirect,
-// with a slash at its end, and that for the path without extensions and slashes at its
-// end, if there are such.
-func (l *lookup) find(path string, inMux bool) {
-	if !strings.HasPrefix(path, "/") {
-		return // no router has a pattern for it
+// A search looks for the rules of a request.
+type search struct {
+	*routes
+	host  string
+	found []*rule
+}
+
+// all adds the rules for every path that a router may see. The root counts only for the path itself.
+func (x *search) all(method string, u *url.URL, routing *chi.Context, root bool) {
+	raw := cmp.Or(u.RawPath, u.Path)
+	clean := path.Clean(raw)
+	mux, literal := x.asMux(method, x.host, u), x.asChi(method, x.host, raw)
+	x.add(mux, root)
+	x.add(literal, root)
+	x.add(x.asChi(method, x.host, clean), root && clean != strings.TrimRight(raw, "/")) // with CleanPath of chi
+	sources := []string{raw}
+	if routing != nil && routing.RoutePath != "" {
+		sources = append(sources, routing.RoutePath, path.Clean(routing.RoutePath))
+		x.add(x.asChi(method, x.host, routing.RoutePath), root && len(routing.RoutePatterns) == 0) // in a mounted router it is without a prefix
 	}
-	bare := path[len(path)-1] != '/' && strings.IndexByte(path, '.') < 0
-	var found, slash, loose *rule
-	for i := range l.routes {
-		p := &l.routes[i]
-		if !p.admits(l.method, l.r.Host, l.headOnly) {
+	sources = append(sources, u.Path, clean)
+	if len(slices.Compact(sources)) == 1 && mux.one && literal.one {
+		return
+	}
+	for i, p := range sources {
+		if slices.Contains(sources[:i], p) {
 			continue
 		}
-		switch p.match(path, inMux) {
-		case matching:
-			found = cmp.Or(found, p.rule)
-		case slashMissing:
-			slash = cmp.Or(slash, p.rule)
-		case decorated:
-			loose = cmp.Or(loose, p.rule)
-		case different:
-		}
-		if found != nil && bare {
-			break
+		for range 9 { // StripSlashes and URLFormat of chi, several times
+			if !strings.HasPrefix(p, "/") {
+				break // no router has a pattern for it
+			}
+			x.add(x.asMux(method, x.host, &url.URL{Path: p}), false)
+			x.add(x.asChi(method, x.host, p), false)
+			if tree := x.mounted(method, x.host, p); tree != nil {
+				x.add(tree, false)
+			}
+			shorter := strings.TrimRight(p, "/")
+			if shorter == p {
+				shorter = strings.TrimSuffix(p, path.Ext(p))
+			}
+			if shorter == p {
+				break
+			}
+			p = shorter
 		}
 	}
-	if found != nil || slash == nil && !l.others {
-		l.add(cmp.Or(found, l.none))
+}
+
+// asMux returns the rule for a path in a ServeMux.
+func (rs *routes) asMux(method, host string, u *url.URL) *rule {
+	return rs.look(rs.table, &http.Request{Method: method, Host: host, URL: u})
+}
+
+// asChi returns the rule for a path in a router that takes it as it is.
+func (rs *routes) asChi(method, host, p string) *rule {
+	t, ok := rs.literal[method]
+	if !ok {
+		t = rs.literal[""]
 	}
-	for _, u := range [...]*rule{slash, loose} {
-		if u != nil {
-			l.add(u)
+	probe := http.Request{Method: http.MethodConnect, Host: host, URL: &url.URL{Path: p}}
+	if rs.hosts {
+		if u := rs.look(t, &probe); u != rs.root {
+			return u
 		}
+	}
+	probe.Host = noHost
+	return rs.look(t, &probe)
+}
+
+// mounted returns the rule for a path with a slash more, if there is a pattern for just that: a router that is mounted in chi has
+// both.
+func (rs *routes) mounted(method, host, p string) *rule {
+	if u := rs.asChi(method, host, p+"/"); u != rs.root && u.slash && u.slashes == strings.Count(p, "/")+1 {
+		return u
+	}
+	return nil
+}
+
+// add adds a rule, also the root if that counts.
+func (x *search) add(u *rule, root bool) {
+	if (root || u != x.root) && !slices.Contains(x.found, u) {
+		x.found = append(x.found, u)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -20,114 +19,103 @@ import (
 )
 
 // In the root Use of chi, which runs before routing.
-func TestRoutes_InPlaceOfTheGlobalLimit(t *testing.T) {
+func TestRoutes_Instead(t *testing.T) {
 	t.Parallel()
-	s := serve(t, ratelimit.ServerConfig{
-		Name: "api", Limit: ratelimit.PerHour(3), Headers: ratelimit.HeaderDraft10,
-		Routes: []ratelimit.Route{
-			{Pattern: "POST /export", Limit: ratelimit.PerHour(2)},
-			{Pattern: "/users/{id}", Limit: ratelimit.PerHour(1)},
-			{Pattern: "GET /users/me", Limit: ratelimit.PerHour(4)},
-			{Pattern: "/tree/", Limit: ratelimit.PerHour(5)},
-			{Pattern: "api.example.com/", Limit: ratelimit.PerHour(6)},
-		},
-	})
+	cfg := ratelimit.Config{Name: "api", Limit: ratelimit.PerHour(3), Limits: map[string]ratelimit.Limit{}}
+	opts := ratelimit.ServerOptions{RateLimit: true}
+	for i, r := range []ratelimit.Route{
+		{Pattern: "POST /export", Limit: "export"},
+		{Pattern: "/users/{id}", Limit: "user"},
+		{Pattern: "GET /users/me", Limit: "me"},
+		{Pattern: "/tree/", Limit: "tree"},
+		{Pattern: "API.example.com/", Limit: "host"},
+		{Pattern: "/v1.0", Limit: "version"},
+		{Pattern: "GET /app.js", Limit: "app"},
+	} {
+		opts.Routes = append(opts.Routes, r)
+		cfg.Limits[r.Limit] = ratelimit.PerHour(int64(1 + i))
+	}
+	s := serve(t, cfg, opts)
 	r := chi.NewRouter()
 	r.Use(s.plugin.Handler)
 	r.Handle("/*", s.handler())
+	const others, export, user, me, tree, host = `"api";q=3;w=3600`, `"export";q=1;w=3600`, `"user";q=2;w=3600`, `"me";q=3;w=3600`, `"tree";q=4;w=3600`, `"host";q=5;w=3600`
 	for _, tt := range []struct {
-		method, target, policy string
+		method, target string
+		policies       []string
 	}{
-		{"GET", "/", `"api";q=3;w=3600`},
-		{"POST", "/export", `"POST /export";q=2;w=3600`},
-		{"GET", "/export", `"api";q=3;w=3600`},
-		{"POST", "/export/", `"POST /export";q=2;w=3600, "api";q=3;w=3600`},
-		{"POST", "/tree/../export", `"POST /export";q=2;w=3600, "/tree/";q=5;w=3600`},
-		{"post", "/export", `"POST /export";q=2;w=3600`},
-		{"POST", "//export", `"POST /export";q=2;w=3600, "api";q=3;w=3600`},
-		{"POST", "/x/../export", `"POST /export";q=2;w=3600, "api";q=3;w=3600`},
-		{"GET", "/users/7", `"/users/{id}";q=1;w=3600`},
-		{"GET", "/users/me", `"GET /users/me";q=4;w=3600`},
-		{"HEAD", "/users/me", `"/users/{id}";q=1;w=3600, "GET /users/me";q=4;w=3600`}, // chi has no HEAD for a GET
-		{"HEAD", "/tree/a", `"/tree/";q=5;w=3600`},
-		{"PUT", "/users/me", `"/users/{id}";q=1;w=3600`},
-		{"GET", "/tree/a/b", `"/tree/";q=5;w=3600`},
-		{"GET", "/tree", `"/tree/";q=5;w=3600`},
-		{"GET", "http://api.example.com/any", `"api.example.com/";q=6;w=3600`},
-		{"GET", "http://api.example.com:8080/any", `"api.example.com/";q=6;w=3600`},
-		{"OPTIONS", "*", `"api";q=3;w=3600`},
-		{"CONNECT", "example.com:443", `"api";q=3;w=3600`},
+		{"GET", "/", []string{others}},
+		{"POST", "/export", []string{export}},
+		{"GET", "/export", []string{others}},
+		{"POST", "/export/", []string{others, export}},
+		{"POST", "/tree/../export", []string{export, tree}},
+		{"POST", "//export", []string{export, others}},
+		{"POST", "/x/../export", []string{export, others}},
+		{"POST", "/export.json/", []string{others, export}},
+		{"POST", "/%65xport", []string{export, others}},
+		{"GET", "/users/7", []string{user}},
+		{"GET", "/users/me", []string{me}},
+		{"HEAD", "/users/me", []string{me, user}}, // chi takes no HEAD for a GET
+		{"HEAD", "/tree/a", []string{tree}},
+		{"PUT", "/users/me", []string{user}},
+		{"GET", "/tree/a/b", []string{tree}},
+		{"GET", "/tree", []string{tree, others}}, // a mux redirects it
+		{"GET", "/v1.0/", []string{others, `"version";q=6;w=3600`}},
+		{"GET", "/app.js", []string{`"app";q=7;w=3600`}},
+		{"GET", "/other.js", []string{others}},
+		{"GET", "http://api.example.com/any", []string{host}},
+		{"GET", "http://API.Example.com:8080/any", []string{host}},
+		{"GET", "http://api.example.com.:80/any", []string{host}},
+		{"OPTIONS", "*", []string{others}},
+		{"CONNECT", "example.com:443", []string{others}},
 	} {
-		w := httptest.NewRecorder()
-		req := httptest.NewRequest(tt.method, tt.target, http.NoBody)
-		s.plugin.Handler(s.handler()).ServeHTTP(w, req)
-		require.Equal(t, tt.policy, w.Header().Get("RateLimit-Policy"), "%s %s", tt.method, tt.target)
+		w := do(s.plugin.Handler(s.handler()), httptest.NewRequest(tt.method, tt.target, http.NoBody))
+		require.Equal(t, strings.Join(tt.policies, ", "), w.Header().Get("RateLimit-Policy"), "%s %s", tt.method, tt.target)
+		for _, key := range []string{"192.0.2.1", "#limit:export:192.0.2.1", "#limit:user:192.0.2.1", "#limit:me:192.0.2.1"} {
+			require.NoError(t, s.limits.Reset(t.Context(), key))
+		}
 	}
-	other := func(method, target string) int {
-		req := request(method, target)
-		req.RemoteAddr = "198.51.100.1:1"
-		return do(r, req).Code
-	}
-	require.Equal(t, 200, other("POST", "/export"))
-	require.Equal(t, 200, other("POST", "/export"))
-	require.Equal(t, 429, other("POST", "/export"))
-	require.Equal(t, 429, other("POST", "//export"), "another spelling is the same route")
-	for range 3 {
-		require.Equal(t, 200, other("GET", "/"), "the global limit was not touched")
-	}
-	require.Equal(t, 429, other("GET", "/"))
-	require.Equal(t, 200, other("GET", "/users/1"))
-	require.Equal(t, 429, other("GET", "/users/2"), "one route, whatever the id")
-	require.Equal(t, 200, other("GET", "/users/me"))
+	get := func(method, target string) int { return do(r, request(method, target)).Code }
+	require.Equal(t, 200, get("POST", "/export"))
+	require.Equal(t, 429, get("POST", "/export"))
+	require.Equal(t, 429, get("POST", "//export"), "another spelling is the same route")
+	require.EqualValues(t, 3, s.left(t, ip), "the limit of all others was not touched")
+	require.Equal(t, 200, get("GET", "/users/1"))
+	require.Equal(t, 200, get("GET", "/users/2"))
+	require.Equal(t, 429, get("GET", "/users/3"), "one route, whatever the id")
+	require.Equal(t, 200, get("GET", "/users/me"))
 }
 
-func TestRoutes_WeightOnlySharesTheGlobalPermits(t *testing.T) {
+func TestRoutes_WeightOnly(t *testing.T) {
 	t.Parallel()
-	s := serve(t, ratelimit.ServerConfig{
-		Limit: ratelimit.PerHour(10),
+	s := serve(t, ratelimit.Config{Limit: ratelimit.PerHour(10), Limits: map[string]ratelimit.Limit{"import": ratelimit.PerHour(3)}}, ratelimit.ServerOptions{
 		Routes: []ratelimit.Route{
 			{Pattern: "POST /upload", Weight: func(r *http.Request) (int64, error) { return r.ContentLength, nil }},
-			{Pattern: "POST /import", Limit: ratelimit.PerHour(3)},
+			{Pattern: "POST /import", Limit: "import"},
 		},
 		Weight: func(*http.Request) (int64, error) { return 2, nil },
 	})
-	upload := request(http.MethodPost, "/upload")
+	upload := request(http.MethodPost, "/upload/") // also of no route: the same permits, and the higher cost
 	upload.ContentLength = 7
 	require.Equal(t, 200, do(s, upload).Code)
+	require.EqualValues(t, 3, s.left(t, ip))
 	require.Equal(t, 200, fetch(s, "/").Code)
 	require.Equal(t, 429, fetch(s, "/").Code, "7 + 2, one is left")
 	require.Equal(t, 200, do(s, request(http.MethodPost, "/import")).Code)
-	require.Equal(t, 429, do(s, request(http.MethodPost, "/import")).Code, "the weight of the config: 2 of 3")
+	require.Equal(t, 429, do(s, request(http.MethodPost, "/import")).Code, "the weight of the options: 2 of 3")
 }
 
-func TestRoutes_SeparateUnderOneKey(t *testing.T) {
+func TestRoutes_Root(t *testing.T) {
 	t.Parallel()
-	s := serve(t, ratelimit.ServerConfig{
-		Limit: ratelimit.PerHour(1),
-		Routes: []ratelimit.Route{
-			{Pattern: "/a", Limit: ratelimit.PerHour(1)},
-			{Pattern: "/b", Limit: ratelimit.PerHour(1)},
-			{Pattern: "/", Limit: ratelimit.PerHour(2)},
-		},
-	})
-	for _, path := range []string{"/a", "/b", "/c", "/c"} {
-		require.Equal(t, 200, fetch(s, path).Code, path)
+	s := serve(t, ratelimit.Config{Limit: ratelimit.PerHour(1), Limits: map[string]ratelimit.Limit{"a": ratelimit.PerHour(1), "b": ratelimit.PerHour(1), "root": ratelimit.PerHour(2)}},
+		ratelimit.ServerOptions{Routes: []ratelimit.Route{{Pattern: "/a", Limit: "a"}, {Pattern: "/b", Limit: "b"}, {Pattern: "/", Limit: "root"}}})
+	for _, target := range []string{"/a", "/b", "/c", "/c"} {
+		require.Equal(t, 200, fetch(s, target).Code, target)
 	}
-	for _, path := range []string{"/a", "/b", "/c"} {
-		require.Equal(t, 429, fetch(s, path).Code, path)
+	for _, target := range []string{"/a", "/b", "/c"} {
+		require.Equal(t, 429, fetch(s, target).Code, target)
 	}
-}
-
-// Patterns that could never match, as one writes them for chi.
-func TestRoutes_PatternsOfChi(t *testing.T) {
-	t.Parallel()
-	for pattern, want := range map[string]string{
-		"/api/files/*": "must not have a *, which is no wildcard in a pattern of net/http: write {rest...}",
-		"get /b":       "must have its method as it is sent, as in POST",
-	} {
-		_, err := ratelimit.NewServer(ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: pattern, Limit: ratelimit.PerHour(1)}}})
-		require.ErrorContains(t, err, want)
-	}
+	require.EqualValues(t, 1, s.left(t, ip))
 }
 
 type wrapper = func(http.Handler) http.Handler
@@ -136,28 +124,30 @@ type wrapper = func(http.Handler) http.Handler
 // reaches the handler of a route is charged to the route.
 func TestRoutes_EverySpelling(t *testing.T) {
 	t.Parallel()
-	limiter := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
-		Limit: ratelimit.PerHour(1e9), Headers: ratelimit.HeaderDraft10,
+	limiter := core.Must(ratelimit.NewServer(core.Must(ratelimit.New(ratelimit.Config{
+		Limit:  ratelimit.PerHour(1e9),
+		Limits: map[string]ratelimit.Limit{"login": ratelimit.PerHour(1e6), "items": ratelimit.PerHour(1e6), "files": ratelimit.PerHour(1e6), "wide": ratelimit.PerHour(1e11)},
+	})), ratelimit.ServerOptions{
+		RateLimit: true,
 		Routes: []ratelimit.Route{
-			{Pattern: "POST /api/login", Limit: ratelimit.PerHour(1e6)},
-			{Pattern: "GET /api/items/{id}/all", Limit: ratelimit.PerHour(1e6)},
-			{Pattern: "GET /api/files/", Limit: ratelimit.PerHour(1e6)},
-			{Pattern: "/api/health", Limit: ratelimit.PerHour(1e11)}, // no way around the others
-			{Pattern: "/api/{any...}", Limit: ratelimit.PerHour(1e11)},
+			{Pattern: "POST /api/login", Limit: "login"},
+			{Pattern: "GET /api/items/{id}/all", Limit: "items"},
+			{Pattern: "GET /api/files/", Limit: "files"},
+			{Pattern: "/api/health", Limit: "wide"}, // no way around the others
+			{Pattern: "/api/{any...}", Limit: "wide"},
 		},
 	}))
-	defer func() { _ = limiter.Close() }()
 	reached := map[string]int{} // a control
-	handler := func(pattern string) http.HandlerFunc {
+	handler := func(name string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			policy := w.Header().Get("RateLimit-Policy")
-			if !strings.Contains(policy, `"`+pattern+`";`) {
-				t.Errorf("%s %s: %s is charged to %s", r.Method, r.RequestURI, pattern, policy)
+			if !strings.Contains(policy, `"`+name+`";`) {
+				t.Errorf("%s %s: %s is charged to %s", r.Method, r.RequestURI, name, policy)
 			}
-			w.Header().Set("Reached", pattern)
+			w.Header().Set("Reached", name)
 		}
 	}
-	login, items, files := handler("POST /api/login"), handler("GET /api/items/{id}/all"), handler("GET /api/files/")
+	login, items, files := handler("login"), handler("items"), handler("files")
 	inChi := func(r chi.Router) {
 		r.Post("/login", login)
 		r.Get("/items/{id}/all", items)
@@ -283,8 +273,8 @@ func TestRoutes_EverySpelling(t *testing.T) {
 // A middleware of the user's own that says where and as what chi routes the request.
 func TestRoutes_RouteContext(t *testing.T) {
 	t.Parallel()
-	limiter := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "DELETE /login", Limit: ratelimit.PerHour(1)}}}))
-	defer func() { _ = limiter.Close() }()
+	limits := core.Must(ratelimit.New(ratelimit.Config{Limits: map[string]ratelimit.Limit{"login": ratelimit.PerHour(1)}}))
+	limiter := core.Must(ratelimit.NewServer(limits, ratelimit.ServerOptions{Routes: []ratelimit.Route{{Pattern: "DELETE /login", Limit: "login"}}}))
 	r := chi.NewRouter()
 	r.Use(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -302,51 +292,15 @@ func TestRoutes_RouteContext(t *testing.T) {
 // A refused request also pays for the search, so a long path must not be decoded for each route.
 func TestRoutes_LongPathIsCheap(t *testing.T) { //nolint:paralleltest // it counts allocations
 	allocations := func(routes int) float64 {
-		cfg := ratelimit.ServerConfig{Limit: ratelimit.PerHour(1e9)}
+		opts := ratelimit.ServerOptions{}
 		for i := range routes {
-			cfg.Routes = append(cfg.Routes, ratelimit.Route{Pattern: fmt.Sprintf("/{a}/{b}/x%d", i), Limit: ratelimit.PerHour(1e9)})
+			opts.Routes = append(opts.Routes, ratelimit.Route{Pattern: fmt.Sprintf("/{a}/{b}/x%d", i)})
 		}
-		limiter := core.Must(ratelimit.NewServer(cfg))
-		defer func() { _ = limiter.Close() }()
-		h := limiter.Handler(http.NotFoundHandler())
+		h := core.Must(ratelimit.NewServer(nil, opts)).Handler(http.NotFoundHandler())
 		r := request("GET", strings.Repeat("/"+strings.Repeat("%41", 1000), 2)+"/y")
 		return testing.AllocsPerRun(20, func() { do(h, r) })
 	}
 	require.InDelta(t, allocations(1), allocations(100), 10)
-}
-
-// What is charged for a path that can be of several routes.
-func TestRoutes_SeveralPrices(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, ratelimit.ServerConfig{
-			Limit: ratelimit.PerHour(3), Headers: ratelimit.HeaderDraft10,
-			Routes: []ratelimit.Route{
-				{Pattern: "/many", Limit: ratelimit.PerHour(100)},
-				{Pattern: "/heavy", Limit: ratelimit.PerHour(100), Weight: func(*http.Request) (int64, error) { return 50, nil }},
-				{Pattern: "/light", Weight: func(*http.Request) (int64, error) { return 0, nil }},
-				{Pattern: "/broken", Weight: func(*http.Request) (int64, error) { return 0, errDown }},
-			},
-		})
-		for _, tt := range []struct {
-			target, limits string
-			code           int
-		}{
-			{"/many", `"/many";r=99;t=3600`, 200},
-			{"/many/", `"default";r=2;t=3600, "/many";r=98;t=3600`, 200},
-			{"/heavy/", `"/heavy";r=50;t=3600`, 200}, // the general limit is another cost
-			{"/light", `"default";r=2;t=3600`, 200},
-			{"/light/", `"default";r=1;t=3600`, 200},
-			{"/broken/", "", 500},
-			{"/many/", `"default";r=0;t=3600, "/many";r=97;t=3600`, 200},
-			{"/many/", `"default";r=0;t=3600, "/many";r=97;t=3600`, 429},
-			{"/many", `"/many";r=96;t=3600`, 200},
-		} {
-			w := fetch(s, tt.target)
-			require.Equal(t, tt.code, w.Code, tt.target)
-			require.Equal(t, tt.limits, w.Header().Get("RateLimit"), tt.target)
-		}
-	})
 }
 
 // only is h for the method of a pattern.

@@ -28,30 +28,38 @@ type Config struct {
 	Registry *core.Registry // exported at /metrics; if nil, only the limiter is
 }
 
-// New makes the service. Close ends its plugins.
-func New(cfg Config) (handler http.Handler, closePlugins func() error, err error) {
+// New makes the service. The function that it returns closes its limiter.
+func New(cfg Config) (handler http.Handler, closeLimits func() error, err error) {
 	hello := ratelimit.FixedWindow(cfg.Limit, cfg.Period)
 	if cfg.Aligned {
 		hello = ratelimit.AlignedWindow(cfg.Limit, cfg.Period)
 	}
 	registry := cmp.Or(cfg.Registry, &core.Registry{})
-	limits, err := ratelimit.NewServer(ratelimit.ServerConfig{
+	limits, err := ratelimit.New(ratelimit.Config{
 		Name:     "demo",
 		Registry: registry,
 		Limit:    hello,
-		// A client can make up a key: a real service checks it before the limiter.
-		Key: server.FirstOf(server.Header("X-API-Key"), server.ClientIP),
-		Routes: []ratelimit.Route{
-			{Pattern: "GET /search", Limit: ratelimit.TokenBucket(5, time.Second, 5)},
-			{Pattern: "POST /upload", Limit: ratelimit.TokenBucket(100, time.Minute, 100), Weight: startedKiB},
+		Limits: map[string]ratelimit.Limit{
+			"search": ratelimit.TokenBucket(5, time.Second, 5),
+			"upload": ratelimit.TokenBucket(100, time.Minute, 100),
 		},
-		Exclude:      unlimited,
-		Headers:      ratelimit.HeaderDraft10,
 		Store:        cfg.Store,
 		OnStoreError: ratelimit.Deny, // without a count no request passes
 	})
 	if err != nil {
 		return nil, nil, err
+	}
+	byKey, err := ratelimit.NewServer(limits, ratelimit.ServerOptions{
+		// A client can make up a key: a real service checks it before the limiter.
+		Key: server.FirstOf(server.Header("X-API-Key"), server.ClientIP),
+		Routes: []ratelimit.Route{
+			{Pattern: "GET /search", Limit: "search"},
+			{Pattern: "POST /upload", Limit: "upload", Weight: startedKiB},
+		},
+		RateLimit: true,
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, limits.Close())
 	}
 	collector, err := metrics.New(registry, metrics.Config{})
 	if err != nil {
@@ -61,10 +69,10 @@ func New(cfg Config) (handler http.Handler, closePlugins func() error, err error
 	exported.MustRegister(collector)
 
 	r := chi.NewRouter()
-	r.Use(limits.Handler)
-	r.Get("/hello", text("hello"))
-	r.Get("/search", text("found"))
-	r.Post("/upload", upload)
+	limited := r.With(byKey.Handler)
+	limited.Get("/hello", text("hello"))
+	limited.Get("/search", text("found"))
+	limited.Post("/upload", upload)
 	r.Get("/health", text("ok"))
 	r.Get("/flaky", (&flaky{}).ServeHTTP)
 	var down unstable
@@ -74,14 +82,6 @@ func New(cfg Config) (handler http.Handler, closePlugins func() error, err error
 	r.Get("/slow", slow)
 	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(exported, promhttp.HandlerOpts{}))
 	return r, limits.Close, nil
-}
-
-func unlimited(r *http.Request) bool {
-	switch r.URL.Path {
-	case "/health", "/flaky", "/unstable", "/unstable/down", "/unstable/up", "/slow", "/metrics":
-		return true
-	}
-	return false
 }
 
 // startedKiB is what an upload costs. It wants the length said, also that of no

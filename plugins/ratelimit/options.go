@@ -1,0 +1,108 @@
+package ratelimit
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/gresil/gresil/internal/muxpattern"
+	"github.com/gresil/gresil/internal/validate"
+	"github.com/gresil/gresil/server"
+)
+
+// ServerOptions say how a [Server] applies the limits of its limiter to requests. The zero value limits each client IP by
+// Config.Limit.
+type ServerOptions struct {
+	// Disabled lets all requests pass, as if there were no plugin.
+	Disabled bool
+
+	// Key is the key whose permits a request takes. A request without it has 403: to limit such requests by IP, use
+	// server.FirstOf(key, server.ClientIP). If nil, it is server.ClientIP.
+	Key server.Key
+	// Weight returns how many permits a request takes. With 0 it takes none and passes. An error is answered with 500, or with
+	// the server.Rejection that it is. Weight does not read the body. If nil, each request takes 1.
+	Weight func(r *http.Request) (int64, error)
+	// Tier returns the name in Config.Limits that applies to the key of a request instead of Config.Limit, such as the plan of
+	// its user. A key keeps its usage when its tier changes. "", and a name that is not there, is Config.Limit.
+	Tier func(r *http.Request) string
+	// Routes have limits of their own, which apply instead of Config.Limit and Tier. As in a ServeMux, only the Route with the
+	// most specific pattern applies; "/" selects the requests that no other Route does. For a limit that all routes have in
+	// common, use Layers.
+	Routes []Route
+	// Layers are additional limits that many requests share, such as those of a network, of a tenant, or of all clients. They
+	// are taken after the limit of the key, in this order, which should go from narrow to wide. If one refuses, what was taken
+	// before is refunded.
+	Layers []Layer
+
+	// Allow selects requests that pass whatever they cost, and take nothing, as those of an allow list. If nil, none.
+	Allow func(r *http.Request) bool
+	// Block selects requests that have 403, and take nothing, as those of a block list. It is called before Allow. If nil, none.
+	Block func(r *http.Request) bool
+	// Shadow decides, charges and counts as always, but refuses nothing, and sends no field: to try limits out.
+	Shadow bool
+	// Wait lets requests wait for their permits, up to Config.MaxWait, instead of refusing them at once.
+	Wait bool
+
+	// XRateLimit adds X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset to each response.
+	XRateLimit bool
+	// RateLimit adds RateLimit and RateLimit-Policy to each response, as in draft 10 of the IETF. The name of the limiter must
+	// be printable ASCII.
+	RateLimit bool
+	// NoXRateLimited leaves out X-Rate-Limited.
+	NoXRateLimited bool
+	// OnRejected answers a request that is not served. The fields are set, also Retry-After. rej.Err is a *LimitedError if a limit
+	// has refused. If nil, it is server.Reject, which is also called if OnRejected writes nothing.
+	OnRejected func(w http.ResponseWriter, r *http.Request, rej server.Rejection)
+}
+
+// A Route is requests with a limit of their own.
+type Route struct {
+	// Pattern selects the requests, a pattern of [http.ServeMux]: "POST /export", "/users/{id}". Every spelling of a path that
+	// reaches the handler of the pattern is selected too: those that a ServeMux redirects, as //export, and those that path
+	// middleware of chi changes further in, as /export/ and /export.json. A path that can be of several Routes takes permits of
+	// each of them. If http.StripPrefix or PathRewrite of chi is further in, the path is the one before it.
+	Pattern string
+	// Limit is a name in Config.Limits. Each key has permits of it apart from those of other limits; Routes with the same Limit
+	// share them. If empty, it is the limit of requests without a Route, and only the Weight is different.
+	Limit string
+	// Weight returns how many permits a request takes. If nil, it is that of the options.
+	Weight func(r *http.Request) (int64, error)
+}
+
+// A Layer is a limit that many requests share.
+type Layer struct {
+	// Key is the key whose permits are taken. A request without it is not under this layer. If nil, all requests share one key.
+	Key server.Key
+	// Limit is a name in Config.Limits. No two Layers have the same.
+	Limit string
+}
+
+// validate reports every field that cannot be used with a limiter, joined.
+func (o *ServerOptions) validate(limiter *Limiter) error {
+	check := validate.Of("ratelimit.ServerOptions")
+	cfg := limiter.Config()
+	known := func(name, field string, i int) {
+		_, ok := cfg.Limits[name]
+		check.That(ok, fmt.Sprintf("%s[%d].Limit", field, i), strconv.Quote(name), "must be a name in Config.Limits")
+	}
+	patterns := make([]string, len(o.Routes))
+	for i, r := range o.Routes {
+		patterns[i] = normal(r.Pattern)
+		if reason := muxpattern.Problem(patterns[:i+1]); reason != "" {
+			check.That(false, fmt.Sprintf("Routes[%d].Pattern", i), strconv.Quote(r.Pattern), reason)
+		}
+		if r.Limit != "" {
+			known(r.Limit, "Routes", i)
+		}
+	}
+	seen := map[string]bool{}
+	for i, l := range o.Layers {
+		known(l.Limit, "Layers", i)
+		check.That(!seen[l.Limit], fmt.Sprintf("Layers[%d].Limit", i), strconv.Quote(l.Limit), "must not be that of another Layer")
+		seen[l.Limit] = true
+	}
+	printable := !strings.ContainsFunc(limiter.Name(), func(r rune) bool { return r < ' ' || r > '~' })
+	check.That(!o.RateLimit || printable, "RateLimit", o.RateLimit, "must be false for a limiter whose name is not printable ASCII, "+strconv.QuoteToASCII(limiter.Name()))
+	return check.Err()
+}

@@ -1,0 +1,84 @@
+package ratelimit_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/server"
+)
+
+func TestPolicy_Joined(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, ratelimit.Config{Name: "api", Limit: ratelimit.PerSecond(2).And(ratelimit.PerHour(3))}, ratelimit.ServerOptions{XRateLimit: true, RateLimit: true})
+		w := fetch(s, "/")
+		require.Equal(t, []string{`"api-1s";q=2;w=1, "api-1h";q=3;w=3600`}, w.Header().Values("RateLimit-Policy"))
+		require.Equal(t, []string{`"api-1s";r=1;t=1`}, w.Header().Values("RateLimit"), "the one that counts")
+		require.Equal(t, "2", w.Header().Get("X-RateLimit-Limit"))
+		time.Sleep(time.Second)
+		require.Equal(t, 200, fetch(s, "/").Code)
+		time.Sleep(time.Second)
+		for _, code := range []int{200, 429} {
+			w = fetch(s, "/")
+			require.Equal(t, code, w.Code)
+			require.Equal(t, []string{`"api-1h";r=0;t=3598`}, w.Header().Values("RateLimit"))
+		}
+		require.Equal(t, "3598", w.Header().Get("Retry-After"))
+		require.Contains(t, w.Body.String(), `"violated-policies":["api-1h"]`)
+
+		s = serve(t, ratelimit.Config{
+			Name: "api", Limit: ratelimit.PerMinute(9).And(ratelimit.TokenBucket(5, time.Minute, 5)).And(ratelimit.FixedWindow(4, 90*time.Second)).And(ratelimit.FixedWindow(3, 300*time.Millisecond)),
+		}, ratelimit.ServerOptions{RateLimit: true})
+		require.Equal(t, `"api-1m";q=9;w=60, "api-1m-2";q=5;w=60, "api-1m30s";q=4;w=90, "api-300ms";q=3`, fetch(s, "/").Header().Get("RateLimit-Policy"))
+	})
+}
+
+// A limit that is changed, or that one key has for itself, is sent as it is.
+func TestPolicy_Changes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := ratelimit.Config{Limit: ratelimit.TokenBucket(10, time.Minute, 10)}
+		s := serve(t, cfg, ratelimit.ServerOptions{XRateLimit: true, RateLimit: true, Key: server.Header("User")})
+		require.NoError(t, s.limits.SetKeyLimit("ann", ratelimit.TokenBucket(2, time.Second, 2)))
+		w := fetch(s, "/", "User", "ann")
+		require.Equal(t, `"default";q=2`, w.Header().Get("RateLimit-Policy"))
+		require.Equal(t, `"default";r=1;t=1`, w.Header().Get("RateLimit"))
+		require.Equal(t, "2", w.Header().Get("X-RateLimit-Limit"))
+		for _, n := range []int64{20, 20, 30} {
+			cfg.Limit = ratelimit.TokenBucket(n, time.Minute, n)
+			require.NoError(t, s.limits.SetConfig(cfg))
+			require.Equal(t, fmt.Sprintf(`"default";q=%d;w=60`, n), fetch(s, "/", "User", "bob").Header().Get("RateLimit-Policy"))
+		}
+	})
+}
+
+// The body is the same for each wait, which the header has.
+func TestPolicy_OneBody(t *testing.T) {
+	t.Parallel()
+	for _, accept := range []string{"application/json", "text/plain"} {
+		bodies := map[string]bool{}
+		for _, limit := range []ratelimit.Limit{ratelimit.PerMinute(1), ratelimit.PerHour(1), ratelimit.TokenBucket(1, 1<<40, 1)} {
+			s := serve(t, ratelimit.Config{Limit: limit}, ratelimit.ServerOptions{})
+			fetch(s, "/")
+			w := fetch(s, "/", "Accept", accept)
+			require.Equal(t, http.StatusTooManyRequests, w.Code)
+			require.NotEmpty(t, w.Header().Get("Retry-After"))
+			bodies[w.Body.String()] = true
+		}
+		require.Len(t, bodies, 1)
+	}
+}
+
+func TestPolicy_Names(t *testing.T) {
+	t.Parallel()
+	s := serve(t, ratelimit.Config{Name: `a"b\c`}, ratelimit.ServerOptions{RateLimit: true})
+	require.Equal(t, `"a\"b\\c";q=1000;w=60`, fetch(s, "/").Header().Get("RateLimit-Policy"))
+	s = serve(t, ratelimit.Config{Name: "naïve"}, ratelimit.ServerOptions{XRateLimit: true})
+	require.Equal(t, "1000", fetch(s, "/").Header().Get("X-RateLimit-Limit"))
+}

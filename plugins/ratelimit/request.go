@@ -1,0 +1,187 @@
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/validate"
+	"github.com/gresil/gresil/internal/waitq"
+	"github.com/gresil/gresil/server"
+)
+
+// Handler returns next with the limit around it. It fits Use and With of chi.
+func (s *Server) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.passes(w, r) {
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// passes reports whether a request goes on to the handler. If not, it is answered.
+func (s *Server) passes(w http.ResponseWriter, r *http.Request) bool {
+	opts := s.options(r.Context())
+	switch {
+	case opts.Disabled:
+		return true
+	case opts.Block != nil && opts.Block(r):
+		return opts.fail(w, r, http.StatusForbidden, errBlocked)
+	case opts.Allow != nil && opts.Allow(r):
+		opts.limited(w.Header(), new([1]string), false)
+		return true
+	}
+	var room [1]charge
+	charges, err := s.charges(room[:0], r, opts)
+	if err != nil {
+		return opts.fail(w, r, http.StatusInternalServerError, err)
+	}
+	decides, err := opts.take(r.Context(), s.limiter, charges)
+	if err != nil {
+		return opts.fail(w, r, http.StatusServiceUnavailable, err)
+	}
+	c := &charges[decides]
+	switch {
+	case opts.Shadow || c.result.Limit <= 0: // the store has failed, and lets it pass
+		return true
+	case c.result.Allowed:
+		opts.inform(w.Header(), charges, decides)
+		return true
+	}
+	opts.inform(w.Header(), charges[decides:decides+1], 0)
+	opts.refuse(w, r, c)
+	return false
+}
+
+// options returns the options for a request.
+func (s *Server) options(ctx context.Context) *ServerOptions {
+	if !s.overridden.Load() {
+		return &s.opts
+	}
+	f := override.From[shared, ServerOptions](ctx, s.shared)
+	if f == nil {
+		return &s.opts
+	}
+	opts := s.opts
+	f(&opts)
+	return &opts
+}
+
+// A charge is permits of one key that a request takes, and the decision about them.
+type charge struct {
+	limit  *limit
+	key    string
+	n      int64
+	result Result
+}
+
+// charges appends what a request takes: usually of one rule, and of the layers.
+func (s *Server) charges(all []charge, r *http.Request, opts *ServerOptions) ([]charge, error) {
+	find := opts.Key
+	if find == nil {
+		find = server.ClientIP
+	}
+	key, ok := find(r)
+	if !ok {
+		return nil, server.Rejection{Status: http.StatusForbidden, RetryAfter: -1, Err: errNoKey}
+	}
+	first, more := s.root, []*rule(nil)
+	if s.routes != nil {
+		first, more = s.routes.find(r)
+	}
+	most := int64(0)
+	for i, u := 0, first; ; i++ {
+		c := charge{limit: u.limit, key: key, n: 1}
+		if u.prefix != "" || strings.HasPrefix(key, "#") {
+			c.key = cmp.Or(u.prefix, markKey) + key
+		}
+		if u.weight != nil || opts.Weight != nil {
+			var err error
+			if c.n, err = u.cost(r, opts); err != nil {
+				return nil, err
+			}
+		}
+		if u.tiered && opts.Tier != nil {
+			c.limit = s.limit(opts.Tier(r))
+		}
+		most = max(most, c.n)
+		if same := slices.IndexFunc(all, func(other charge) bool { return other.key == c.key }); same >= 0 { // rules of one limit
+			all[same].n = max(all[same].n, c.n)
+		} else {
+			all = append(all, c)
+		}
+		if i == len(more) {
+			break
+		}
+		u = more[i]
+	}
+	for _, l := range s.layers {
+		key, ok := "", true
+		if l.key != nil {
+			key, ok = l.key(r)
+		}
+		if ok {
+			all = append(all, charge{limit: l.limit, key: l.prefix + key, n: most})
+		}
+	}
+	return all, nil
+}
+
+// cost returns how many permits a request takes by the Weight of a rule or of the options.
+func (u *rule) cost(r *http.Request, opts *ServerOptions) (int64, error) {
+	weight := u.weight
+	if weight == nil {
+		weight = opts.Weight
+	}
+	n, err := weight(r)
+	if err == nil && n < 0 {
+		err = validate.Bad("ratelimit.ServerOptions.Weight", n, "must return >= 0 (0 takes nothing)")
+	}
+	return n, err
+}
+
+// take takes all charges or none, in their order, and returns which of them decides: the one that refuses, or the one with the
+// fewest permits left. An error is never a refusal.
+func (o *ServerOptions) take(ctx context.Context, limiter *Limiter, charges []charge) (decides int, err error) {
+	bounded := ctx
+	waits := o.Wait && !o.Shadow
+	if waits && len(charges) > 1 { // MaxWait is for all of them
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, waitq.Longest(limiter.Config().MaxWait))
+		defer cancel()
+	}
+	for i := range charges {
+		c := &charges[i]
+		if waits {
+			c.result, err = c.limit.limiter.Wait(bounded, c.key, c.n)
+			if errors.Is(err, ErrLimited) {
+				err = nil
+			}
+		}
+		if !waits || err != nil && bounded.Err() != nil && ctx.Err() == nil { // or it has waited for too long
+			c.result, err = c.limit.limiter.Take(ctx, c.key, c.n)
+		}
+		if err != nil || !c.result.Allowed {
+			for _, earlier := range slices.Backward(charges[:i]) {
+				_ = limiter.Refund(ctx, earlier.result) // if it fails, the permits come back in their time
+			}
+			return i, err
+		}
+		if i > 0 && tighter(&c.result, &charges[decides].result) {
+			decides = i
+		}
+	}
+	return decides, nil
+}
+
+// tighter reports whether a has fewer permits left than b or, if they are the same, its next permit later.
+func tighter(a, b *Result) bool {
+	if a.Limit <= 0 || b.Limit <= 0 { // nothing is known: the store has failed
+		return a.Limit > 0
+	}
+	return a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.NextAfter > b.NextAfter
+}

@@ -1,0 +1,89 @@
+package ratelimit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/recorder"
+	"github.com/gresil/gresil/internal/reject"
+	"github.com/gresil/gresil/internal/rejected"
+	"github.com/gresil/gresil/server"
+)
+
+// The reasons for a 403.
+var (
+	errNoKey   = fmt.Errorf("ratelimit: the request has no key: %w", core.ErrRejected)
+	errBlocked = fmt.Errorf("ratelimit: the request is blocked: %w", core.ErrRejected)
+)
+
+// Respond takes n permits of another key in a handler, such as the user name of a login. If they are refused, it answers the
+// request as the plugin does, and returns false. The limit is that of Named, or Config.Limit. Keys are counted apart from those
+// of requests. Refund of the limiter gives take back. The fields of the response change only if it is refused. While the store fails
+// with Allow, and with Shadow, it returns true.
+func (s *Server) Respond(w http.ResponseWriter, r *http.Request, key string, n int64) (take Result, ok bool) {
+	opts := s.options(r.Context())
+	if opts.Disabled || opts.Allow != nil && opts.Allow(r) {
+		return Result{Allowed: true}, true
+	}
+	c := []charge{{limit: s.root.limit, key: markRespond + cmp.Or(s.root.prefix, ":") + key, n: n}}
+	if _, err := opts.take(r.Context(), s.limiter, c); err != nil {
+		return Result{}, opts.fail(w, r, http.StatusServiceUnavailable, err)
+	}
+	if take = c[0].result; take.Allowed || take.Limit <= 0 || opts.Shadow {
+		return take, true
+	}
+	opts.inform(w.Header(), c, 0)
+	opts.refuse(w, r, &c[0])
+	return take, false
+}
+
+// refuse answers a request that a limit has refused. Its fields are set.
+func (o *ServerOptions) refuse(w http.ResponseWriter, r *http.Request, c *charge) {
+	p := c.limit.prepared().policy(&c.result)
+	why := func() error {
+		return &LimitedError{Name: c.limit.limiter.Name(), Limit: c.limit.under, Key: c.key, Result: c.result}
+	}
+	never := c.result.RetryAfter < 0
+	if o.OnRejected == nil && !never { // as server.Reject, with a body that is prepared
+		if recorder.Mark(w, why) {
+			if n := rejected.Of(r.Context()); n != nil {
+				n.Tell(why(), http.StatusTooManyRequests)
+			}
+			p.refusal.Send(w, r, c.result.RetryAfter)
+		}
+		return
+	}
+	q := quotaExceeded(p.name)
+	rej := server.Rejection{Status: q.Status, Type: q.Type, Title: q.Title, Detail: q.Detail, Policies: q.Policies, RetryAfter: c.result.RetryAfter, Err: why()}
+	if never {
+		rej.Status, rej.Type, rej.Title = http.StatusRequestEntityTooLarge, "", ""
+		rej.Detail = "The request costs " + strconv.FormatInt(c.n, 10) + ", and the limit is " + strconv.FormatInt(c.result.Limit, 10) + "."
+	}
+	o.reject(w, r, rej)
+}
+
+// fail answers a request that is not decided by a limit, unless Shadow lets it pass.
+func (o *ServerOptions) fail(w http.ResponseWriter, r *http.Request, status int, err error) (passes bool) {
+	if o.Shadow {
+		return true
+	}
+	if errors.Is(err, core.ErrConfig) {
+		status = http.StatusInternalServerError
+	}
+	rej, ok := errors.AsType[server.Rejection](err)
+	if !ok || rej.Status != 0 && (rej.Status < 400 || rej.Status > 599) {
+		rej = server.Rejection{Status: status, RetryAfter: -1, Err: err}
+	}
+	recorder.MarkRejected(w, err) // whatever the error: the handler is not called
+	o.reject(w, r, rej)
+	return false
+}
+
+// reject answers a request that is not served.
+func (o *ServerOptions) reject(w http.ResponseWriter, r *http.Request, rej server.Rejection) {
+	reject.With(w, r, rej, rej.RetryAfter, o.OnRejected, server.Reject)
+}
