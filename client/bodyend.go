@@ -1,26 +1,23 @@
 package client
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
-
-	"github.com/gresil/gresil/internal/request"
 )
 
-// OnBodyEnd makes f run once, when the body of resp is closed, read to its end or fails;
-// at once if there is no body. The body of an upgraded connection (101) stays an
-// [io.Writer], and ends only when it is closed, since the other direction may go on. f
-// runs in the goroutine that has just read or closed the body. OnBodyEnd replaces
-// resp.Body, so call it before resp is returned.
+// OnBodyEnd makes f run once, when the body of a response is closed, read to its end or fails, or now if there is none. It
+// replaces resp.Body. The body of an upgraded connection (101) stays an [io.Writer], and ends only when it is closed, since the
+// other direction can go on. f runs in the goroutine that has just read or closed the body.
 func OnBodyEnd(resp *http.Response, f func()) {
 	if resp == nil || resp.Body == nil || resp.Body == http.NoBody {
 		f()
 		return
 	}
-	b := &endingBody{ReadCloser: resp.Body, f: f}
+	b := &endingBody{resp.Body, sync.OnceFunc(f)}
 	if w, ok := resp.Body.(io.Writer); ok {
-		resp.Body = &request.Conn{Reader: b.ReadCloser, Writer: w, Closer: b}
+		resp.Body = &conn{Reader: b.ReadCloser, Writer: w, Closer: b}
 		return
 	}
 	resp.Body = b
@@ -28,19 +25,33 @@ func OnBodyEnd(resp *http.Response, f func()) {
 
 type endingBody struct {
 	io.ReadCloser
-	once sync.Once
-	f    func()
+	end func()
 }
 
 func (b *endingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		b.once.Do(b.f)
+		b.end()
 	}
 	return n, err
 }
 
 func (b *endingBody) Close() error {
-	defer b.once.Do(b.f)
+	defer b.end()
 	return b.ReadCloser.Close()
+}
+
+// A conn is the body of an upgraded connection: the end of one direction does not end it.
+type conn struct {
+	io.Reader
+	io.Writer
+	io.Closer
+}
+
+// CloseWrite ends the writing direction, for a proxy, if the connection can.
+func (c *conn) CloseWrite() error {
+	if w, ok := c.Writer.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return fmt.Errorf("CloseWrite: %w", http.ErrNotSupported)
 }

@@ -1,12 +1,12 @@
 package client_test
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,7 +14,7 @@ import (
 	"github.com/gresil/gresil/internal/resiltest"
 )
 
-func TestOnBodyEndRunsOnce(t *testing.T) {
+func TestOnBodyEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(io.ReadCloser){
 		"closed":            func(b io.ReadCloser) { _ = b.Close() },
@@ -22,11 +22,12 @@ func TestOnBodyEndRunsOnce(t *testing.T) {
 		"both, and again":   func(b io.ReadCloser) { _, _ = io.ReadAll(b); _ = b.Close(); _ = b.Close() },
 		"closed in parts":   func(b io.ReadCloser) { _, _ = b.Read(make([]byte, 1)); _ = b.Close() },
 		"by many at a time": func(b io.ReadCloser) { closeTogether(b) },
+		"a read that fails": func(b io.ReadCloser) { _, _ = io.CopyN(io.Discard, b, 4) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ends := 0
-			resp := &http.Response{Body: io.NopCloser(strings.NewReader("hello"))}
+			resp := &http.Response{Body: io.NopCloser(io.MultiReader(strings.NewReader("hello"), iotest.ErrReader(errDown)))}
 			client.OnBodyEnd(resp, func() { ends++ })
 			n, err := resp.Body.Read(make([]byte, 2))
 			require.NoError(t, err)
@@ -46,27 +47,7 @@ func closeTogether(b io.Closer) {
 	all.Wait()
 }
 
-func TestOnBodyEndOfABodyThatFails(t *testing.T) {
-	t.Parallel()
-	broken := errors.New("reset")
-	ends := 0
-	resp := &http.Response{Body: io.NopCloser(failing{broken})}
-	client.OnBodyEnd(resp, func() { ends++ })
-	_, err := resp.Body.Read(make([]byte, 1))
-	require.ErrorIs(t, err, broken)
-	require.Equal(t, 1, ends)
-}
-
-func TestOnBodyEndWithoutABodyIsNow(t *testing.T) {
-	t.Parallel()
-	ends := 0
-	for _, resp := range []*http.Response{nil, {}, {Body: http.NoBody}} {
-		client.OnBodyEnd(resp, func() { ends++ })
-	}
-	require.Equal(t, 3, ends)
-}
-
-func TestOnBodyEndNests(t *testing.T) {
+func TestOnBodyEnd_Nested(t *testing.T) {
 	t.Parallel()
 	var ended []string
 	resp := &http.Response{Body: resiltest.NewBody("x")}
@@ -74,6 +55,11 @@ func TestOnBodyEndNests(t *testing.T) {
 	client.OnBodyEnd(resp, func() { ended = append(ended, "outer") })
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, []string{"inner", "outer"}, ended)
+	for _, none := range []*http.Response{nil, {}, {Body: http.NoBody}} {
+		ended = nil
+		client.OnBodyEnd(none, func() { ended = append(ended, "at once") })
+		require.Len(t, ended, 1)
+	}
 }
 
 type conn struct {
@@ -81,7 +67,7 @@ type conn struct {
 	strings.Builder
 }
 
-func TestOnBodyEndOfAnUpgradedConnection(t *testing.T) {
+func TestOnBodyEnd_Upgraded(t *testing.T) {
 	t.Parallel()
 	ends := 0
 	socket := &conn{ReadCloser: resiltest.NewBody("from the server")}

@@ -4,37 +4,34 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/h2err"
 )
 
-// Classify returns how a call ended, as far as the health of the server goes. ctx is
-// that of the request. It decides whether the caller gave up, not the error: a transport
-// may return any error then, and an error of another context is no cancellation of this
-// call.
+// Classify returns the outcome of an attempt for a breaker. A status from 500 to 599 is a core.Failure, except 501 and 505, which
+// concern only that request. An error is a core.Failure, also that of a deadline, whoever set it. It is core.Ignored if the
+// caller has canceled the request, if the request could not be sent as it is, if its body failed or was still being sent when a
+// limit struck, and if an inner plugin has rejected it. Everything else is a core.Success, also a 429, and the errors by which
+// HTTP/2 says the same (ENHANCE_YOUR_CALM).
 //
-//   - A response is a Failure if its status is 500 to 599, except 501 and 505: the
-//     server cannot serve such a request, as with a 4xx, now or later. All
-//     others are a Success, also 429 and 408: a server that limits its callers is up.
-//     An HTTP/2 stream or connection that the server ends with ENHANCE_YOUR_CALM counts
-//     as a 429.
-//   - A rejection, as an error or as a response made by [Reject], is Ignored:
-//     there was no call. So is a [core.ConfigError] of an inner plugin.
-//   - An error is Ignored if the caller has canceled ctx, and if [Explain] finds the
-//     caller at fault.
-//   - Any other error is a Failure, also that of a deadline, whoever set it: the caller,
-//     http.Client.Timeout, or a timeout plugin.
-func Classify(ctx context.Context, resp *http.Response, err error) core.Outcome {
-	if err == nil {
-		return classifyResponse(resp)
-	}
+// req is the request as it was sent. Its body is known only if it comes from a [Replay].
+func Classify(req *http.Request, resp *http.Response, err error) core.Outcome {
 	known := blame.Of(err)
-	switch {
+	switch ctx := req.Context(); {
+	case err == nil && (resp == nil || resp.StatusCode >= 500 && resp.StatusCode <= 599 &&
+		resp.StatusCode != http.StatusNotImplemented && resp.StatusCode != http.StatusHTTPVersionNotSupported):
+		return core.Failure
+	case err == nil:
+		return core.Success
 	case errors.Is(err, core.ErrRejected), errors.Is(err, core.ErrConfig), known != nil && known.Outcome == core.Ignored:
 		return core.Ignored
-	case errors.Is(ctx.Err(), context.Canceled):
+	case ctx.Err() == context.Canceled: // whatever its cause, which can be the timeout of a sibling
+		return core.Ignored
+	case blame.Any(err, refused), observed(req.Body).fault(ctx.Err() != nil || blame.Timeout(err)):
 		return core.Ignored
 	case h2err.Throttled(err):
 		return core.Success
@@ -42,16 +39,22 @@ func Classify(ctx context.Context, resp *http.Response, err error) core.Outcome 
 	return core.Failure
 }
 
-func classifyResponse(resp *http.Response) core.Outcome {
-	switch {
-	case resp == nil: // no RoundTripper should; it did not work, at any rate
-		return core.Failure
-	case resp.StatusCode < 400:
-		return core.Success
-	case Rejected(resp) != nil:
-		return core.Ignored
-	case resp.StatusCode < 500, resp.StatusCode > 599, resp.StatusCode == http.StatusNotImplemented, resp.StatusCode == http.StatusHTTPVersionNotSupported:
-		return core.Success
-	}
-	return core.Failure
+// refusals are the beginnings of the errors with which [http.Transport] refuses a request,
+// which an inner RoundTripper may have changed. It has no types for them.
+var refusals = [...]string{ //nolint:gochecknoglobals // a constant
+	"http: nil Request.",
+	"http: no Host in request URL",
+	"http: invalid Host header",
+	"http: Request.ContentLength=",
+	"net/http: invalid ",
+	"net/http: can't write control character",
+	"invalid Trailer key ",
+	"unsupported protocol scheme ",
+	"http2: invalid ",
+	"http2: request header list larger than",
+}
+
+func refused(err error) bool {
+	text := err.Error()
+	return slices.ContainsFunc(refusals[:], func(r string) bool { return strings.HasPrefix(text, r) })
 }

@@ -5,28 +5,21 @@ import (
 	"strings"
 )
 
-// Host returns the host and port that req is sent to, in one spelling: in lower case, and
-// with the port unless that is 443 of https, as in "api.example.com" and
-// "api.example.com:80". It is the default key of plugins.
-func Host(req *http.Request) string {
-	if req.URL == nil {
-		return ""
+// Host returns the host of a request, in lower case, and with the port unless that is the one of https, as in "api.example.com"
+// and "api.example.com:80". It is the key of plugins that have no other. It is false for a request without a host.
+func Host(req *http.Request) (key string, ok bool) {
+	if req.URL == nil || req.URL.Host == "" {
+		return "", false
 	}
-	host := req.URL.Host
-	for i := range len(host) {
-		if c := host[i]; 'A' <= c && c <= 'Z' {
-			host = strings.ToLower(host)
-			break
-		}
-	}
+	host := strings.ToLower(req.URL.Host)
 	if req.URL.Scheme == "https" {
-		return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":")
+		return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":"), true
 	}
 	switch colon := strings.LastIndexByte(host, ':'); {
 	case colon < 0 || colon < strings.LastIndexByte(host, ']'):
-		return host + ":80"
+		return host + ":80", true
 	case colon == len(host)-1:
-		return host + "80"
+		return host + "80", true
 	}
-	return host
+	return host, true
 }

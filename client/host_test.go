@@ -10,7 +10,7 @@ import (
 	"github.com/gresil/gresil/client"
 )
 
-func TestHostHasOneSpelling(t *testing.T) {
+func TestHost(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"https://a.test/x":       "a.test",
@@ -29,7 +29,13 @@ func TestHostHasOneSpelling(t *testing.T) {
 	} {
 		u, err := url.Parse(in)
 		require.NoError(t, err)
-		require.Equal(t, want, client.Host(&http.Request{URL: u}), in)
+		host, ok := client.Host(&http.Request{URL: u})
+		require.Equal(t, want, host, in)
+		require.True(t, ok, in)
 	}
-	require.Empty(t, client.Host(&http.Request{}))
+	for _, u := range []*url.URL{nil, {}, {Scheme: "http", Path: "/x"}} {
+		host, ok := client.Host(&http.Request{URL: u})
+		require.Empty(t, host)
+		require.False(t, ok)
+	}
 }

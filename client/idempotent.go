@@ -10,7 +10,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/h2err"
-	"github.com/gresil/gresil/internal/request"
 )
 
 // Idempotent reports whether a request may be sent twice with the effect of once:
@@ -23,7 +22,9 @@ func Idempotent(req *http.Request) bool {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
 		return true
 	}
-	return request.HasIdempotencyKey(req)
+	_, ok := req.Header["Idempotency-Key"]
+	_, x := req.Header["X-Idempotency-Key"]
+	return ok || x
 }
 
 // NotSent reports whether err says that nothing of the request reached a server,

@@ -20,7 +20,7 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-func TestIdempotentByMethodAndByKey(t *testing.T) {
+func TestIdempotent(t *testing.T) {
 	t.Parallel()
 	for method, want := range map[string]bool{
 		"": true, "GET": true, "HEAD": true, "OPTIONS": true, "TRACE": true, "PUT": true, "DELETE": true,
@@ -39,7 +39,7 @@ func TestIdempotentByMethodAndByKey(t *testing.T) {
 	}
 }
 
-func TestNotSentKnowsTheErrorsOfNetHTTP(t *testing.T) {
+func TestNotSent_NetHTTP(t *testing.T) {
 	t.Parallel()
 	tlsServer := httptest.NewUnstartedServer(http.NotFoundHandler())
 	tlsServer.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -61,6 +61,7 @@ func TestNotSentKnowsTheErrorsOfNetHTTP(t *testing.T) {
 		"proxy refused":     {&http.Transport{Proxy: http.ProxyURL(proxy)}, "https://example.test", true, "proxyconnect"},
 		"unknown authority": {&http.Transport{}, tlsServer.URL, true, "failed to verify certificate"},
 		"no name server":    {&http.Transport{DialContext: (&net.Dialer{Resolver: nowhere}).DialContext}, "http://example.test", true, "no name server"},
+		"CONNECT refused":   {&http.Transport{Proxy: refusesConnect(t)}, "https://example.test", true, "Proxy Authentication Required"},
 		"no handshake":      {&http.Transport{TLSHandshakeTimeout: time.Millisecond}, "https://" + silent(t), true, "TLS handshake timeout"},
 		"hangs up after it": {&http.Transport{}, "http://" + hangsUp, false, "EOF"},
 	} {
@@ -73,12 +74,13 @@ func TestNotSentKnowsTheErrorsOfNetHTTP(t *testing.T) {
 			require.Error(t, err)
 			require.ErrorContains(t, err, tc.text)
 			require.Equal(t, tc.want, client.NotSent(err), "%v", err)
-			require.Equal(t, tc.want, client.NotSent(fmt.Errorf("wrapped: %w", err)))
+			wrapped := client.NotSent(fmt.Errorf("wrapped: %w", err)) // which makes another of the text of a proxy
+			require.Equal(t, tc.want && name != "CONNECT refused", wrapped)
 		})
 	}
 }
 
-func TestNotSentByKindOfError(t *testing.T) {
+func TestNotSent(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
 		&net.DNSError{Name: "x", IsNotFound: true},
@@ -99,9 +101,21 @@ func TestNotSentByKindOfError(t *testing.T) {
 		errors.New("http2: Transport received GOAWAY from server ErrCode:NO_ERROR"),
 		errors.New("http2: Transport: cannot retry err [stream error: stream ID 1; PROTOCOL_ERROR; received from peer] after Request.Body was written; define Request.GetBody to avoid this error"),
 		errors.New("the proxy says: stream error: stream ID 1; REFUSED_STREAM"),
+		errors.New("OK"), errors.New("407 Proxy Authentication Required"), errors.New(""), fmt.Errorf("Forbidden: %w", errDown),
 	} {
 		require.False(t, client.NotSent(err), "%v", err)
 	}
+	for _, status := range []string{"Forbidden", "Bad Gateway", "unknown status code"} { // the errors of net/http for a CONNECT
+		require.True(t, client.NotSent(errors.New(status)), status)
+	}
+}
+
+// refusesConnect is a proxy that answers each CONNECT with 407.
+func refusesConnect(t *testing.T) func(*http.Request) (*url.URL, error) {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusProxyAuthRequired) }))
+	t.Cleanup(srv.Close)
+	return http.ProxyURL(core.Must(url.Parse(srv.URL)))
 }
 
 // closedPort is the address of no server, and of none that a test beside starts.

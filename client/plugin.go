@@ -6,36 +6,50 @@ import (
 	"github.com/gresil/gresil/internal/phase"
 )
 
-// A Plugin wraps transports. It is safe for concurrent use, and may be part of
-// several pipelines, which then share its state.
+// A Plugin wraps transports. It is safe for concurrent use, and can be in several transports, which share its state.
 type Plugin interface {
-	// Name is the name of the instance, for String, Check and messages.
-	Name() string
-	// Phase is the place of the plugin, unless [InPhase] overrides it.
+	// Phase is the place of the plugin in a transport.
 	Phase() Phase
-	// Transport returns next with the plugin around it. The result keeps the contract
-	// of [http.RoundTripper], and passes CloseIdleConnections on
-	// ([CloseIdleConnections] does that).
+	// Transport returns next with the plugin around it. A nil next is a clone of http.DefaultTransport. The result passes
+	// CloseIdleConnections on.
 	Transport(next http.RoundTripper) http.RoundTripper
-	// Close ends the plugin for all its users. It may be called more than once.
-	Close() error
 }
 
-// InPhase returns p with another phase; zero keeps its own. Within one phase the first
-// plugin is the outermost.
-func InPhase(p Plugin, in Phase) Plugin {
-	if in == 0 || phase.Missing(p) {
-		return p
-	}
-	return placed{p, in}
-}
+// InPhase returns p in another phase.
+func InPhase(p Plugin, in Phase) Plugin { return placed{p, in} }
 
-// A placed plugin is one whose phase was overridden.
 type placed struct {
 	Plugin
-	in Phase
+	phase Phase
 }
 
-func (p placed) Phase() Phase { return p.in }
+func (p placed) Phase() Phase { return p.phase }
 
+// Bare returns the plugin.
 func (p placed) Bare() Plugin { return p.Plugin }
+
+// Middleware makes a plugin of a function that wraps a RoundTripper, for example to sign each attempt:
+//
+//	client.Middleware(sign, client.Attempt+20)
+func Middleware(wrap func(http.RoundTripper) http.RoundTripper, in Phase) Plugin {
+	if wrap == nil {
+		return nil // New reports it
+	}
+	return &middleware{wrap, in}
+}
+
+type middleware struct {
+	wrap  func(http.RoundTripper) http.RoundTripper
+	phase Phase
+}
+
+func (m *middleware) Phase() Phase { return m.phase }
+
+func (m *middleware) Transport(next http.RoundTripper) http.RoundTripper {
+	if next == nil {
+		next = New(nil)
+	}
+	return m.wrap(next)
+}
+
+func (m *middleware) String() string { return "client.Middleware(" + phase.FuncName(m.wrap) + ")" }

@@ -4,8 +4,11 @@ import (
 	"math"
 	"net/http"
 	"net/textproto"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dunglas/httpsfv"
 )
 
 // RetryAfter returns how long a response says that the client should wait, from its
@@ -80,7 +83,7 @@ func readLimits(h http.Header) time.Duration {
 	if age, ok := parseNumber(textproto.TrimString(h.Get("Age"))); ok && age != (number{}) {
 		return 0
 	}
-	wait := readStructured(strings.Join(field, ","))
+	wait := readStructured(field)
 	if wait <= 0 {
 		wait = readPair(h["Ratelimit-Remaining"], draft, h)
 	}
@@ -124,32 +127,44 @@ func readReset(s string, h http.Header) time.Duration {
 }
 
 // readStructured reads RateLimit, a structured field.
-func readStructured(field string) (wait time.Duration) {
-	remaining, reset := "", "" // of a dictionary
-	valid := sfMembers(field, func(m sfMember) {
-		switch m.name {
-		case "remaining":
-			remaining = m.value
-		case "reset":
-			reset = m.value
-		case "":
-			wait = max(wait, usedUp(m.r, m.t))
+func readStructured(lines []string) (wait time.Duration) {
+	if list, err := httpsfv.UnmarshalList(lines); err == nil { // draft 10
+		for _, member := range list {
+			if policy, ok := member.(httpsfv.Item); ok {
+				remaining, _ := policy.Params.Get("r")
+				seconds, _ := policy.Params.Get("t")
+				wait = max(wait, usedUp(remaining, seconds))
+			}
 		}
-	})
-	if !valid {
-		return 0
+	} else if fields, err := httpsfv.UnmarshalDictionary(lines); err == nil { // draft 07
+		remaining, _ := fields.Get("remaining")
+		seconds, _ := fields.Get("reset")
+		wait = usedUp(remaining, seconds)
 	}
-	return max(wait, usedUp(remaining, reset))
+	return wait
 }
 
 // usedUp returns the wait of a limit, or 0 if something remains.
-func usedUp(remaining, seconds string) time.Duration {
-	left, ok := parseNumber(remaining)
-	if !ok || left != (number{}) {
+func usedUp(remaining, seconds any) time.Duration {
+	if left, ok := numberOf(remaining); !ok || left != (number{}) {
 		return 0
 	}
-	n, _ := parseNumber(seconds)
+	n, _ := numberOf(seconds)
 	return n.times(time.Second)
+}
+
+// numberOf returns the number of an item of a structured field.
+func numberOf(item any) (number, bool) {
+	if i, ok := item.(httpsfv.Item); ok {
+		item = i.Value
+	}
+	switch v := item.(type) {
+	case int64:
+		return parseNumber(strconv.FormatInt(v, 10))
+	case float64:
+		return parseNumber(strconv.FormatFloat(v, 'f', -1, 64))
+	}
+	return number{}, false
 }
 
 // serverNow returns the time at which the server sent its response, by its own clock if it
@@ -187,29 +202,14 @@ const mostWhole = math.MaxInt64 / 2
 // parseNumber reads digits, however many, with or without a fraction. If it is false, the number is 0.
 func parseNumber(s string) (n number, ok bool) {
 	whole, fraction, _ := strings.Cut(s, ".")
-	if whole == "" && fraction == "" {
+	if digits := whole + fraction; digits == "" || strings.Trim(digits, "0123456789") != "" {
 		return number{}, false
 	}
-	for _, c := range []byte(whole) {
-		if c < '0' || c > '9' {
-			return number{}, false
-		}
-		if n.whole < mostWhole/10 { // once above, it stays there
-			n.whole = n.whole*10 + int64(c-'0')
-		} else {
-			n.whole = mostWhole
-		}
-	}
-	up := false
-	for i, place := 0, int64(1e8); i < len(fraction); i, place = i+1, place/10 {
-		c := fraction[i]
-		if c < '0' || c > '9' {
-			return number{}, false
-		}
-		n.billionths += place * int64(c-'0')
-		up = up || place == 0 && c != '0'
-	}
-	if up {
+	n.whole, _ = strconv.ParseInt("0"+whole, 10, 64) // the largest int64 if there are more digits
+	n.whole = min(n.whole, mostWhole)
+	fraction = strings.TrimRight(fraction, "0")
+	n.billionths, _ = strconv.ParseInt((fraction + "000000000")[:9], 10, 64)
+	if len(fraction) > 9 {
 		n.billionths++
 	}
 	return n, true

@@ -4,115 +4,88 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/phase"
+	"github.com/gresil/gresil/internal/roundtrip"
 )
 
-// A Transport is a base transport with plugins around it. It is an
-// [http.RoundTripper], safe for concurrent use.
+// A Transport is a RoundTripper with plugins around it. It is safe for concurrent use.
 type Transport struct {
-	outer   http.RoundTripper
-	layers  []http.RoundTripper // from the outermost to the base
-	plugins []Plugin            // from the outermost to the innermost
-	all     []Plugin            // with those of a base that is a Transport
+	outer   http.RoundTripper // nil if there is an error
 	base    http.RoundTripper
-	ours    bool  // base was made here
-	err     error // of RoundTrip, if the plugins cannot be used
+	plugins places // from the outermost to the innermost
+	within  places // those of a base that is a Transport
+	err     error
 }
 
-// New puts plugins around base, sorted by phase. Lower phases are outermost; ties keep
-// argument order. If base is nil, a clone of [http.DefaultTransport] is used, so that its
-// connections are not shared with the rest of the program. The clone reports a CONNECT that
-// a proxy refused as not sent: see [NotSent].
+type places = phase.Places[Phase, Plugin]
+
+// New puts plugins around base. Lower phases are outermost; plugins of one phase keep the order of the arguments. If base is
+// nil, it is a clone of http.DefaultTransport.
 //
-// New does not fail. If a plugin is nil or given twice, also if a base that is a Transport
-// has it, RoundTrip returns a [*core.ConfigError] for it, and Check reports it.
+// If a plugin is nil or given twice, also if a base that is a Transport has it, or the pattern of a [Route] is invalid, every
+// RoundTrip returns the *core.ConfigError, and Check reports it: nothing is sent without its plugins.
 func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 	t := &Transport{base: base}
 	if base == nil {
-		t.base, t.ours = defaultBase()
+		t.base = defaultBase()
 	}
-	var errs []error
-	var within []Plugin
-	if inner, ok := t.base.(*Transport); ok {
-		within = inner.all
+	if inner, ok := base.(*Transport); ok {
+		t.within = slices.Concat(inner.plugins, inner.within)
 	}
-	t.plugins, errs = phase.Sort("client", plugins, within...)
-	t.all = slices.Concat(t.plugins, within)
-	t.outer = t.base
-	t.layers = []http.RoundTripper{t.base}
-	for _, p := range slices.Backward(t.plugins) {
-		outer := p.Transport(t.outer)
-		if outer == nil {
-			errs = append(errs, &core.ConfigError{Field: "client.New", Value: p.Name(), Reason: "must not return a nil transport"})
-			continue
-		}
-		t.outer = outer
-		t.layers = slices.Insert(t.layers, 0, outer)
+	sorted, routes, errs := phase.Sort("client", plugins, t.within)
+	t.plugins = sorted
+	if t.err = errors.Join(errs...); t.err != nil {
+		return t
 	}
-	t.err = errors.Join(errs...)
+	mux := phase.NewMux(routes)
+	t.outer = phase.Wrap(sorted, t.base, Plugin.Transport, func(of map[*routed]http.RoundTripper, next http.RoundTripper) http.RoundTripper {
+		return &selection{mux, of, next}
+	})
 	return t
 }
 
-// Check reports probable mistakes in the pipeline, one line each: plugins that cannot be
-// used, and pairs whose order an overridden phase has reversed. Such a pair works, if it
-// is intended. Without mistakes, Check returns nil.
-func (t *Transport) Check() []string {
-	var found []string
-	if t.err != nil {
-		found = strings.Split(t.err.Error(), "\n")
+// defaultBase returns a clone of [http.DefaultTransport], or that itself if the program has set another type.
+func defaultBase() http.RoundTripper {
+	shared := http.DefaultTransport //nolint:forbidigo // it is cloned; a program that sets another type wants it used
+	if t, ok := shared.(*http.Transport); ok {
+		return t.Clone()
 	}
-	return append(found, phase.Inversions("client", t.plugins)...)
+	return shared
 }
 
-// String lists the plugins from the outermost to the base, each with its phase,
-// as in "Attempts retry.Client(default) > Attempt breaker.Client(default) >
-// *http.Transport".
-func (t *Transport) String() string {
-	return strings.Join(append(phase.Titles(t.plugins), fmt.Sprintf("%T", t.base)), " > ")
-}
-
-// RoundTrip sends the request through the plugins.
+// RoundTrip sends a request through the plugins.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.err != nil {
-		CloseBody(req)
+		roundtrip.CloseBody(req)
 		return nil, t.err
 	}
 	return t.outer.RoundTrip(req)
 }
 
-// CloseIdleConnections closes the idle connections of the base and of every layer. [http.Client.CloseIdleConnections] calls it.
-func (t *Transport) CloseIdleConnections() {
-	for _, layer := range t.layers {
-		CloseIdleConnections(layer)
+// CloseIdleConnections closes the idle connections of the base.
+func (t *Transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.base) }
+
+// Check returns a line for each probable mistake: a plugin that cannot be used, a probable mistake in the order, two retries. It
+// is nil if there is none.
+func (t *Transport) Check() (found []string) {
+	if t.err != nil {
+		found = strings.Split(t.err.Error(), "\n")
 	}
+	found = append(found, t.plugins.Inversions("client")...)
+	slices.Concat(t.plugins, t.within).Pairs(func(outer, inner phase.Place[Phase, Plugin]) {
+		if o, i := outer.Plugin, inner.Plugin; o.Phase() == Attempts && i.Phase() == Attempts && reflect.TypeOf(o) == reflect.TypeOf(i) {
+			found = append(found, fmt.Sprintf("client: %s is around %s: each repeats the attempts of the other", outer, inner))
+		}
+	})
+	return found
 }
 
-// Close closes the plugins, and with them every other pipeline they are part
-// of, and returns their errors joined. It also closes the idle connections of a
-// base that New made.
-func (t *Transport) Close() error {
-	err := phase.Close(t.plugins)
-	if t.ours {
-		CloseIdleConnections(t.base)
-	}
-	return err
-}
-
-// CloseIdleConnections calls the method of that name if rt has it. A plugin passes the
-// call on with it.
-func CloseIdleConnections(rt http.RoundTripper) {
-	if c, ok := rt.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
-}
-
-// CloseBody closes the body of a request that is not sent, as a RoundTripper must.
-func CloseBody(req *http.Request) {
-	if req.Body != nil {
-		_ = req.Body.Close() // it is not read, so its error has no meaning
-	}
+// String lists the plugins from the outermost to the base, as in
+// "Attempts retry.Client(default) > Attempt breaker.Client(search) > *http.Transport".
+func (t *Transport) String() string {
+	return strings.Join(append(t.plugins.Titles("client"), fmt.Sprintf("%T", t.base)), " > ")
 }

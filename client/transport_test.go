@@ -1,132 +1,151 @@
 package client_test
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/entered"
 	"github.com/gresil/gresil/internal/resiltest"
+	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/plugins/timeout"
 )
 
-func TestOrderOfArgumentsDoesNotMatter(t *testing.T) {
-	t.Parallel()
-	for _, order := range [][]int{{0, 1, 2, 3, 4}, {4, 3, 2, 1, 0}, {2, 4, 0, 3, 1}} {
-		var passed []string
-		all := []client.Plugin{
-			&stub{name: "cache", phase: client.Overall, passed: &passed},
-			&stub{name: "retry", phase: client.Attempts, passed: &passed},
-			&stub{name: "limiter", phase: client.Admission, passed: &passed},
-			&stub{name: "breaker", phase: client.Attempt, passed: &passed},
-			&stub{name: "timeout", phase: client.Attempt + 10, passed: &passed},
-		}
-		var plugins []client.Plugin
-		for _, i := range order {
-			plugins = append(plugins, all[i])
-		}
-		tr := client.New(resiltest.NewScript(), plugins...)
-		_, err := tr.RoundTrip(request(t, http.MethodGet, nil))
-		require.NoError(t, err)
-		require.Equal(t, []string{"cache", "retry", "limiter", "breaker", "timeout"}, passed)
-		require.Nil(t, tr.Check())
-		require.Equal(t, "Overall *client_test.stub(cache) > Attempts *client_test.stub(retry) > Admission *client_test.stub(limiter) > "+
-			"Attempt *client_test.stub(breaker) > Attempt+10 *client_test.stub(timeout) > *resiltest.Script", tr.String())
-	}
+// plugin adds its name to the header Passed of requests.
+type plugin struct {
+	name  string
+	phase client.Phase
 }
 
-func TestEqualPhasesKeepTheOrderOfArguments(t *testing.T) {
-	t.Parallel()
-	var passed, want []string
-	var plugins []client.Plugin
-	phases := []client.Phase{client.Overall, client.Attempts, client.Attempt}
-	for i := range 60 {
-		plugins = append(plugins, &stub{name: strconv.Itoa(i), phase: phases[i*7%3], passed: &passed})
-	}
-	for _, phase := range phases {
-		for _, p := range plugins {
-			if p.Phase() == phase {
-				want = append(want, p.Name())
-			}
-		}
-	}
-	_, err := client.New(resiltest.NewScript(), plugins...).RoundTrip(request(t, http.MethodGet, nil))
+func (p *plugin) String() string      { return "test.plugin(" + p.name + ")" }
+func (p *plugin) Phase() client.Phase { return p.phase }
+func (p *plugin) Transport(next http.RoundTripper) http.RoundTripper {
+	return roundTrip(func(req *http.Request) (*http.Response, error) {
+		req = req.Clone(req.Context())
+		req.Header.Add("Passed", p.name)
+		return next.RoundTrip(req)
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+func request(t *testing.T, method string, body io.Reader) *http.Request {
+	t.Helper()
+	return core.Must(http.NewRequestWithContext(t.Context(), method, "http://example.test/x?y=1", body))
+}
+
+func readAll(t *testing.T, r io.Reader) string {
+	t.Helper()
+	b, err := io.ReadAll(r)
 	require.NoError(t, err)
-	require.Equal(t, want, passed)
+	return string(b)
 }
 
-func TestInPhaseMovesAPluginAndCheckTells(t *testing.T) {
-	t.Parallel()
-	var passed []string
-	retry := &stub{name: "retry", phase: client.Attempts, passed: &passed}
-	breaker := &stub{name: "breaker", phase: client.Attempt, passed: &passed}
-	tr := client.New(resiltest.NewScript(), retry, client.InPhase(client.InPhase(breaker, client.Attempt+1), client.Overall))
-	_, err := tr.RoundTrip(request(t, http.MethodGet, nil))
+// passed returns the plugins that a request passes.
+func passed(t *testing.T, tr *client.Transport, base *resiltest.Script, req *http.Request) []string {
+	t.Helper()
+	resp, err := tr.RoundTrip(req)
 	require.NoError(t, err)
-	require.Equal(t, []string{"breaker", "retry"}, passed)
-	require.Equal(t, []string{"client: *client_test.stub(breaker) is outside *client_test.stub(retry), which belongs outside of it (Attempts before Attempt)"}, tr.Check())
-	require.Equal(t, "Overall *client_test.stub(breaker) > Attempts *client_test.stub(retry) > *resiltest.Script", tr.String())
-
-	require.Same(t, breaker, client.InPhase(breaker, 0), "zero leaves it where it belongs")
-	require.Nil(t, client.New(resiltest.NewScript(), retry, client.InPhase(breaker, client.Attempts)).Check(), "beside it, and still inside")
+	require.NoError(t, resp.Body.Close())
+	return base.Attempts()[base.Calls()-1].Request.Header["Passed"]
 }
 
-func TestPluginsThatCannotBeUsed(t *testing.T) {
+func TestNew_Order(t *testing.T) {
 	t.Parallel()
-	good := &stub{name: "good", phase: client.Attempts}
-	var failed *stub // what a constructor returns with an error that nobody looked at
-	for name, tc := range map[string]struct {
+	total, retry := &plugin{"total", client.Overall}, &plugin{"retry", client.Attempts}
+	gateA, gateB := &plugin{"gate A", client.Admission}, &plugin{"gate B", client.Admission}
+	breaker, attempt := &plugin{"breaker", client.Attempt}, &plugin{"attempt", client.Attempt + 10}
+	for name, tt := range map[string]struct {
 		plugins []client.Plugin
 		want    []string
 	}{
-		"nil":          {[]client.Plugin{good, nil}, []string{"client.New[1] = <nil>: must be a plugin (did its constructor fail?)"}},
-		"typed nil":    {[]client.Plugin{failed, good}, []string{"client.New[0] = <nil>: must be a plugin (did its constructor fail?)"}},
-		"nil in phase": {[]client.Plugin{client.InPhase(failed, client.Attempts)}, []string{"client.New[0] = <nil>: must be a plugin (did its constructor fail?)"}},
-		"twice":        {[]client.Plugin{good, client.InPhase(good, client.Overall)}, []string{"client.New[1] = *client_test.stub(good): must not be in the pipeline twice"}},
-		"two reported": {[]client.Plugin{nil, good, good}, []string{"client.New[0] = <nil>: must be a plugin (did its constructor fail?)", "client.New[2] = *client_test.stub(good): must not be in the pipeline twice"}},
-		"nil transport": {[]client.Plugin{noTransport{good}}, []string{
-			"client.New = good: must not return a nil transport",
-		}},
+		"none":              {nil, nil},
+		"reversed":          {[]client.Plugin{attempt, breaker, gateA, retry, total}, []string{"total", "retry", "gate A", "breaker", "attempt"}},
+		"equals as given":   {[]client.Plugin{gateB, total, gateA}, []string{"total", "gate B", "gate A"}},
+		"overridden":        {[]client.Plugin{retry, client.InPhase(breaker, client.Overall)}, []string{"breaker", "retry"}},
+		"last override":     {[]client.Plugin{gateA, client.InPhase(client.InPhase(retry, client.Attempt+1), client.Attempt)}, []string{"gate A", "retry"}},
+		"middleware":        {[]client.Plugin{breaker, client.Middleware(gateA.Transport, client.Attempts)}, []string{"gate A", "breaker"}},
+		"route around":      {[]client.Plugin{gateA, client.Route("example.test/", attempt, total)}, []string{"total", "gate A", "attempt"}},
+		"route in a phase":  {[]client.Plugin{gateA, client.InPhase(client.Route("/", breaker, retry), client.Overall)}, []string{"breaker", "retry", "gate A"}},
+		"another route":     {[]client.Plugin{gateA, client.Route("other.test/", retry)}, []string{"gate A"}},
+		"most specific one": {[]client.Plugin{client.Route("/", gateB, retry), client.Route("GET /x", breaker), gateA}, []string{"gate A", "breaker"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			sent := 0
-			tr := client.New(roundTrip(func(*http.Request) (*http.Response, error) { sent++; return nil, errors.New("no") }), tc.plugins...)
-			b := resiltest.NewBody("x")
-			resp, err := tr.RoundTrip(request(t, http.MethodPost, b))
-			require.Nil(t, resp)
-			require.ErrorIs(t, err, core.ErrConfig)
-			require.Equal(t, tc.want, tr.Check())
-			require.Equal(t, strings.Join(tc.want, "\n"), err.Error())
-			require.Zero(t, sent, "nothing is sent without the protection that was asked for")
-			require.Equal(t, 1, b.Closes())
-		})
+		base := resiltest.NewScript()
+		require.Equal(t, tt.want, passed(t, client.New(base, tt.plugins...), base, request(t, http.MethodGet, nil)), name)
 	}
 }
 
-type noTransport struct{ *stub }
+func TestNew_Errors(t *testing.T) {
+	t.Parallel()
+	p, q := &plugin{name: "twice"}, &plugin{name: "shared"}
+	var failed *plugin // what a constructor returns with its error
+	base := resiltest.NewScript()
+	within := client.New(base, &plugin{name: "base"}, q)
+	tr := client.New(within, p, nil, failed, client.InPhase(failed, client.Attempt), client.InPhase(p, client.Overall), client.Middleware(nil, 0), q,
+		client.Route("/{"), client.Route("a.test/", client.Route("/")), client.Route("https://a.test/"), client.Route("a.test:8080/"),
+		client.Route("A.test/"), client.Route("a.test/"))
+	body := resiltest.NewBody("x")
+	_, err := tr.RoundTrip(request(t, http.MethodPost, body))
+	require.ErrorIs(t, err, core.ErrConfig)
+	for i, want := range []string{
+		"client.New[1] = <nil>: must be a plugin", "client.New[2]", "client.New[3]", "client.New[4] = test.plugin(twice): must not be in the pipeline twice",
+		"client.New[5]", "client.New[6] = test.plugin(shared): must not be in the pipeline and in its base", `client.New[7] = "/{": must be a pattern`,
+		"client.New[8][0] = client.Route(/): must not be a Route in a Route", `client.New[9] = "https://a.test/": must have a host without a port`,
+		`client.New[10] = "a.test:8080/": must have a host without a port`, `client.New[11] = "A.test/": must have its host in lower case`,
+		`client.New[12] = "a.test/": must not conflict`,
+	} {
+		require.Contains(t, tr.Check()[i], want)
+		require.ErrorContains(t, err, want)
+	}
+	require.Zero(t, base.Calls(), "nothing is sent without its plugins")
+	require.Equal(t, 1, body.Closes())
+}
 
-func (noTransport) Transport(http.RoundTripper) http.RoundTripper { return nil }
+func TestTransport_Check(t *testing.T) {
+	t.Parallel()
+	base := resiltest.NewScript()
+	repeat, judge := &plugin{"retry", client.Attempts}, &plugin{"breaker", client.Attempt}
+	require.Nil(t, client.New(base, judge, repeat).Check())
+	moved := client.New(base, repeat, client.InPhase(judge, client.Overall))
+	require.Equal(t, []string{"client: test.plugin(breaker) is outside test.plugin(retry), which belongs outside of it (Attempts before Attempt)"}, moved.Check())
+	require.Equal(t, "Overall test.plugin(breaker) > Attempts test.plugin(retry) > *resiltest.Script", moved.String())
 
-func TestNilBaseIsACloneOfTheDefaultTransport(t *testing.T) {
+	one, two := retry.NewClient(core.Must(retry.New(retry.Config{Name: "one"})), retry.ClientOptions{}), retry.NewClient(nil, retry.ClientOptions{})
+	want := []string{"client: retry.Client(one) is around retry.Client(default): each repeats the attempts of the other"}
+	require.Equal(t, want, client.New(base, one, two).Check())
+	require.Equal(t, want, client.New(client.New(base, two), one).Check())
+	apart := client.New(base, client.Route("a.test/", one), client.Route("/", two), client.Middleware(judge.Transport, client.Attempt))
+	require.Nil(t, apart.Check(), "no request passes both")
+	require.Equal(t, "Attempts retry.Client(one) of client.Route(a.test/) > Attempts retry.Client(default) of client.Route(/) > "+
+		"Attempt client.Middleware(client_test.(*plugin).Transport-fm) > *resiltest.Script", apart.String())
+}
+
+func TestNew_DefaultBase(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	defer srv.Close()
 	tr := client.New(nil)
 	require.Equal(t, "*http.Transport", tr.String())
-	for range 2 {
-		resp, err := (&http.Client{Transport: tr}).Get(srv.URL)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusNoContent, resp.StatusCode)
-		require.NoError(t, resp.Body.Close())
-	}
-	require.NoError(t, tr.Close(), "closes its idle connections, or srv.Close would wait for them")
+	resp, err := (&http.Client{Transport: tr}).Get(srv.URL)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	tr.CloseIdleConnections() // or srv.Close would wait for them
+	alone := client.Middleware(func(next http.RoundTripper) http.RoundTripper { return next }, 0).Transport(nil)
+	require.Equal(t, "*http.Transport", alone.(*client.Transport).String())
 }
 
 type idler struct {
@@ -136,33 +155,164 @@ type idler struct {
 
 func (i *idler) CloseIdleConnections() { i.calls++ }
 
-func TestCloseIdleConnectionsPassesThroughAllLayers(t *testing.T) {
+func TestTransport_CloseIdleConnections(t *testing.T) {
 	t.Parallel()
 	base := &idler{Script: resiltest.NewScript()}
-	inner := client.New(base, &stub{name: "a", phase: client.Attempts}) // its layer does not have the method
-	c := &http.Client{Transport: client.New(inner, &stub{name: "b", phase: client.Overall}, &stub{name: "c", phase: client.Attempt})}
+	inner := client.New(base, &plugin{"a", client.Attempts}) // its layer does not have the method
+	c := &http.Client{Transport: client.New(inner, client.Route("/", &plugin{"b", client.Overall}), &plugin{"c", client.Attempt})}
 	c.CloseIdleConnections()
 	require.Equal(t, 1, base.calls)
-	client.CloseIdleConnections(resiltest.NewScript()) // has no such method, which is no harm
+	client.Route("/", breaker.NewClient(nil, breaker.ClientOptions{})).Transport(base).(interface{ CloseIdleConnections() }).CloseIdleConnections()
+	require.Equal(t, 2, base.calls)
 }
 
-func TestCloseClosesPluginsAndJoinsErrors(t *testing.T) {
+func TestPhase_String(t *testing.T) {
 	t.Parallel()
-	base := &idler{Script: resiltest.NewScript()}
-	errA, errB := errors.New("a"), errors.New("b")
-	a, b := &stub{name: "a", phase: 1, closeErr: errA}, &stub{name: "b", phase: 2, closeErr: errB}
-	err := client.New(base, a, client.InPhase(b, client.Attempts)).Close()
-	require.ErrorIs(t, err, errA)
-	require.ErrorIs(t, err, errB)
-	require.Equal(t, []int{1, 1, 0}, []int{a.closed, b.closed, base.calls}, "the base is not ours")
-}
-
-func TestPhaseString(t *testing.T) {
-	t.Parallel()
-	got := []string{}
-	for _, p := range []client.Phase{-1, 0, 1, client.Overall, 150, client.Attempts, client.Admission + 1, client.Attempt, 9999} {
-		got = append(got, p.String())
+	for p, want := range map[client.Phase]string{
+		-1: "Phase(-1)", 99: "Phase(99)", client.Overall: "Overall", 150: "Overall+50", client.Attempts: "Attempts",
+		client.Admission + 1: "Admission+1", client.Attempt: "Attempt", client.Attempt + 10: "Attempt+10",
+	} {
+		require.Equal(t, want, p.String())
 	}
-	require.Equal(t, []string{"Phase(-1)", "Phase(0)", "Phase(1)", "Overall", "Overall+50", "Attempts", "Admission+1", "Attempt", "Attempt+9599"}, got)
-	require.True(t, slices.IsSorted([]client.Phase{client.Overall, client.Attempts, client.Admission, client.Attempt}))
+}
+
+// What somebody reads to understand a GET through a retry and a breaker.
+func TestTransport_Functions(t *testing.T) {
+	t.Parallel()
+	functions, files := entered.By(t, "client")
+	require.LessOrEqual(t, len(functions), 40, functions)
+	require.LessOrEqual(t, len(files), 22, files)
+}
+
+// A together is the plugins of this module around a base that answers as it is told.
+type together struct {
+	*resiltest.Script
+	t         *testing.T
+	group     *breaker.Group
+	transport *client.Transport
+	policy    *retry.Policy
+}
+
+func newTogether(t *testing.T) *together {
+	t.Helper()
+	x := &together{
+		Script: resiltest.NewScript(), t: t,
+		group:  core.Must(breaker.NewGroup(breaker.Config{Window: 4, Trials: 1, OpenDelay: backoff.Constant{Delay: 10 * time.Second}})),
+		policy: core.Must(retry.New(retry.Config{MaxAttempts: 3, Backoff: backoff.Constant{Delay: time.Second}})),
+	}
+	limit := func(d time.Duration) *timeout.Timeout { return core.Must(timeout.New(timeout.Config{Limit: d})) }
+	x.transport = client.New(x, timeout.NewClient(limit(2*time.Second), timeout.ClientOptions{PerAttempt: true}), breaker.NewClient(x.group, breaker.ClientOptions{}),
+		retry.NewClient(x.policy, retry.ClientOptions{}), timeout.NewClient(limit(time.Minute), timeout.ClientOptions{}))
+	require.Nil(t, x.transport.Check())
+	return x
+}
+
+func (x *together) get(ctx context.Context, t *testing.T) (*http.Response, error) {
+	t.Helper()
+	req := core.Must(http.NewRequestWithContext(ctx, http.MethodGet, "http://a.test/", http.NoBody))
+	resp, err := x.transport.RoundTrip(req)
+	if err == nil {
+		require.NoError(t, resp.Body.Close())
+		require.Same(t, req, resp.Request, "as a plain transport")
+		require.NoError(t, resp.Request.Context().Err())
+	}
+	return resp, err
+}
+
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(x *together){
+		"each attempt counts, and an open breaker ends the retries": func(x *together) {
+			t := x.t
+			x.Set(resiltest.Reply{Status: http.StatusServiceUnavailable, Body: "later"}) // it is drained, and counted
+			resp, err := x.get(t.Context(), t)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, "the last response")
+			require.EqualValues(t, 3, x.group.Stats().Failures)
+			require.Equal(t, []int{1, 1, 1}, x.Closes())
+
+			start := time.Now()
+			_, err = x.get(t.Context(), t)
+			require.ErrorIs(t, err, breaker.ErrOpen)
+			require.NotErrorIs(t, err, core.ErrRejected, "an attempt of this call was made")
+			require.False(t, client.NotSent(err))
+			require.Equal(t, 4, x.Calls(), "the fourth failure opens it")
+			require.Equal(t, time.Second, time.Since(start), "a rejection is not waited for")
+			wait, _ := core.RetryAfter(err)
+			require.Equal(t, 9*time.Second, wait)
+
+			time.Sleep(wait)
+			x.Set()
+			resp, err = x.get(t.Context(), t)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			require.Equal(t, breaker.Closed, x.group.For("a.test:80").State())
+		},
+		"a deadline is a failure, a cancel is not": func(x *together) {
+			t := x.t
+			x.Set(resiltest.Reply{Delay: -1})
+			start := time.Now()
+			_, err := x.get(t.Context(), t)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, 3*2*time.Second+2*time.Second, time.Since(start), "three attempts and two waits")
+			require.EqualValues(t, 3, x.group.Stats().Failures)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			_, err = x.get(ctx, t)
+			require.ErrorIs(t, err, context.Canceled)
+			require.Equal(t, 4, x.Calls())
+			require.EqualValues(t, 3, x.group.Stats().Failures)
+		},
+		"a panic gives everything back": func(x *together) {
+			t := x.t
+			x.Set(resiltest.Reply{Panic: "base"})
+			for range 3 {
+				require.PanicsWithValue(t, "base", func() { _, _ = x.get(t.Context(), t) })
+			}
+			x.Set()
+			_, err := x.get(t.Context(), t)
+			require.NoError(t, err)
+		},
+		"errors are reachable": func(x *together) {
+			t := x.t
+			x.Set(resiltest.Reply{Err: errDown})
+			_, err := x.get(t.Context(), t)
+			require.ErrorIs(t, err, errDown)
+			require.Equal(t, 3, x.Calls())
+		},
+		"the request of a repeated attempt is the caller's": func(x *together) {
+			t := x.t
+			x.Set(resiltest.Reply{Status: http.StatusServiceUnavailable}, resiltest.Reply{Body: "x"})
+			resp, err := x.get(t.Context(), t)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+		},
+		"an upload that breaks off": func(x *together) {
+			t := x.t
+			for range 10 {
+				body := io.MultiReader(strings.NewReader("abc"), reads(func([]byte) (int, error) { return 0, errors.New("the disk is gone") }))
+				_, err := x.transport.RoundTrip(core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, "http://a.test/", body)))
+				require.ErrorContains(t, err, "the disk is gone")
+			}
+			require.Equal(t, 10, x.Calls(), "it is no reason to retry")
+			require.EqualValues(t, 10, x.group.Stats().Ignored, "and opens no breaker")
+		},
+		"an upload that is too slow": func(x *together) {
+			t := x.t
+			for range 10 {
+				body := func() (io.ReadCloser, error) { return resiltest.Reply{Body: "x", Stall: -1}.NewBody(t.Context()), nil }
+				req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, "http://a.test/", core.Must(body())))
+				req.GetBody = body
+				_, err := x.transport.RoundTrip(req)
+				require.ErrorIs(t, err, timeout.ErrTimeout)
+			}
+			require.Equal(t, 10, x.Calls())
+			require.EqualValues(t, 10, x.group.Stats().Ignored)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { test(newTogether(t)) })
+		})
+	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/rejected"
-	"github.com/gresil/gresil/internal/request"
 )
 
 // A rejection is a sort of rejected HTTP requests.
@@ -44,11 +43,8 @@ func (c *Collector) Transport(next http.RoundTripper) http.RoundTripper {
 	c.usual("client", "rate_limited", "none", "circuit_open", "none", "rejected", "none")
 	return transport(func(req *http.Request) (*http.Response, error) {
 		resp, err := next.RoundTrip(req)
-		switch {
-		case errors.Is(err, core.ErrRejected):
+		if errors.Is(err, core.ErrRejected) {
 			c.count("client", err, 0)
-		case err == nil && resp.Request != nil:
-			c.count("client", request.Marked(resp.Request), resp.StatusCode)
 		}
 		return resp, err
 	})

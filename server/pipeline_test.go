@@ -54,18 +54,20 @@ func TestNew_Errors(t *testing.T) {
 	var failed *plugin // what a constructor returns with its error
 	_, err := server.New(p, nil, failed, server.InPhase(failed, server.Handling), server.InPhase(p, server.Setup), server.Middleware(nil, server.Setup),
 		server.Route("POST /a", p, q, nil), server.Route("/b", q, q), server.Route("post /c"), server.Route("/{"), server.Route("/*"),
-		server.Route("/{x}/d"), server.Route("/e/{y}"), server.Route("/b"), server.Route("/f", server.Route("/g")))
+		server.Route("/{x}/d"), server.Route("/e/{y}"), server.Route("/b"), server.Route("/f", server.Route("/g")),
+		server.Route("https://a.example.com/"), server.Route("GET a.example.com:8080/"), server.Route("A.example.com/"), server.Route("[::1]/"))
 	require.ErrorIs(t, err, core.ErrConfig)
 	for _, want := range []string{
 		"server.New[1] = <nil>: must be a plugin", "server.New[2]", "server.New[3]", "server.New[4] = test.plugin(twice): must not be in the pipeline twice", "server.New[5]",
 		"server.New[6][0] = test.plugin(twice): must not be in the pipeline twice", "server.New[6][2] = <nil>", "server.New[7][1] = test.plugin(shared)",
 		`server.New[8] = "post /c": must have its method`, `server.New[9] = "/{": must be a pattern`, `server.New[10] = "/*": must not have a *`,
 		`server.New[12] = "/e/{y}": must not conflict with pattern 5, "/{x}/d"`, `server.New[13] = "/b": must not conflict with pattern 1, "/b"`,
-		"server.New[14][0] = server.Route(/g): must not be a Route in a Route",
+		"server.New[14][0] = server.Route(/g): must not be a Route in a Route", `server.New[15] = "https://a.example.com/": must have a host without a port`,
+		`server.New[16] = "GET a.example.com:8080/": must have a host without a port`, `server.New[17] = "A.example.com/": must have its host in lower case`,
 	} {
 		require.ErrorContains(t, err, want)
 	}
-	require.Len(t, err.(interface{ Unwrap() []error }).Unwrap(), 14, err.Error())
+	require.Len(t, err.(interface{ Unwrap() []error }).Unwrap(), 17, err.Error())
 }
 
 func TestPipeline_Check(t *testing.T) {

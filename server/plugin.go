@@ -2,9 +2,8 @@ package server
 
 import (
 	"net/http"
-	"path"
-	"reflect"
-	"runtime"
+
+	"github.com/gresil/gresil/internal/phase"
 )
 
 // A Plugin wraps handlers. It is safe for concurrent use, and can be in several pipelines, which share its state.
@@ -16,13 +15,11 @@ type Plugin interface {
 }
 
 // InPhase returns p in another phase.
-func InPhase(p Plugin, phase Phase) Plugin { return placed{Plugin: p, phase: phase} }
+func InPhase(p Plugin, in Phase) Plugin { return placed{p, in} }
 
-// A placed plugin has its phase from InPhase or, in a pipeline, its own.
 type placed struct {
 	Plugin
 	phase Phase
-	route *route // nil: for every request
 }
 
 func (p placed) Phase() Phase { return p.phase }
@@ -33,11 +30,11 @@ func (p placed) Bare() Plugin { return p.Plugin }
 // Middleware makes a plugin of ordinary middleware, for example of chi's RequestID:
 //
 //	server.Middleware(middleware.RequestID, server.Setup)
-func Middleware(wrap func(http.Handler) http.Handler, phase Phase) Plugin {
+func Middleware(wrap func(http.Handler) http.Handler, in Phase) Plugin {
 	if wrap == nil {
 		return nil // New reports it
 	}
-	return &middleware{wrap, phase}
+	return &middleware{wrap, in}
 }
 
 type middleware struct {
@@ -49,8 +46,4 @@ func (m *middleware) Phase() Phase { return m.phase }
 
 func (m *middleware) Handler(next http.Handler) http.Handler { return m.wrap(next) }
 
-// String names the function.
-func (m *middleware) String() string {
-	name := runtime.FuncForPC(reflect.ValueOf(m.wrap).Pointer()).Name()
-	return "server.Middleware(" + path.Base(name) + ")"
-}
+func (m *middleware) String() string { return "server.Middleware(" + phase.FuncName(m.wrap) + ")" }

@@ -169,7 +169,9 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"plugins/breaker.NewClient": func() error { breakers.NewClient(nil, breakers.ClientOptions{}); return nil },
 		"plugins/breaker.NewGroup":  func() error { return check(breakers.NewGroup(breakers.Config{})) },
 		"plugins/breaker.NewServer": func() error { breakers.NewServer(nil, breakers.ServerOptions{}); return nil },
-		"plugins/ratelimit.New":      func() error { return check(limits.New(limits.Config{Name: "shared", Store: store, OnStoreError: limits.Local})) },
+		"plugins/ratelimit.New": func() error {
+			return check(limits.New(limits.Config{Name: "shared", Store: store, OnStoreError: limits.Local}))
+		},
 		"plugins/ratelimit.NewClient": func() error {
 			return check(limits.NewClient(limits.ClientConfig{}))
 		},

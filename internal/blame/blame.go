@@ -15,7 +15,6 @@ import (
 type Error struct {
 	Err     error
 	Outcome core.Outcome
-	Final   bool // another attempt would end in the same way
 	NotSent bool // nothing of the request was
 	Sent    bool // an attempt before may have been, whatever Err says
 }

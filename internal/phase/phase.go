@@ -1,16 +1,19 @@
-// Package phase puts plugins in order, those of servers and those of clients
-// alike.
+// Package phase puts plugins in order, those of servers and those of clients alike.
 package phase
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
+	"net/http"
+	"path"
+	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/muxpattern"
 )
 
 // A Phase is server.Phase or client.Phase.
@@ -22,13 +25,10 @@ type Phase interface {
 // A Plugin has the method that server and client plugins have in common.
 type Plugin[P Phase] interface{ Phase() P }
 
-// A Placed plugin is one whose phase was overridden.
-type Placed[T any] interface{ Bare() T }
-
-// Bare returns the plugin that was placed, so that its own phase is seen.
+// Bare returns the plugin that InPhase has placed, so that its own phase is seen.
 func Bare[T any](p T) T {
 	for {
-		placed, ok := any(p).(Placed[T])
+		placed, ok := any(p).(interface{ Bare() T })
 		if !ok {
 			return p
 		}
@@ -36,81 +36,195 @@ func Bare[T any](p T) T {
 	}
 }
 
-// Missing reports whether p is nil, or a nil pointer, as a constructor returns it
-// together with an error.
-func Missing[T any](p T) bool { return identity.Missing(Bare(p)) }
+// A Route has the plugins for the requests that a pattern of http.ServeMux selects. It is part of a plugin.
+type Route[P Phase, T Plugin[P]] struct {
+	Pattern string
+	Plugins []T
+}
 
-// Sort returns the plugins by phase. Lower phases are outermost; ties keep argument
-// order. A plugin that is missing, or given twice, or is one of inner, is left out and
-// reported as an error. inner are the plugins of a pipeline inside of this one. pkg is for
-// the messages.
-func Sort[P Phase, T Plugin[P]](pkg string, plugins []T, inner ...T) (sorted []T, errs []error) {
-	for i, p := range plugins {
-		var e core.ConfigError
-		switch {
-		case Missing(p):
-			e.Reason = "must be a plugin (did its constructor fail?)"
-		case slices.ContainsFunc(sorted, same(p)):
-			e.Value, e.Reason = Title(p), "must not be in the pipeline twice"
-		case slices.ContainsFunc(inner, same(p)):
-			e.Value, e.Reason = Title(p), "must not be in the pipeline and in its base"
-		default:
-			sorted = append(sorted, p)
-			continue
+// Self returns r, which is how a Route is found in a plugin.
+func (r *Route[P, T]) Self() *Route[P, T] { return r }
+
+// Phase is that of the outermost plugin.
+func (r *Route[P, T]) Phase() (outermost P) {
+	for i, p := range r.Plugins {
+		if i == 0 || p.Phase() < outermost {
+			outermost = p.Phase()
 		}
-		e.Field = fmt.Sprintf("%s.New[%d]", pkg, i)
-		errs = append(errs, &e)
 	}
-	slices.SortStableFunc(sorted, func(a, b T) int { return cmp.Compare(a.Phase(), b.Phase()) })
-	return sorted, errs
+	return outermost
 }
 
-func same[T any](p T) func(T) bool {
-	return func(q T) bool { return identity.Same(Bare(p), Bare(q)) }
+func routeOf[P Phase, T Plugin[P]](p T) *Route[P, T] {
+	if r, ok := any(Bare(p)).(interface{ Self() *Route[P, T] }); ok {
+		return r.Self()
+	}
+	return nil
 }
 
-// Inversions returns the pairs of sorted plugins that an overridden phase put the
-// other way round than they belong, one line each.
-func Inversions[P Phase, T Plugin[P]](pkg string, sorted []T) (found []string) {
-	for i, outer := range sorted {
-		for _, inner := range sorted[i+1:] {
-			if o, n := Bare(outer), Bare(inner); o.Phase() > n.Phase() {
-				found = append(found, fmt.Sprintf("%s: %s is outside %s, which belongs outside of it (%v before %v)", pkg, Title(o), Title(n), n.Phase(), o.Phase()))
+// A Place is a plugin in a pipeline.
+type Place[P Phase, T Plugin[P]] struct {
+	Plugin T // not placed
+	Phase  P
+	Route  *Route[P, T] // nil: for every request
+}
+
+// Places are plugins from the outermost to the innermost.
+type Places[P Phase, T Plugin[P]] []Place[P, T]
+
+// together reports whether a request can pass both places: of two Routes only one applies.
+func (p Place[P, T]) together(q Place[P, T]) bool {
+	return p.Route == q.Route || p.Route == nil || q.Route == nil
+}
+
+// Pairs calls f with each outer and inner plugin that a request can pass both.
+func (ps Places[P, T]) Pairs(f func(outer, inner Place[P, T])) {
+	for i, outer := range ps {
+		for _, inner := range ps[i+1:] {
+			if outer.together(inner) {
+				f(outer, inner)
 			}
 		}
 	}
+}
+
+// Sort returns plugins by phase, those of a Route one by one, and the Routes. Lower phases are outermost; ties keep argument order.
+// The error is about each plugin that is missing, given twice, or one of within, which are those of a pipeline inside of this one,
+// and about each pattern that is invalid. pkg is for the messages.
+func Sort[P Phase, T Plugin[P]](pkg string, plugins []T, within Places[P, T]) (sorted Places[P, T], routes []*Route[P, T], errs []error) {
+	var patterns []string
+	for i, p := range plugins {
+		field := fmt.Sprintf("%s.New[%d]", pkg, i)
+		route := routeOf[P, T](p)
+		if route == nil {
+			errs = sorted.add(errs, field, p, nil, within)
+			continue
+		}
+		routes, patterns = append(routes, route), append(patterns, route.Pattern)
+		n := len(sorted)
+		for j, inner := range route.Plugins {
+			errs = sorted.add(errs, fmt.Sprintf("%s[%d]", field, j), inner, route, within)
+		}
+		if _, placed := any(p).(interface{ Bare() T }); placed {
+			for j := range sorted[n:] {
+				sorted[n+j].Phase = p.Phase()
+			}
+		}
+		if reason := muxpattern.Problem(patterns); reason != "" {
+			errs = append(errs, &core.ConfigError{Field: field, Value: fmt.Sprintf("%q", route.Pattern), Reason: reason})
+		}
+	}
+	slices.SortStableFunc(sorted, func(a, b Place[P, T]) int { return cmp.Compare(a.Phase, b.Phase) })
+	return sorted, routes, errs
+}
+
+// add adds a plugin that can be used, and otherwise an error.
+func (ps *Places[P, T]) add(errs []error, field string, p T, route *Route[P, T], within Places[P, T]) []error {
+	bare := Bare(p)
+	if identity.Missing(bare) {
+		return append(errs, &core.ConfigError{Field: field, Reason: "must be a plugin (did its constructor fail?)"})
+	}
+	var reason string
+	place := Place[P, T]{bare, p.Phase(), route}
+	same := func(q Place[P, T]) bool { return place.together(q) && identity.Same(bare, q.Plugin) }
+	switch {
+	case routeOf[P, T](p) != nil:
+		reason = "must not be a Route in a Route"
+	case slices.ContainsFunc(*ps, same):
+		reason = "must not be in the pipeline twice"
+	case slices.ContainsFunc(within, same):
+		reason = "must not be in the pipeline and in its base"
+	default:
+		*ps = append(*ps, place)
+		return errs
+	}
+	return append(errs, &core.ConfigError{Field: field, Value: title(bare), Reason: reason})
+}
+
+// Wrap puts plugins around next: wrap applies one of them, and choose returns what looks for the Route of a request.
+func Wrap[P Phase, T Plugin[P], H any](ps Places[P, T], next H, wrap func(T, H) H, choose func(of map[*Route[P, T]]H, next H) H) H {
+	for len(ps) > 0 {
+		last := len(ps) - 1
+		if ps[last].Route == nil {
+			next, ps = wrap(ps[last].Plugin, next), ps[:last]
+			continue
+		}
+		// A request looks for its Route once for all plugins up to the next one that has none.
+		of := map[*Route[P, T]]H{}
+		for ; last >= 0 && ps[last].Route != nil; last-- {
+			inner, ok := of[ps[last].Route]
+			if !ok {
+				inner = next
+			}
+			of[ps[last].Route] = wrap(ps[last].Plugin, inner)
+		}
+		next, ps = choose(of, next), ps[:last+1]
+	}
+	return next
+}
+
+// Inversions returns the pairs of plugins that InPhase has put the other way round than they belong, one line each.
+func (ps Places[P, T]) Inversions(pkg string) (found []string) {
+	ps.Pairs(func(outer, inner Place[P, T]) {
+		if o, n := outer.Plugin.Phase(), inner.Plugin.Phase(); o > n {
+			found = append(found, fmt.Sprintf("%s: %s is outside %s, which belongs outside of it (%v before %v)", pkg, outer, inner, n, o))
+		}
+	})
 	return found
 }
 
-// Titles returns each plugin with its phase, as in "Attempts retry.Client(api)".
-func Titles[P Phase, T Plugin[P]](sorted []T) []string {
-	titles := make([]string, len(sorted))
-	for i, p := range sorted {
-		titles[i] = p.Phase().String() + " " + Title(p)
+// Titles returns each plugin with its phase and Route, as in "Attempts retry.Client(api) of client.Route(/)".
+func (ps Places[P, T]) Titles(pkg string) []string {
+	titles := make([]string, len(ps))
+	for i, p := range ps {
+		titles[i] = p.Phase.String() + " " + p.String()
+		if p.Route != nil {
+			titles[i] += " of " + pkg + ".Route(" + p.Route.Pattern + ")"
+		}
 	}
 	return titles
 }
 
-// Title returns the text of a plugin, or its type and its name, as in "*client_test.stub(good)".
-func Title[T any](p T) string {
-	bare := any(Bare(p))
-	if s, ok := bare.(fmt.Stringer); ok {
+// String returns the text of the plugin, or its type and its name, as in "*client_test.stub(good)".
+func (p Place[P, T]) String() string { return title(p.Plugin) }
+
+func title(p any) string {
+	if s, ok := p.(fmt.Stringer); ok {
 		return s.String()
 	}
-	if named, ok := bare.(interface{ Name() string }); ok {
-		return fmt.Sprintf("%T(%s)", bare, named.Name())
+	if named, ok := p.(interface{ Name() string }); ok {
+		return fmt.Sprintf("%T(%s)", p, named.Name())
 	}
-	return fmt.Sprintf("%T", bare)
+	return fmt.Sprintf("%T", p)
 }
 
-// Close closes the plugins from the outermost to the innermost, and returns their
-// errors joined.
-func Close[T interface{ Close() error }](sorted []T) error {
-	var errs []error
-	for _, p := range sorted {
-		errs = append(errs, p.Close())
+// FuncName returns the name of a function, as in "middleware.RequestID".
+func FuncName(f any) string { return path.Base(runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()) }
+
+// A Mux finds the Route of a request.
+type Mux[P Phase, T Plugin[P]] struct {
+	mux *http.ServeMux
+	of  map[string]*Route[P, T]
+}
+
+// NewMux makes a Mux of Routes whose patterns are valid together.
+func NewMux[P Phase, T Plugin[P]](routes []*Route[P, T]) Mux[P, T] {
+	m := Mux[P, T]{http.NewServeMux(), map[string]*Route[P, T]{}}
+	for _, r := range routes {
+		m.of[r.Pattern] = r
+		m.mux.Handle(r.Pattern, http.NotFoundHandler())
 	}
-	return errors.Join(errs...)
+	if m.of["/"] == nil {
+		m.mux.Handle("/", http.NotFoundHandler()) // otherwise the mux looks for other methods
+	}
+	return m
+}
+
+// Find returns the Route of a request, or nil. It goes by the pattern that the mux has found, not by its handler, which can be a
+// redirect.
+func (m Mux[P, T]) Find(r *http.Request) *Route[P, T] {
+	_, pattern := m.mux.Handler(r)
+	return m.of[pattern]
 }
 
 // A Name is that of a phase.
@@ -119,8 +233,8 @@ type Name[P Phase] struct {
 	Name  string
 }
 
-// String returns the name of p, or of the nearest outer one and the distance to it,
-// as in "State+10". The names are from the outermost to the innermost.
+// String returns the name of p, or of the nearest outer one and the distance to it, as in "Admission+10". The names are from the
+// outermost to the innermost.
 func String[P Phase](p P, names ...Name[P]) string {
 	for _, n := range slices.Backward(names) {
 		switch {

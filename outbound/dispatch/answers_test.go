@@ -163,7 +163,8 @@ func TestABodyThatCannotBeRepeatedGivesUpWithItsHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gaveUp []dispatch.Info
 		d := core.Must(dispatch.New(config{Hooks: dispatch.Hooks{GaveUp: func(_ context.Context, info dispatch.Info) { gaveUp = append(gaveUp, info) }}}))
-		transport := dispatch.RoundTripper(d, transportFunc(func(*http.Request) (*http.Response, error) {
+		transport := dispatch.RoundTripper(d, transportFunc(func(req *http.Request) (*http.Response, error) {
+			_, _ = io.Copy(io.Discard, req.Body)
 			return jsonRefusal(io.NopCloser(strings.NewReader("{}"))), nil
 		}), nil)
 		resp, err := transport.RoundTrip(post(t, io.MultiReader(strings.NewReader("x"))))

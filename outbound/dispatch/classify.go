@@ -18,7 +18,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/h2err"
 	"github.com/gresil/gresil/internal/header"
-	"github.com/gresil/gresil/internal/request"
 	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
@@ -100,15 +99,11 @@ func (e *StatusError) Error() string {
 }
 
 // CheckResponse returns a [*StatusError] for a response with a status from 400 on, and nil for
-// any other; Config.Classify decides which of these errors are a limit. For a response that a plugin
-// made it returns the error of [client.Rejected]. A status that is a result for you, such as a 404,
+// any other; Config.Classify decides which of these errors are a limit. A status that is a result for you, such as a 404,
 // must be looked at first: in a job, an error means that the job is run again. Call it in the function of [Do], and close the body as usual. If the body
 // is JSON, it reads the start of it, which can be read again afterwards; after half a second
 // it does not wait for more, and Body is empty.
 func CheckResponse(resp *http.Response) error {
-	if err := client.Rejected(resp); err != nil { // the vendor was not called
-		return err
-	}
 	if e := check(resp, func(*StatusError) {}); e != nil {
 		return e
 	}
@@ -143,8 +138,10 @@ type readAgain struct {
 	closed chan struct{}
 }
 
-// withHeader is how long after its header a body still counts as having come with it.
-const withHeader = 10 * time.Millisecond
+const (
+	withHeader = 10 * time.Millisecond  // for so long after its header, a body counts as having come with it
+	slowBody   = 500 * time.Millisecond // for so long, a body is waited for
+)
 
 // wait returns the start of the body, or nothing if it takes too long. It calls slow if the
 // body does not come with its header.
@@ -160,7 +157,7 @@ func (r *readAgain) wait(slow func()) []byte {
 	select {
 	case <-r.read:
 	case <-late.C:
-		late.Reset(request.DrainTime - withHeader)
+		late.Reset(slowBody - withHeader)
 		slow()
 		select {
 		case <-r.read:

@@ -12,7 +12,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/h2err"
-	"github.com/gresil/gresil/internal/request"
+	"github.com/gresil/gresil/internal/roundtrip"
 )
 
 // RoundTripper returns a transport whose requests are calls of d: a connection of d is a
@@ -25,7 +25,7 @@ import (
 // vendor that answers so has not executed it. A status from 500 on other than 503, and
 // ENHANCE_YOUR_CALM of HTTP/2, do not say that, so such a request is sent again only if it
 // is [client.Idempotent]. A request with a body is sent
-// again only if it has GetBody. The last response is returned as it came. Waiting is not
+// again only if it has GetBody, or if nothing of the body was read. The last response is returned as it came. Waiting is not
 // an attempt, and a timeout per attempt of the base does not include it.
 func RoundTripper[K comparable, C any](d *Dispatcher[K, C], base http.RoundTripper, key func(*http.Request) K) http.RoundTripper {
 	if base == nil {
@@ -41,28 +41,24 @@ type transport[K comparable, C any] struct {
 }
 
 // CloseIdleConnections passes the call on.
-func (t *transport[K, C]) CloseIdleConnections() { client.CloseIdleConnections(t.base) }
+func (t *transport[K, C]) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.base) }
 
 // RoundTrip sends req when the vendor permits it.
 func (t *transport[K, C]) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx := request.Context(req)
-	replay := client.NewReplay(req, -1)
+	ctx := req.Context()
+	replay := client.NewReplay(req, 0)
 	var key K
 	var c *call[K, C]
+	var attempt *http.Request
 	kept, returned := false, false // by the body; normally
 	defer func() {
-		if returned {
-			replay.Close()
-		} else {
-			replay.Abort()
+		replay.Close()
+		if !returned {
+			roundtrip.CloseBody(attempt) // the base has panicked, and might not have closed it
 		}
-		if kept {
-			return
-		}
-		if c != nil {
+		if !kept && c != nil {
 			c.finish()
 		}
-		request.Release(ctx)
 	}()
 	if t.key != nil {
 		key = t.key(req)
@@ -72,16 +68,13 @@ func (t *transport[K, C]) RoundTrip(req *http.Request) (*http.Response, error) {
 		returned = true
 		return nil, err
 	}
-	resp, err := t.send(c, req, &replay)
+	resp, err := t.send(c, req, replay, &attempt) //nolint:contextcheck // that of c
 	if returned = true; err != nil || resp == nil {
 		return resp, err
 	}
 	kept = true
-	end := sync.OnceFunc(func() {
-		c.finish()
-		request.Release(ctx)
-	})
-	stop := context.AfterFunc(c, end) // also if Close cancels the call
+	end := sync.OnceFunc(c.finish)
+	stop := context.AfterFunc(c, end) //nolint:contextcheck // also if Close cancels the call
 	client.OnBodyEnd(resp, func() {
 		stop()
 		end()
@@ -90,7 +83,7 @@ func (t *transport[K, C]) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // send makes the attempts of a request.
-func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.Replay) (*http.Response, error) {
+func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.Replay, last **http.Request) (*http.Response, error) {
 	var open *http.Response
 	defer func() {
 		if open != nil && open.Body != nil { // a function of the user's did not return
@@ -109,10 +102,11 @@ func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.
 			c.step(core.Ignored, core.Ignored)
 			return nil, err
 		}
+		*last = attempt
 		resp, err := t.base.RoundTrip(attempt)
-		request.Outlive(resp, attempt, req, t.d)
+		roundtrip.Restore(resp, attempt, req)
 		open = resp
-		verdict, answered := err, err == nil && !request.Rejected(resp, err)
+		verdict, answered := err, err == nil
 		var since time.Time
 		if answered {
 			if e := check(resp, c.holdEarly); e != nil {
@@ -120,14 +114,14 @@ func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.
 			}
 		}
 		again, judged := c.judge(verdict, answered, since)
-		if again && (replay.Prepare() != nil || maybeExecuted(resp, err) && !client.Idempotent(req)) {
+		if again && (replay.Ready() != nil || maybeExecuted(resp, err) && !client.Idempotent(req)) {
 			c.giveUp(verdict)
 			again = false
 		}
 		open = nil
 		switch {
 		case again:
-			client.Discard(resp, client.Drain{})
+			client.Discard(resp)
 		case err != nil && judged != nil:
 			return nil, judged
 		default:

@@ -14,7 +14,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
-	"github.com/gresil/gresil/internal/request"
+	"github.com/gresil/gresil/internal/roundtrip"
 )
 
 var _ client.Plugin = (*Pacer)(nil)
@@ -47,26 +47,14 @@ type transport struct {
 }
 
 // CloseIdleConnections passes the call on.
-func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
+func (t *transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.next) }
 
 // RoundTrip sends req when it has a permit.
-//
-//nolint:contextcheck // the contexts are those of req
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	s := &sending{Context: req.Context(), p: t.p, ctx: request.Context(req)}
-	defer request.Release(s.ctx)
-	body := client.NewReplay(req, -1)
-	returned := false
-	defer func() {
-		if returned {
-			body.Close()
-		} else {
-			body.Abort() // next panics, or a function of the user's
-		}
-	}()
-	resp, err := s.attempts(t.next, req, &body)
-	returned = true
-	return resp, err
+	s := &sending{Context: req.Context(), p: t.p, ctx: req.Context()}
+	body := client.NewReplay(req, 0)
+	defer body.Close()
+	return s.attempts(t.next, req, body)
 }
 
 // attempts sends req, and sends it again while its permit was stale when it had its connection.
@@ -97,19 +85,23 @@ func (s *sending) attempts(next http.RoundTripper, req *http.Request, body *clie
 func (s *sending) send(next http.RoundTripper, req, caller *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(s)
 	s.cancel = cancel
-	kept := false
+	returned, kept := false, false
 	defer func() {
+		if !returned {
+			roundtrip.CloseBody(req) // next has panicked, and might not have closed it
+		}
 		if !kept {
 			s.end()
 		}
 	}()
 	s.started = time.Now()
-	attempt := request.WithContext(req, httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	attempt := req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn:      s.gotConn,
 		WroteHeaders: func() { s.wrote.Store(true) },
 	}))
 	resp, err := next.RoundTrip(attempt)
-	request.Outlive(resp, attempt, caller, sendingKey{})
+	returned = true
+	roundtrip.Restore(resp, attempt, caller)
 	if failed := s.err.Load(); err != nil && failed != nil {
 		return resp, *failed
 	}
@@ -163,15 +155,6 @@ type sending struct {
 	replaced   <-chan struct{} // closed when the rates of the permit of a repetition are replaced
 }
 
-type sendingKey struct{} // finds the innermost sending
-
-func (s *sending) Value(key any) any {
-	if key == (sendingKey{}) {
-		return s
-	}
-	return s.Context.Value(key)
-}
-
 func (s *sending) end() {
 	s.over.Store(true)
 	s.cancel(nil)
@@ -181,7 +164,7 @@ func (s *sending) end() {
 func (s *sending) begin(req *http.Request) (err error) {
 	key := s.p.setting().Key
 	if key == nil {
-		key = client.Host
+		key = func(req *http.Request) string { host, _ := client.Host(req); return host }
 	}
 	s.key = key(req)
 	s.permit, err = s.p.Wait(s.ctx, s.key, 1)

@@ -340,24 +340,3 @@ func TestAConnectionWithoutAPermitIsClosedBeforeItIsUsed(t *testing.T) {
 		require.ErrorIs(t, err, pace.ErrLimited)
 	})
 }
-
-// TestARequestWithTheContextOfAResponseTakesOnePermit: the hooks of the request before are in it.
-func TestARequestWithTheContextOfAResponseTakesOnePermit(t *testing.T) {
-	t.Parallel()
-	protocols(t, func(t *testing.T, set func(*http.Transport)) {
-		t.Helper()
-		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), resiltest.NewScript())
-		tr := srv.Transport()
-		set(tr)
-		p := newPacer(t, pace.Config{Rates: perSecond(1)})
-		rt := p.Transport(roundTripper(func(req *http.Request) (*http.Response, error) { return tr.RoundTrip(req.Clone(req.Context())) }))
-		req := post(t.Context(), srv.URL, nil)
-		for range 4 {
-			resp, err := rt.RoundTrip(req)
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
-			req = resp.Request.Clone(resp.Request.Context())
-		}
-		require.EqualValues(t, 4, p.Stats().Permits)
-	})
-}

@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/internal/override"
-	"github.com/gresil/gresil/internal/request"
+	"github.com/gresil/gresil/internal/roundtrip"
 )
 
 // ClientOptions say how a [Client] applies its breakers to requests. The zero value has a breaker for each host.
@@ -37,18 +38,12 @@ type Client struct {
 func NewClient(group *Group, opts ClientOptions) *Client {
 	c := &Client{bound(group, opts.Key == nil), opts}
 	if c.opts.Key == nil {
-		c.opts.Key = host
+		c.opts.Key = client.Host
 	}
 	if c.opts.Classify == nil {
-		c.opts.Classify = classify
+		c.opts.Classify = client.Classify
 	}
 	return c
-}
-
-func host(req *http.Request) (string, bool) { return client.Host(req), true }
-
-func classify(req *http.Request, resp *http.Response, err error) core.Outcome {
-	return client.Classify(req.Context(), resp, client.Explain(req, err))
 }
 
 // Override returns a context under which f changes the options of this plugin. Overrides nest; the innermost is applied last.
@@ -59,14 +54,8 @@ func (c *Client) Override(ctx context.Context, f func(*ClientOptions)) context.C
 // Phase returns client.Attempt.
 func (c *Client) Phase() client.Phase { return client.Attempt }
 
-// Name returns the name of the group.
-func (c *Client) Name() string { return c.group.Name() }
-
 // String returns the type and the name of the group, as in "breaker.Client(search)".
-func (c *Client) String() string { return "breaker.Client(" + c.Name() + ")" }
-
-// Close does nothing: the group goes on, and its Close removes it from the registry.
-func (c *Client) Close() error { return nil }
+func (c *Client) String() string { return "breaker.Client(" + c.group.Name() + ")" }
 
 // Transport returns next with the breakers around it. A nil next is a clone of http.DefaultTransport.
 func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {
@@ -82,7 +71,7 @@ type transport struct {
 }
 
 // CloseIdleConnections passes the call on.
-func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
+func (t *transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.next) }
 
 // options returns the options for a request.
 func (t *transport) options(ctx context.Context) *ClientOptions {
@@ -97,7 +86,7 @@ func (t *transport) options(ctx context.Context) *ClientOptions {
 
 // RoundTrip sends req if its breaker admits it.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	x := sending{body: client.NewReplay(req, -1)}
+	x := sending{request: req}
 	defer x.end()
 	opts := t.options(req.Context())
 	key, ok := "", false
@@ -110,23 +99,22 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	var err error
 	if x.permit, err = t.client.group.For(key).Acquire(req.Context()); err != nil {
-		x.returned = true
-		client.CloseBody(req)
 		return nil, err
 	}
-	attempt, _ := x.body.Attempt(req.Context()) // the first cannot fail
+	x.body = *client.NewReplay(req, 0)
+	x.request, _ = x.body.Attempt(req.Context()) // the first cannot fail
 	x.sending = true
-	x.resp, err = t.next.RoundTrip(attempt)
+	x.resp, err = t.next.RoundTrip(x.request)
 	x.sending, x.sent = false, true
-	request.Restore(x.resp, attempt, req)
-	opts.judge(&x.permit, attempt, x.resp, err)
+	roundtrip.Restore(x.resp, x.request, req)
+	opts.judge(&x.permit, x.request, x.resp, err)
 	x.returned = true
 	return x.resp, err
 }
 
 // judge ends the permit of an exchange.
 func (o *ClientOptions) judge(permit *breaker.Permit, req *http.Request, resp *http.Response, err error) {
-	if request.Rejected(resp, err) { // by an inner plugin: no call was made
+	if errors.Is(err, core.ErrRejected) { // by an inner plugin: no call was made
 		permit.Done(core.Ignored)
 		return
 	}
@@ -151,14 +139,18 @@ func retryAfter(resp *http.Response) time.Duration {
 // A sending is a request on its way through the next transport.
 type sending struct {
 	permit        breaker.Permit
+	request       *http.Request
 	body          client.Replay
 	resp          *http.Response
 	sending, sent bool
 	returned      bool
 }
 
-// end releases everything if RoundTrip did not return.
+// end releases everything that RoundTrip does not return.
 func (x *sending) end() {
+	if x.sending || x.sent {
+		x.body.Close()
+	}
 	if x.returned {
 		return
 	}
@@ -172,10 +164,9 @@ func (x *sending) end() {
 		}
 	}
 	defer x.permit.Done(outcome)
-	switch {
-	case !x.sent: // a function of the user or the transport panicked or ended the goroutine, and might not have closed it
-		x.body.Abort()
-	case x.resp != nil && x.resp.Body != nil: // a function of the user panicked or ended the goroutine
-		_ = x.resp.Body.Close()
+	if x.sent { // a function of the user has panicked or ended the goroutine
+		roundtrip.CloseResponse(x.resp)
+	} else { // or the transport has, and might not have closed it
+		roundtrip.CloseBody(x.request)
 	}
 }

@@ -67,14 +67,8 @@ func (s *Server) Override(ctx context.Context, f func(*ServerOptions)) context.C
 // Phase is just inside of server.Admission, so that a request that waits there is not a trial.
 func (s *Server) Phase() server.Phase { return server.Admission + 10 }
 
-// Name returns the name of the group.
-func (s *Server) Name() string { return s.group.Name() }
-
 // String returns the type and the name of the group, as in "breaker.Server(default)".
-func (s *Server) String() string { return "breaker.Server(" + s.Name() + ")" }
-
-// Close does nothing: the group goes on, and its Close removes it from the registry.
-func (s *Server) Close() error { return nil }
+func (s *Server) String() string { return "breaker.Server(" + s.group.Name() + ")" }
 
 // Handler returns next with the breakers around it. It fits Use and With of chi. A request that passes a breaker twice, as of a
 // router and of a route in it, counts at the outer handler.

@@ -27,7 +27,7 @@ func TestClientSetConfig(t *testing.T) {
 		c := &http.Client{Transport: limits.Transport(&answers{})}
 		require.NoError(t, get(t.Context(), t, c, "http://a.test/"))
 		require.NoError(t, get(t.Context(), t, c, "http://b.test/"))
-		a := client.Host(httptest.NewRequest(http.MethodGet, "http://a.test/", nil))
+		a, _ := client.Host(httptest.NewRequest(http.MethodGet, "http://a.test/", nil))
 		// It may be one that others share.
 		next := ratelimit.ClientConfig{Limit: core_ratelimit.TokenBucket(2, time.Minute, 1), Key: func(*http.Request) string { return a }}
 		require.NoError(t, limits.SetConfig(next))

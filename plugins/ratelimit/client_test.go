@@ -18,6 +18,7 @@ import (
 	"github.com/gresil/gresil/core"
 	core_ratelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/ratelimittest"
+	"github.com/gresil/gresil/internal/roundtrip"
 	"github.com/gresil/gresil/plugins/ratelimit"
 )
 
@@ -28,7 +29,7 @@ type answers struct {
 }
 
 func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
-	client.CloseBody(req)
+	roundtrip.CloseBody(req)
 	a.n++
 	if a.fail != nil {
 		return nil, a.fail

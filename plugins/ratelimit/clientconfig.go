@@ -51,8 +51,7 @@ type ClientConfig struct {
 	// negative, none.
 	MaxQueue int64
 	// Feedback returns how long the key of the request is held because of a response;
-	// 0 or less does not hold it. It is called for every response except those of
-	// [client.Reject], must not read the body, and is called by several goroutines at
+	// 0 or less does not hold it. It must not read the body, and is called by several goroutines at
 	// once. If nil, it is [DefaultFeedback], but without a Key only a 429 or 503 holds, and a status from
 	// 400 on with a Retry-After: with any
 	// other response, a limit that is used up may be that of one resource of the host, as
@@ -109,5 +108,6 @@ func keyOf(cfg *ClientConfig, req *http.Request) string {
 	if cfg.Key != nil {
 		return cfg.Key(req)
 	}
-	return client.Host(req)
+	key, _ := client.Host(req)
+	return key
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/h2err"
 	"github.com/gresil/gresil/internal/override"
-	"github.com/gresil/gresil/internal/request"
+	"github.com/gresil/gresil/internal/roundtrip"
 	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/internal/waitq"
 )
@@ -25,34 +25,34 @@ type clientTransport struct {
 }
 
 // CloseIdleConnections passes the call on.
-func (t *clientTransport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
+func (t *clientTransport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.next) }
 
 // notYet is the hold of a key after a failed probe whose response has no time to wait. It is the least that core/cooldown holds a key after a failure.
 const notYet = time.Second
 
 // RoundTrip waits until req may be sent, sends it, and applies the Feedback to the response.
-//
-//nolint:contextcheck // ctx is that of req
 func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx := request.Context(req)
-	defer request.Release(ctx)
+	ctx := req.Context()
 	var permit cooldown.Permit
 	var resp *http.Response
-	body := client.NewReplay(req, -1)
+	body, attempt := client.NewReplay(req, 0), req
 	sent, returned := false, false
 	defer func() {
 		defer permit.Done(core.Ignored) // also if a Close panics
 		switch {
 		case !sent: // or the transport panics, and might not have closed it
-			body.Abort()
-		case !returned && resp != nil && resp.Body != nil: // a function of the user's panics
-			_ = resp.Body.Close()
+			roundtrip.CloseBody(attempt)
+		case !returned: // a function of the user's panics
+			roundtrip.CloseResponse(resp)
+		}
+		if attempt != req {
+			body.Close()
 		}
 	}()
 	cfg, disabled, err := t.settings(req)
 	switch {
 	case disabled:
-		sent = true
+		sent, returned = true, true
 		return t.next.RoundTrip(req)
 	case err != nil:
 		return nil, &blame.Error{Err: err, NotSent: true}
@@ -65,17 +65,17 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case err != nil:
 		return nil, err
 	}
-	attempt, _ := body.Attempt(req.Context()) // the first cannot fail
+	attempt, _ = body.Attempt(ctx) // the first cannot fail
 	resp, err = t.next.RoundTrip(attempt)
 	sent = true
-	request.Restore(resp, attempt, req)
+	roundtrip.Restore(resp, attempt, req)
 	outcome := core.Ignored
-	if request.Rejected(resp, err) {
+	if errors.Is(err, core.ErrRejected) {
 		giveBack(ctx)
 	} else {
 		outcome = learn(cfg, &permit, resp, err)
 	}
-	if permit.Probe() && outcome == core.Ignored && client.Classify(ctx, resp, client.Explain(attempt, err)) == core.Failure {
+	if permit.Probe() && outcome == core.Ignored && client.Classify(attempt, resp, err) == core.Failure {
 		permit.Failed(notYet)
 	} else {
 		permit.Done(outcome)

@@ -43,7 +43,7 @@ func CheckRetry(ctx context.Context, resp *http.Response, err error) (bool, erro
 
 // terminal reports whether another attempt cannot cure err.
 func terminal(err error) bool {
-	if fault := blame.Of(err); fault != nil && fault.Final {
+	if fault := blame.Of(err); fault != nil && fault.Outcome == core.Ignored && !fault.NotSent {
 		return true
 	}
 	dns, ok := errors.AsType[*net.DNSError](err)

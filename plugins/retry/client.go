@@ -67,12 +67,6 @@ func (c *Client) Override(ctx context.Context, f func(*ClientOptions)) context.C
 // Phase returns [client.Attempts].
 func (c *Client) Phase() client.Phase { return client.Attempts }
 
-// Name returns the name of the policy.
-func (c *Client) Name() string { return c.policy.Name() }
-
-// Close does nothing: the policy is closed by its owner.
-func (c *Client) Close() error { return nil }
-
 // String returns the type and the name of the policy, as in "retry.Client(default)".
 func (c *Client) String() string { return "retry.Client(" + c.policy.Name() + ")" }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/roundtrip"
 )
 
 const notRepeatable = "not_repeatable" // the reason of a [retry.Decision]
@@ -25,7 +26,7 @@ type transport struct {
 }
 
 // CloseIdleConnections passes the call on.
-func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
+func (t *transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.next) }
 
 // RoundTrip sends req, and sends it again as the policy says.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -33,17 +34,17 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	opts, cfg, err := t.plugin.under(ctx)
 	switch {
 	case err != nil:
-		client.CloseBody(req)
+		roundtrip.CloseBody(req)
 		return nil, err
 	case opts.Disabled:
 		return t.next.RoundTrip(req)
 	}
 	buffer := opts.MaxBuffer
 	if cfg.MaxAttempts == 1 {
-		buffer = -1 // nothing will be sent again
+		buffer = 0 // nothing will be sent again
 	}
 	r := runs.Get().(*run)
-	r.state = state{opts: opts, cfg: cfg, next: t.next, caller: req, replay: client.NewReplay(req, buffer)}
+	r.state = state{opts: opts, cfg: cfg, next: t.next, caller: req, replay: *client.NewReplay(req, buffer)}
 	if opts.Backoff != nil { // the context can outlive the run, which is not used again
 		return r.do(t.plugin.policy.Override(ctx, r.useBackoff), t.plugin.policy)
 	}
@@ -85,7 +86,6 @@ type state struct {
 
 	again    *http.Request // the next attempt, until it is sent
 	overrun  bool          // there can be none: the attempt before has read on
-	made     bool          // an attempt was no rejection
 	sent     bool          // a server can have got one
 	returned bool          // nothing has panicked
 }
@@ -96,15 +96,14 @@ func (r *run) do(ctx context.Context, policy *Policy) (*http.Response, error) {
 	r.returned = true
 	switch resp := r.resp; {
 	case r.instead != nil:
-		closeBody(resp)
+		roundtrip.CloseResponse(resp)
 		return nil, r.instead
 	case resp == nil && r.sent && client.NotSent(err):
 		return nil, &blame.Error{Err: err, Outcome: core.Failure, Sent: true}
 	case resp == nil:
 		return nil, err
-	case resp.Request == r.req || r.made && client.Rejected(resp) != nil: // the mark means that no attempt was made
-		resp.Request = r.caller
 	}
+	roundtrip.Restore(r.resp, r.req, r.caller)
 	return r.resp, nil
 }
 
@@ -125,7 +124,7 @@ func (r *run) send(ctx context.Context) (*http.Response, error) {
 		}
 		if r.err != nil {
 			r.failed = true
-			client.CloseBody(r.req)
+			roundtrip.CloseBody(r.req)
 			return nil, r.err
 		}
 	}
@@ -176,22 +175,18 @@ func (r *run) judge(resp *http.Response, err error) (d retry.Decision) {
 	}
 	d.Discard = r.discards
 	d.After, _ = client.RetryAfter(resp)
-	rejection := err // by an inner plugin
-	if resp != nil {
-		rejection = client.Rejected(resp)
-	}
-	if resp != nil && rejection != nil || errors.Is(rejection, core.ErrRejected) {
+	if errors.Is(err, core.ErrRejected) { // by an inner plugin
 		d.Retry = true
-		d.After, _ = core.RetryAfter(rejection)
-		if !r.cfg.RetryRejected || blame.Hopeless(rejection) {
+		d.After, _ = core.RetryAfter(err)
+		if !r.cfg.RetryRejected || blame.Hopeless(err) {
 			d.Not = "rejected"
 			return d
 		}
 	} else {
-		r.made, r.sent = true, r.sent || !client.NotSent(err)
+		r.sent = r.sent || !client.NotSent(err)
 		d.Retry, r.instead = r.asked(resp, err)
 	}
-	if d.Retry && (!r.repeatable(err) || r.replay.Prepare() != nil) {
+	if d.Retry && (!r.repeatable(err) || r.replay.Ready() != nil) {
 		d.Not = notRepeatable
 	}
 	return d
@@ -200,7 +195,7 @@ func (r *run) judge(resp *http.Response, err error) (d retry.Decision) {
 // repeatable reports whether the request can be sent again after an error, or a response.
 func (r *run) repeatable(err error) bool {
 	switch {
-	case client.NotSent(err) || r.resp != nil && client.Rejected(r.resp) != nil:
+	case client.NotSent(err):
 		return true
 	case r.opts.Repeatable != nil:
 		return r.opts.Repeatable(r.req)
@@ -223,7 +218,10 @@ func (r *run) asked(resp *http.Response, err error) (again bool, instead error) 
 		}
 		return again, instead
 	}
-	explained := client.Explain(r.req, err)
+	explained := err
+	if client.Classify(r.req, nil, err) == core.Ignored && !client.NotSent(err) { // as for an upload that has failed or is too slow
+		explained = &blame.Error{Err: err}
+	}
 	if r.opts.CheckRetry == nil && r.cfg.RetryIf != nil {
 		return !terminal(explained) && r.cfg.RetryIf(err), nil
 	}
@@ -243,14 +241,11 @@ func (r *run) discard() {
 		r.overrun = true
 		return
 	}
-	if r.resp == nil {
-		return
+	if r.resp != nil && r.resp.StatusCode == http.StatusRequestTimeout {
+		roundtrip.CloseResponse(r.resp) // the server is about to close that connection
+	} else {
+		client.Discard(r.resp)
 	}
-	limit := client.Drain{}
-	if r.resp.StatusCode == http.StatusRequestTimeout {
-		limit.Bytes = -1 // the server is about to close that connection
-	}
-	client.Discard(r.resp, limit)
 	r.resp = nil
 }
 
@@ -266,22 +261,10 @@ func (r *run) useBackoff(c *Config) {
 
 // close ends a run, also after a panic of the transport or of a function of the user.
 func (r *run) close() {
-	if r.again != nil {
-		client.CloseBody(r.again) // it was not sent
-	}
-	if r.returned {
-		r.replay.Close()
-		return
-	}
-	r.replay.Abort()
-	if r.req != nil {
-		client.CloseBody(r.req) // ModifyRequest may have replaced it
-	}
-	closeBody(r.resp)
-}
-
-func closeBody(resp *http.Response) {
-	if resp != nil && resp.Body != nil {
-		_ = resp.Body.Close() // its error means nothing to the caller
+	roundtrip.CloseBody(r.again) // it was not sent
+	r.replay.Close()
+	if !r.returned {
+		roundtrip.CloseBody(r.req) // that of the transport, or of ModifyRequest
+		roundtrip.CloseResponse(r.resp)
 	}
 }

@@ -54,8 +54,7 @@ func TestBodies(t *testing.T) {
 		"nothing was read":      {steps: []resiltest.Reply{{Status: 503, Unread: true}, status(200, 0)}, status: 200, attempts: 2},
 		"not retryable":         {steps: []resiltest.Reply{status(404, 0)}, status: 404, attempts: 1},
 		"one attempt":           {cfg: retry.Config{MaxAttempts: 1}, steps: []resiltest.Reply{status(503, 0)}, status: 503, attempts: 1},
-		"rejected by an error":  {opts: buffer, steps: []resiltest.Reply{{Err: errors.Join(broken, core.ErrRejected)}}, err: broken, attempts: 1},
-		"rejected by a status":  {opts: buffer, steps: []resiltest.Reply{reject(core.ErrRejected)}, status: 503, attempts: 1},
+		"rejected":              {opts: buffer, steps: []resiltest.Reply{{Err: errors.Join(broken, core.ErrRejected)}}, err: broken, attempts: 1},
 		"context done":          {ctx: canceled, err: context.Canceled},
 		"GetBody fails":         {steps: []resiltest.Reply{status(503, 7)}, status: 503, attempts: 1, getBody: func() (io.ReadCloser, error) { return nil, broken }},
 		"GetBody fails, error":  {steps: []resiltest.Reply{{Err: io.EOF}}, err: io.EOF, attempts: 1, getBody: func() (io.ReadCloser, error) { return nil, broken }},
@@ -220,9 +219,8 @@ func TestWaits(t *testing.T) {
 		"draining is part of it":      {every(s), []resiltest.Reply{stalled, status(200, 0)}, 0, []time.Duration{s}},
 		"draining takes longer":       {every(0), []resiltest.Reply{stalled, status(200, 0)}, 0, []time.Duration{s / 2}},
 		"rejected, RetryRejected":     {retry.Config{RetryRejected: true}, []resiltest.Reply{{Err: &limited{3 * s}}, status(200, 0)}, 0, []time.Duration{3 * s}},
-		"response, RetryRejected":     {retry.Config{RetryRejected: true}, []resiltest.Reply{reject(&limited{3 * s}), status(200, 0)}, 0, []time.Duration{3 * s}},
-		"rejected for too long":       {retry.Config{RetryRejected: true, MaxRetryAfter: s}, []resiltest.Reply{reject(&limited{3 * s})}, 0, nil},
-		"rejected, waiting is no use": {retry.Config{RetryRejected: true}, []resiltest.Reply{reject(&limited{-1})}, 0, nil},
+		"rejected for too long":       {retry.Config{RetryRejected: true, MaxRetryAfter: s}, []resiltest.Reply{{Err: &limited{3 * s}}}, 0, nil},
+		"rejected, waiting is no use": {retry.Config{RetryRejected: true}, []resiltest.Reply{{Err: &limited{-1}}}, 0, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -267,32 +265,26 @@ func TestCancelInAWait(t *testing.T) {
 	})
 }
 
-// A response that stands for a rejection says that no call was made. After an attempt that was made it must not.
-func TestLateRejectionsAreNotMarked(t *testing.T) {
+// An error that says that no call was made is about the last attempt: after one that was made, it must not say so.
+func TestLateRejections(t *testing.T) {
 	t.Parallel()
+	again := retry.Config{RetryRejected: true}
 	for name, tt := range map[string]struct {
-		cfg    retry.Config
-		steps  []resiltest.Reply
-		marked bool
+		cfg      retry.Config
+		first    resiltest.Reply
+		rejected bool
 	}{
-		"at once":                  {steps: []resiltest.Reply{reject(core.ErrRejected)}, marked: true},
-		"after a response":         {steps: []resiltest.Reply{status(503, 9), reject(core.ErrRejected)}},
-		"after an error":           {steps: []resiltest.Reply{{Err: io.ErrUnexpectedEOF}, reject(core.ErrRejected)}},
-		"all rejected":             {cfg: retry.Config{RetryRejected: true}, steps: []resiltest.Reply{{Err: core.ErrRejected}, reject(core.ErrRejected)}, marked: true},
-		"retried after a response": {cfg: retry.Config{RetryRejected: true}, steps: []resiltest.Reply{status(503, 9), reject(core.ErrRejected)}},
+		"at once":                  {retry.Config{}, resiltest.Reply{Err: core.ErrRejected}, true},
+		"after a response":         {retry.Config{}, status(503, 9), false},
+		"after an error":           {retry.Config{}, resiltest.Reply{Err: io.ErrUnexpectedEOF}, false},
+		"all rejected":             {again, resiltest.Reply{Err: core.ErrRejected}, true},
+		"retried after a response": {again, status(503, 9), false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			resp, err := quick(tt.cfg, retry.ClientOptions{}).Transport(resiltest.NewScript(tt.steps...)).RoundTrip(get(t))
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
-			require.Equal(t, tt.marked, client.Rejected(resp) != nil)
-		})
+		s := resiltest.NewScript(tt.first, resiltest.Reply{Err: core.ErrRejected})
+		_, err := do(t, quick(tt.cfg, retry.ClientOptions{}), s, get(t))
+		require.Equal(t, tt.rejected, errors.Is(err, core.ErrRejected), name)
+		require.Equal(t, tt.rejected, client.NotSent(err), name)
 	}
-	s := resiltest.NewScript(status(503, 0), resiltest.Reply{Err: core.ErrRejected})
-	_, err := do(t, quick(retry.Config{}, retry.ClientOptions{}), s, get(t))
-	require.NotErrorIs(t, err, core.ErrRejected, "an attempt was made")
-	require.False(t, client.NotSent(err))
 }
 
 // An error of a connection that was not made says nothing of the attempts before.
@@ -307,7 +299,7 @@ func TestNotSentIsAboutAllAttempts(t *testing.T) {
 		require.ErrorIs(t, err, syscall.ECONNREFUSED)
 		require.ErrorIs(t, err, retry.ErrExhausted)
 		require.Equal(t, tt.want, client.NotSent(err), name)
-		require.Equal(t, core.Failure, client.Classify(t.Context(), nil, err), name)
+		require.Equal(t, core.Failure, client.Classify(get(t), nil, err), name)
 	}
 }
 

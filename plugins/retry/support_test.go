@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/internal/resiltest"
@@ -57,9 +56,7 @@ func do(t *testing.T, p plugin, base http.RoundTripper, req *http.Request) (*htt
 	if resp != nil {
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
-		if client.Rejected(resp) == nil {
-			require.Same(t, req, resp.Request)
-		}
+		require.Same(t, req, resp.Request)
 	}
 	return resp, err
 }
@@ -74,12 +71,6 @@ func request(ctx context.Context, method string, body io.Reader) *http.Request {
 }
 
 func always(context.Context, *http.Response, error) (bool, error) { return true, nil }
-
-func reject(err error) resiltest.Reply {
-	return resiltest.Reply{Do: func(req *http.Request) (*http.Response, error) {
-		return client.Reject(req, http.StatusServiceUnavailable, err), nil
-	}}
-}
 
 type roundTrip func(*http.Request) (*http.Response, error)
 

@@ -61,11 +61,5 @@ func (c *Client) Phase() client.Phase {
 	return client.Overall
 }
 
-// Name returns the name of the timeout.
-func (c *Client) Name() string { return c.timeout.Life().Name() }
-
-// Close does nothing: the timeout goes on, and its Close removes it from the registry.
-func (c *Client) Close() error { return nil }
-
 // String returns the type and the name of the timeout, as in "timeout.Client(total)".
-func (c *Client) String() string { return "timeout.Client(" + c.Name() + ")" }
+func (c *Client) String() string { return "timeout.Client(" + c.timeout.Life().Name() + ")" }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"syscall"
@@ -304,10 +305,10 @@ func TestClassifyOfALimit(t *testing.T) {
 		var inside core.Outcome
 		resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
 			resp, err := after(time.Hour).RoundTrip(req)
-			inside = client.Classify(req.Context(), resp, err)
+			inside = client.Classify(req, resp, err)
 			return resp, err
 		})))
-		require.Equal(t, core.Failure, client.Classify(t.Context(), resp, err))
+		require.Equal(t, core.Failure, client.Classify(httptest.NewRequest(http.MethodGet, "/", nil), resp, err))
 		if kind == "total" {
 			require.Equal(t, core.Failure, inside)
 		}

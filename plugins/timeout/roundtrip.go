@@ -9,7 +9,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/internal/deadline"
-	"github.com/gresil/gresil/internal/request"
+	"github.com/gresil/gresil/internal/roundtrip"
 )
 
 type transport struct {
@@ -18,7 +18,7 @@ type transport struct {
 }
 
 // CloseIdleConnections passes on to the transport inside.
-func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
+func (t *transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.next) }
 
 // RoundTrip sends req within the limit.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -58,12 +58,10 @@ func (t *transport) attempt(req *http.Request, limit *deadline.Limit) (resp *htt
 		}
 	}
 	if err = t.client.timeout.Count(caller, ctx, limit, err); err != nil || resp == nil {
-		if resp != nil && resp.Body != nil {
-			_ = resp.Body.Close() // it is not returned
-		}
+		roundtrip.CloseResponse(resp)
 		return nil, err
 	}
-	request.Outlive(resp, sent, req, nil) // the context that it was sent with ends with the body
+	roundtrip.Restore(resp, sent, req) // the context that it was sent with ends with the body
 	if _, upgraded := resp.Body.(io.Writer); upgraded || resp.Body == nil || resp.Body == http.NoBody {
 		client.OnBodyEnd(resp, func() { cancel(nil) })
 	} else {
@@ -108,7 +106,7 @@ func (t *transport) total(req *http.Request, limit *deadline.Limit) (resp *http.
 	if err != nil || resp == nil {
 		return resp, x.end(err)
 	}
-	request.Outlive(resp, sent, req, nil) // the context that it was sent with ends with the body
+	roundtrip.Restore(resp, sent, req) // the context that it was sent with ends with the body
 	if _, upgraded := resp.Body.(io.Writer); upgraded || resp.Body == nil || resp.Body == http.NoBody {
 		client.OnBodyEnd(resp, func() { _ = x.end(nil) }) // stays nil: an upgraded connection is not limited
 		return resp, nil

@@ -75,14 +75,8 @@ func (s *Server) options(ctx context.Context) *ServerOptions {
 // Phase returns server.Handling.
 func (s *Server) Phase() server.Phase { return server.Handling }
 
-// Name returns the name of the timeout.
-func (s *Server) Name() string { return s.timeout.Life().Name() }
-
-// Close does nothing: the timeout goes on, and its Close removes it from the registry.
-func (s *Server) Close() error { return nil }
-
 // String returns the type and the name of the timeout, as in "timeout.Server(default)".
-func (s *Server) String() string { return "timeout.Server(" + s.Name() + ")" }
+func (s *Server) String() string { return "timeout.Server(" + s.timeout.Life().Name() + ")" }
 
 // A serving is one request.
 type serving struct {
