@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/stretchr/testify/require"
 )
 
 func benchmarkTake(b *testing.B, limit ratelimit.Limit, keys int, allowed bool) {
@@ -69,5 +71,50 @@ func BenchmarkFloor(b *testing.B) {
 		if old := w.Load(); !w.CompareAndSwap(old, max(old, int64(time.Since(base)))) {
 			b.Fatal("nobody else is here")
 		}
+	}
+}
+
+// mallocs counts what f allocates in n runs. It must not run beside other tests.
+func mallocs(n int, f func()) uint64 {
+	f()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range n {
+		f()
+	}
+	runtime.ReadMemStats(&after)
+	return after.Mallocs - before.Mallocs
+}
+
+//nolint:paralleltest // counts allocations
+func TestTakeAllocatesNothing(t *testing.T) {
+	ctx := t.Context()
+	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1 << 30), ratelimit.TokenBucket(1<<30, time.Second, 1<<30), ratelimit.PerHour(1)} {
+		l := newLimiter(t, ratelimit.Config{Limit: limit, Limits: map[string]ratelimit.Limit{"tier": ratelimit.PerHour(7)}})
+		key := string([]byte("203.0.113.77"))
+		require.Less(t, mallocs(10_000, func() {
+			if _, err := l.Take(ctx, key, 1); err != nil {
+				t.Fatal(err)
+			}
+		}), uint64(100), "%v: allowed and refused takes", limit)
+		require.Less(t, mallocs(10_000, func() {
+			if _, err := l.Under("tier").Take(ctx, key, 1); err != nil {
+				t.Fatal(err)
+			}
+		}), uint64(100), "a tier")
+	}
+}
+
+//nolint:paralleltest // counts allocations
+func TestAWaitThatIsServedAtOnceAllocatesNothing(t *testing.T) {
+	ctx := t.Context()
+	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1 << 30), ratelimit.TokenBucket(1<<30, time.Second, 1<<30)} {
+		l := newLimiter(t, ratelimit.Config{Limit: limit})
+		require.Less(t, mallocs(10_000, func() {
+			if _, err := l.Wait(ctx, "key", 1); err != nil {
+				t.Fatal(err)
+			}
+		}), uint64(100))
+		require.Equal(t, uint64(10_001), l.Stats().Allowed)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 )
 
 // record is one take as its caller saw it. Times are from the start of the run.
@@ -128,10 +129,7 @@ func checkLinear(tb testing.TB, limit ratelimit.Limit, each int) {
 	require.NoError(tb, err)
 	require.Equal(tb, limits.Limit(limit).Capacity()-granted, r.Remaining)
 	for _, one := range parts(limit) { // each of several has been charged the same
-		view, err := l.WithLimit(one)
-		require.NoError(tb, err)
-		r, err := view.Peek(tb.Context(), "k")
-		require.NoError(tb, err)
+		r := mustPeek(tb, ratelimittest.Under(tb, l, one), "k")
 		require.Equal(tb, limits.Limit(one).Capacity()-granted, r.Remaining, "%v", one)
 	}
 	allowed := 0

@@ -65,7 +65,8 @@ func TestUnderAfterSetConfig(t *testing.T) {
 			limits map[string]ratelimit.Limit
 			limit  int64
 		}{
-			{map[string]ratelimit.Limit{"gold": ratelimit.PerHour(50)}, 50}, {nil, 10},
+			{map[string]ratelimit.Limit{"gold": ratelimit.PerHour(50)}, 50},
+			{nil, 10},
 			{map[string]ratelimit.Limit{"gold": ratelimit.PerHour(70)}, 70},
 		} {
 			cfg := given

@@ -92,16 +92,10 @@ func TestRefundAfterSetLimitGoesToWhatWasCharged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(10)})
-		other := newLimiter(t, ratelimit.Config{Name: "other", Limit: ratelimit.PerHour(1)})
-		require.True(t, take(t, other, "k", 1).Allowed)
 		require.True(t, take(t, l, "k", 1).Allowed)
 		setLimit(t, l, ratelimit.TokenBucket(10, time.Minute, 10))
-		chain := ratelimit.Chain{{Limiter: l, Key: "k"}, {Limiter: other, Key: "k"}}
 		for range 5 {
-			r, err := chain.Take(t.Context(), 1)
-			require.NoError(t, err)
-			require.False(t, r.Allowed)
-			require.NoError(t, chain.Refund(t.Context(), r), "harmless")
+			refund(t, l, take(t, l, "k", 1))
 		}
 		require.EqualValues(t, 9, mustPeek(t, l, "k").Remaining)
 	})
@@ -114,21 +108,6 @@ func TestRefundWhereAnotherTierHasWritten(t *testing.T) {
 	first := take(t, l, "k", 40)
 	require.True(t, take(t, huge, "k", 1).Allowed)
 	require.EqualValues(t, 49, refund(t, l, first).Remaining)
-}
-
-func TestChainWaitRefusesWithALimitedError(t *testing.T) {
-	t.Parallel()
-	a, b := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerHour(5)}), newLimiter(t, ratelimit.Config{Name: "b", Limit: ratelimit.PerHour(1)})
-	chain := ratelimit.Chain{{Limiter: a}, {Limiter: b}}
-	_, err := chain.Wait(t.Context(), 1)
-	require.NoError(t, err)
-	r, err := chain.Wait(t.Context(), 1)
-	require.IsType(t, &ratelimit.LimitedError{}, err)
-	require.Equal(t, 1, r.Link)
-	for _, each := range r.Each {
-		require.Zero(t, each.Permits)
-	}
-	require.EqualValues(t, 4, take(t, a, "", 0).Remaining)
 }
 
 // A cost that fits only the limit that has come can be taken at once; one that fits only the limit

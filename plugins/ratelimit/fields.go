@@ -20,44 +20,38 @@ const (
 
 // inform sets the fields about charges, of which one decides.
 func (o *ServerOptions) inform(h http.Header, charges []charge, decides int) {
-	refused := !charges[decides].result.Allowed
-	if !o.XRateLimit && !o.RateLimit {
-		o.limited(h, new([1]string), refused)
-		return
-	}
-	room := new(struct{ limited, limit, remaining, reset [1]string }) // in one allocation
-	o.limited(h, &room.limited, refused)
+	c, n := &charges[decides], 1
 	if o.XRateLimit {
-		setX(h, &charges[decides], &room.limit, &room.remaining, &room.reset)
+		n = 4
+	}
+	values := make([]string, n) // in one allocation
+	if !o.NoXRateLimited {
+		values[0] = strconv.FormatBool(!c.result.Allowed)
+		h[rateLimited] = values[:1:1]
+	}
+	if o.XRateLimit {
+		setX(h, &c.result, values[1:])
 	}
 	if o.RateLimit {
 		addDraft10(h, charges)
 	}
 }
 
-// limited sets X-Rate-Limited.
-func (o *ServerOptions) limited(h http.Header, line *[1]string, refused bool) {
-	if !o.NoXRateLimited {
-		line[0] = strconv.FormatBool(refused)
-		h[rateLimited] = line[:]
-	}
-}
-
-// setX sets X-RateLimit-*, unless they are about an outer limit with fewer permits left.
-func setX(h http.Header, c *charge, limit, remaining, reset *[1]string) {
-	if outer := h[xRemaining]; len(outer) == 1 && c.result.Allowed {
-		if left, err := strconv.ParseInt(outer[0], 10, 64); err == nil && left <= c.result.Remaining {
+// setX sets X-RateLimit-*, unless they are about an outer limit with fewer permits left. The values are for its use.
+func setX(h http.Header, r *Result, values []string) {
+	if outer := h[xRemaining]; len(outer) == 1 && r.Allowed {
+		if left, err := strconv.ParseInt(outer[0], 10, 64); err == nil && left <= r.Remaining {
 			return
 		}
 	}
 	var buf [60]byte
-	b := strconv.AppendInt(buf[:0], c.result.Limit, 10)
+	b := strconv.AppendInt(buf[:0], r.Limit, 10)
 	i := len(b)
-	b = strconv.AppendInt(b, c.result.Remaining, 10)
+	b = strconv.AppendInt(b, r.Remaining, 10)
 	j := len(b)
-	text := string(strconv.AppendInt(b, time.Now().Add(c.result.FullAfter+time.Second-1).Unix(), 10)) // rounded up
-	limit[0], remaining[0], reset[0] = text[:i], text[i:j], text[j:]
-	h[xLimit], h[xRemaining], h[xReset] = limit[:], remaining[:], reset[:]
+	text := string(strconv.AppendInt(b, time.Now().Add(r.FullAfter+time.Second-1).Unix(), 10)) // rounded up
+	values[0], values[1], values[2] = text[:i], text[i:j], text[j:]
+	h[xLimit], h[xRemaining], h[xReset] = values[:1:1], values[1:2:2], values[2:3:3]
 }
 
 // addDraft10 adds RateLimit and RateLimit-Policy, which are lists with an item for each limit, to those of outer limits.

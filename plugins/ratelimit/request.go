@@ -32,7 +32,9 @@ func (s *Server) passes(w http.ResponseWriter, r *http.Request) bool {
 	case opts.Block != nil && opts.Block(r):
 		return opts.fail(w, r, http.StatusForbidden, errBlocked)
 	case opts.Allow != nil && opts.Allow(r):
-		opts.limited(w.Header(), new([1]string), false)
+		if !opts.NoXRateLimited {
+			w.Header().Set(rateLimited, "false")
+		}
 		return true
 	}
 	var room [1]charge

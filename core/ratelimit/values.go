@@ -1,0 +1,94 @@
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/limits"
+)
+
+// Values keep bytes by key, for example in a table of a database. They can be a Store: see [NewStore]. They are safe for
+// concurrent use.
+type Values interface {
+	// Update replaces the value of a key by the result of f in one atomic step: no other Update of the key comes between
+	// reading old and writing next. old is nil for a key without a value, and now is a clock that all processes share, such as
+	// that of the database. f is fast and pure; it can be called again if the step has to be repeated.
+	//
+	// If next is nil, nothing is written. Otherwise the value is needed for keep from now, and can be deleted afterwards; a
+	// keep of 0 deletes it. An error says that nothing is known about the step.
+	Update(ctx context.Context, key string, f func(now time.Time, old []byte) (next []byte, keep time.Duration)) error
+}
+
+// NewStore makes a Store of Values. Closing it does nothing to them.
+func NewStore(values Values) Store { return &valueStore{values: values} }
+
+type valueStore struct {
+	values Values
+	closed atomic.Bool
+}
+
+func (s *valueStore) Open(name string) (limits.Table, error) {
+	return &valueTable{limits.NewPlans(limits.Clock{}), s, fmt.Sprintf("%d:%s:", len(name), name)}, nil
+}
+
+func (s *valueStore) Close() error {
+	s.closed.Store(true)
+	return nil
+}
+
+// A valueTable has the keys with a prefix.
+type valueTable struct {
+	*limits.Plans
+
+	store  *valueStore
+	prefix string
+}
+
+func (t *valueTable) Apply(ctx context.Context, key string, id limits.ID, op limits.Op) (r limits.Result, err error) {
+	if t.store.closed.Load() {
+		return r, core.ErrClosed
+	}
+	p, err := t.For(id, op.Cost)
+	if err != nil {
+		return r, err
+	}
+	var unreadable error
+	err = t.store.values.Update(ctx, t.prefix+key, func(now time.Time, old []byte) (next []byte, keep time.Duration) {
+		var k limits.Key
+		if k, unreadable = t.read(now.UnixNano(), old, op.Change); unreadable != nil {
+			return nil, 0
+		}
+		if r, _ = k.Apply(p, &op); !k.Changed {
+			return nil, 0
+		}
+		if keep = time.Duration(k.End(k.Now) - k.Now); keep <= 0 {
+			return []byte{}, 0
+		}
+		return k.Encode(k.Now), keep
+	})
+	return r, cmp.Or(unreadable, err)
+}
+
+// read reads a key, carried over as of a change.
+func (t *valueTable) read(now int64, value []byte, change *limits.Change) (k limits.Key, err error) {
+	at := int64(0)
+	if len(value) > 0 {
+		if k.Account, at, err = t.Decode(value); err != nil {
+			return k, err
+		}
+	}
+	k.Now = max(now, at)
+	if change != nil && change.At.UnixNano() >= at {
+		moment := min(k.Now, change.At.UnixNano())
+		k.Expire(moment-at, moment)
+		k.Touch(moment)
+		k.Change(change, t.All(), moment)
+		at = moment
+	}
+	k.Expire(k.Now-at, k.Now)
+	return k, nil
+}
