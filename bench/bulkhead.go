@@ -56,12 +56,12 @@ func bulkheadCalls(full bool, keys int) Work {
 	ctx := context.Background()
 	switch {
 	case full && keys == 0:
-		return refusals(1, func(string) bool { _, err := b.Acquire(ctx, ""); return err == nil })
+		return refusals(1, func(string) bool { _, err := b.Acquire(ctx, "", 1); return err == nil })
 	case full:
-		return refusals(keys, func(key string) bool { _, err := b.Acquire(ctx, key); return err == nil })
+		return refusals(keys, func(key string) bool { _, err := b.Acquire(ctx, key, 1); return err == nil })
 	case keys == 0:
 		return work(func(string) bool {
-			p, err := b.Acquire(ctx, "")
+			p, err := b.Acquire(ctx, "", 1)
 			if err != nil {
 				return false
 			}
@@ -70,7 +70,7 @@ func bulkheadCalls(full bool, keys int) Work {
 		})
 	}
 	return work(func(key string) bool {
-		p, err := b.Acquire(ctx, key)
+		p, err := b.Acquire(ctx, key, 1)
 		if err != nil {
 			return false
 		}

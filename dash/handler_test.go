@@ -176,7 +176,7 @@ func TestEveryAddressOfThePageIsRelative(t *testing.T) {
 	_, err := breaker.New(breaker.Config{Name: "db", Registry: registry})
 	require.NoError(t, err)
 	h := handler(t, registry, dash.Config{Controls: true})
-	for _, page := range []string{"/", "/?kind=others&refresh=5&page=2&n=1", "/?n=0"} {
+	for _, page := range []string{"/", "/?kind=services&refresh=5&page=2&n=1", "/?n=0"} {
 		body := get(h, page).Body.String()
 		for _, attribute := range []string{"href", "src", "action"} {
 			for _, part := range strings.Split(body, attribute+`="`)[1:] {
@@ -222,9 +222,9 @@ func TestAQueryThatCannotBeUsedIsNamed(t *testing.T) {
 		"n=x":                            `query n = "x": must be 1 to 500`,
 		"refresh=-1":                     `query refresh = "-1": must be 0 to 3600`,
 		"kind=none":                      `query kind = "none": must be `,
-		"kind=others&page=0":             `query page = "0": must be 1 to 1048576`,
-		"kind=others&dir=up":             `query dir = "up": must be asc or desc`,
-		"kind=others&sort=none":          `query sort = "none": must be name or one of kind, type`,
+		"kind=services&page=0":           `query page = "0": must be 1 to 1048576`,
+		"kind=services&dir=up":           `query dir = "up": must be asc or desc`,
+		"kind=services&sort=none":        `query sort = "none": must be name or one of kind, figures`,
 		"page=2":                         `query kind = "": must be set with sort and page`,
 		"q=%zz":                          `query encoding = "": must be a valid URL query`,
 		"q=" + strings.Repeat("x", 3000): `query length = "3002": must be at most 2048 bytes`,

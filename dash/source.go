@@ -15,7 +15,7 @@ type reader func(ctx context.Context, v view) ([]row, error)
 
 // sections are the tables of the page, in their order.
 func sections() []*section {
-	return []*section{batchers(), runners(), dispatchers(), pacers(), reporters(), others()}
+	return []*section{batchers(), runners(), dispatchers(), pacers(), reporters()}
 }
 
 func kinds() (names []string) {
@@ -60,12 +60,7 @@ func (h *Handler) tables(ctx context.Context, q query) (view, []*table, error) {
 			if read == nil {
 				continue
 			}
-			switch {
-			case q.kind != "" && q.kind != t.kind:
-			case t.quick:
-				rows, _ := read(ctx, v)
-				t.add(entry, rows)
-			default:
+			if q.kind == "" || q.kind == t.kind {
 				readings = append(readings, reading{t, entry, h.flights.join(ctx, entry, h.cfg.timeout(), v, read)})
 			}
 			break

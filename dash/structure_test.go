@@ -73,7 +73,7 @@ func TestThePageHasTheStructureThatItsReadersNeed(t *testing.T) {
 		mail(t, registry)
 		ads(t, registry)
 		add(t, registry, "panics", func() dispatch.Snapshot { panic("x") })
-		put(t, registry, "strange", "b", new(int))
+		put(t, registry, "strange", "b", reporter{})
 		page := parse(t, get(handler(t, registry, dash.Config{Controls: true, Keys: true}), "/").Body.String())
 		var sections []string
 		for _, s := range page.all("section") {
@@ -90,7 +90,7 @@ func TestThePageHasTheStructureThatItsReadersNeed(t *testing.T) {
 				require.Equal(t, "row", row.inside[0].attributes["scope"])
 			}
 		}
-		require.Equal(t, []string{"batch", "jobs", "dispatch", "others"}, sections)
+		require.Equal(t, []string{"batch", "jobs", "dispatch", "services"}, sections)
 		names := map[string]bool{}
 		for _, form := range page.all("form") {
 			for _, b := range form.all("button") {

@@ -17,8 +17,6 @@ type section struct {
 	// reads returns a function that reads the rows of an instance, or nil if the section
 	// does not show it.
 	reads func(e registry.Entry) reader
-	// quick is set if its readers do not wait, and run no code of users.
-	quick bool
 	// plans returns the planner of the controls of an instance, or nil. It may be nil.
 	plans func(instance any) planner
 }

@@ -222,18 +222,16 @@ func TestNumbersThatAFloatCannotHoldAreTexts(t *testing.T) {
 	require.Contains(t, get(h, "/").Body.String(), "18446744073709551615")
 }
 
-func TestOtherInstancesAreListedWithTheirFigures(t *testing.T) {
+func TestFiguresOfMechanisms(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
 	put(t, registry, "mine", "a", reporter{})
-	put(t, registry, "strange", "b", new(int))
 	core.Must(retry.New(retry.Config{Registry: registry}))
 	h := handler(t, registry, dash.Config{})
 	s := state(t, h, "")
-	require.Len(t, s.Rows, 3)
+	require.Len(t, s.Rows, 2)
 	require.Equal(t, []any{map[string]any{"name": "x_total", "labels": []any{"result", `<"`}, "n": 2.5}}, s.Rows[0]["figures"])
 	require.Equal(t, map[string]any{"kind": "retry", "name": "default", "figures": []any{}}, s.Rows[1], "without zeros")
-	require.Equal(t, map[string]any{"kind": "strange", "name": "b", "type": "*int"}, s.Rows[2])
 	require.Contains(t, get(h, "/").Body.String(), "x_total{result=&#34;&lt;\\&#34;&#34;} 2.5")
 }
 

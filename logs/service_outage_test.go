@@ -11,44 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/bulkhead"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/logs"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/pace"
 )
-
-// A rareSlots is a store of a bulkhead that fails at every other call.
-type rareSlots struct{ calls int }
-
-func (s *rareSlots) OpenBulkhead(string) (bulkhead.Table, error) { return s, nil }
-
-func (s *rareSlots) Acquire(context.Context, bulkhead.Request) (func(), error) {
-	if s.calls++; s.calls%2 == 1 {
-		return nil, errDown
-	}
-	return func() {}, nil
-}
-
-func TestABulkheadWhoseStoreFailsNowAndThenIsLoggedOnceInWarnEvery(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		registry := &core.Registry{}
-		b := core.Must(bulkhead.New(bulkhead.Config{Name: "vendor", Registry: registry, Store: &rareSlots{}, OnStoreError: bulkhead.Local}))
-		book, a := newBook(t, registry, slog.LevelInfo, logs.Config{})
-		for range 1000 {
-			p := core.Must(b.Acquire(t.Context(), "k"))
-			p.Done(core.Ignored)
-		}
-		require.Equal(t, []string{
-			`level=WARN msg="bulkhead store failed" kind=bulkhead name=vendor err=down count=1`,
-			`level=INFO msg="bulkhead store recovered" kind=bulkhead name=vendor lasted=0s count=1`,
-		}, book.read())
-		require.NoError(t, a.Close())
-		require.Equal(t, []string{`level=INFO msg="bulkhead store recovered" kind=bulkhead name=vendor lasted=0s count=499`}, book.read())
-	})
-}
 
 func TestAPacerWhoseStoreFailsNowAndThenIsLoggedOnceInWarnEvery(t *testing.T) {
 	t.Parallel()

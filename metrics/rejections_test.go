@@ -89,8 +89,8 @@ func TestTransport(t *testing.T) {
 	t.Parallel()
 	c := core.Must(metrics.New(&core.Registry{}, metrics.Config{}))
 	full := core.Must(bulkhead.New(bulkhead.Config{Limit: 1, MaxQueue: -1}))
-	core.Must(full.Acquire(t.Context(), ""))
-	_, errFull := full.Acquire(t.Context(), "")
+	core.Must(full.Acquire(t.Context(), "", 1))
+	_, errFull := full.Acquire(t.Context(), "", 1)
 	open := breaker.NewClient(core.Must(breaker.NewGroup(breaker.Config{Initial: breaker.ForcedOpen})), breaker.ClientOptions{})
 	fails := func(err error) http.RoundTripper {
 		return answering(func(*http.Request) (*http.Response, error) { return nil, err })

@@ -18,10 +18,10 @@ func BenchmarkAcquire(b *testing.B) {
 			h := core.Must(bulkhead.New(bulkhead.Config{Limit: limit, MaxQueue: -1}))
 			ctx := b.Context()
 			if full {
-				core.Must(h.Acquire(ctx, c.key))
+				core.Must(h.Acquire(ctx, c.key, 1))
 			}
 			call := func() {
-				p, err := h.Acquire(ctx, c.key)
+				p, err := h.Acquire(ctx, c.key, 1)
 				if err == nil {
 					p.Done(core.Success)
 				}

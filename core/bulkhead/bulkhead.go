@@ -5,213 +5,225 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/announce"
-	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/stripe"
-	"github.com/gresil/gresil/internal/validate"
 )
 
-// A Bulkhead bounds the calls in flight, by key. It is safe for concurrent use.
+// A Bulkhead bounds the calls in flight. It is safe for concurrent use. It is a [core.Mechanism].
 type Bulkhead struct {
 	life    instance.Instance[Config, struct{}]
-	base    time.Time // all times are counted from here
+	patient atomic.Bool // MaxQueue was not negative, or was overridden: then a rejection takes the lock (BenchmarkAcquire/full)
 	_       [64]byte
 	unkeyed cell // of the empty key; it is never forgotten
 	_       [64]byte
 	byKey   sync.Map // the other cells: string to *cell
 
-	mu        sync.Mutex // of changes of byKey
-	cells     []*cell    // the same
-	hand      int        // where the search for idle keys continues
-	top       int        // the highest limit of all cells
-	forgotten uint64     // calls admitted by forgotten cells
-	closed    atomic.Bool
+	mu     sync.Mutex // of changes of byKey
+	cells  []*cell    // the same, after the unkeyed one
+	hand   int        // where the search for an idle key continues
+	top    int        // the highest limit of all cells
+	closed bool
 
-	refused                           stripe.Counter
-	waited, canceled, lowered, raised atomic.Uint64
-	storeErrors, lost                 atomic.Uint64
-	changes                           announce.Queue[change]
-	waits                             registry.Histogram // of admitted calls
+	forgotten uint64 // calls admitted by cells that were forgotten
 
-	table   Table           // nil without a Store
-	failing atomic.Bool     // StoreFailed is called, and StoreRecovered is not yet
-	ended   context.Context //nolint:containedctx // ends with Close; nil without a Store
-	end     context.CancelFunc
+	refused                   stripe.Counter
+	canceled, lowered, raised atomic.Uint64
+	changes                   announce.Queue[func()]
+	waits                     registry.Histogram // of admitted calls
 }
 
-func lifeCycle() *instance.Kind[Config, struct{}] {
-	return &instance.Kind[Config, struct{}]{
-		Kind: "bulkhead", Type: "bulkhead.Config", DefaultName: "default",
-		Fields: func(c *Config) instance.Fields {
-			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
-		},
-		Fixed: func(check *validate.Check, old, cfg *Config) {
-			check.That((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one", "must stay as it is")
-		},
-	}
-}
-
-// New makes a bulkhead. It returns the errors of [Config.Validate], of the Store, or of
-// a Registry that has the name already.
+// New makes a bulkhead. It returns the errors of [Config.Validate], or an error if the name is in use in the registry.
 func New(cfg Config) (*Bulkhead, error) {
-	b := &Bulkhead{base: time.Now(), top: cfg.limit()}
-	if err := b.life.Init(lifeCycle(), cfg); err != nil {
-		return nil, err
+	b := &Bulkhead{top: cfg.limit()}
+	kind := &instance.Kind[Config, struct{}]{
+		Kind: "bulkhead", Type: "bulkhead.Config", DefaultName: "default",
+		Fields: func(c *Config) instance.Fields { return instance.Fields{Name: &c.Name, Registry: &c.Registry} },
 	}
-	if err := b.openTable(); err != nil {
+	if err := b.life.Init(kind, cfg); err != nil {
 		return nil, err
 	}
 	b.unkeyed.init(b, "")
+	b.cells = []*cell{&b.unkeyed}
+	b.patient.Store(cfg.MaxQueue >= 0)
 	if err := b.life.Register(b, b.SetConfig, registry.Source{Figures: b.figures}); err != nil {
 		return nil, err
 	}
 	return b, nil
 }
 
+// Acquire admits a call that needs n permits of a key. If they are not free, it waits. If they are, ctx may have ended. The error is a
+// [*FullError], core.ErrClosed, the cause of ctx if that ends during the wait, or a [*core.ConfigError] if n is below 1.
+func (b *Bulkhead) Acquire(ctx context.Context, key string, n int) (Permit, error) {
+	c := &b.unkeyed
+	if key != "" {
+		known, _ := b.byKey.Load(key)
+		if c, _ = known.(*cell); c == nil {
+			c = b.open(key)
+		}
+		if c == nil {
+			full := &FullError{Name: b.Name(), Key: strings.Clone(key), reason: "full: every key is in use", after: -1}
+			return Permit{}, b.rejected(ctx, full.Key, n, 0, full)
+		}
+	}
+	if !b.patient.Load() && n == 1 && c.word.none() && !b.life.Calls() {
+		b.refused.Inc()
+		return Permit{}, &c.full
+	}
+	generation := c.generation.Load() // an older one is not counted, so this is safe
+	if c.word.take(n) {
+		return Permit{cell: c, ctx: ctx, generation: generation, weight: int32(n)}, nil
+	}
+	return c.enter(ctx, n)
+}
+
+// open returns the cell of a key, and makes it if there is none. It is nil if there is no room for another key, nor an idle one
+// among the next 64.
+func (b *Bulkhead) open(key string) *cell {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known, ok := b.byKey.Load(key); ok {
+		return known.(*cell)
+	}
+	if b.closed {
+		return &b.unkeyed
+	}
+	for looks := 0; len(b.cells) > b.config().maxKeys(); looks++ {
+		last := len(b.cells) - 1
+		b.hand = b.hand%last + 1
+		switch old := b.cells[b.hand]; {
+		case looks == 64:
+			return nil
+		case old.leave(errForgotten):
+			looks = 0
+			b.byKey.Delete(old.full.Key)
+			b.cells[b.hand], b.cells[last] = b.cells[last], nil
+			b.cells = b.cells[:last]
+		}
+	}
+	c := &cell{}
+	c.init(b, strings.Clone(key))
+	b.cells = append(b.cells, c)
+	b.byKey.Store(c.full.Key, c)
+	return c
+}
+
+// Do runs operation with one permit of a key, in the caller's goroutine. The permit is returned when operation has returned, panicked
+// or ended its goroutine; a call that did not return is core.Ignored.
+func Do[T any](ctx context.Context, b *Bulkhead, key string, operation func(context.Context) (T, error)) (T, error) {
+	permit, err := b.Acquire(ctx, key, 1)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	outcome := core.Ignored
+	defer func() { permit.Done(outcome) }()
+	result, err := operation(ctx)
+	switch cfg := b.configOf(ctx); {
+	case cfg.Backoff == 0:
+	case cfg.Classify != nil:
+		outcome = cfg.Classify(ctx, result, err)
+	default:
+		outcome = blame.Judge(ctx, err)
+	}
+	return result, err
+}
+
+// Run does the same as [Do] with the key "". It makes a Bulkhead a core.Mechanism.
+func (b *Bulkhead) Run(ctx context.Context, next core.Next) (any, error) {
+	return Do(ctx, b, "", next.Run)
+}
+
+// Override returns a context under which f changes the Config for calls of this bulkhead: MaxWait, MaxQueue and Classify; the other
+// fields stay. Overrides nest; the innermost is applied last.
+func (b *Bulkhead) Override(ctx context.Context, f func(*Config)) context.Context {
+	b.patient.Store(true)
+	return override.Context(ctx, b, f)
+}
+
+// configOf returns the Config of a call.
+func (b *Bulkhead) configOf(ctx context.Context) Config {
+	cfg := *b.config()
+	if f := override.From[Bulkhead, Config](ctx, b); f != nil {
+		now := cfg
+		f(&cfg)
+		cfg.Limit, cfg.Backoff, cfg.NewestFirst = now.Limit, now.Backoff, now.NewestFirst
+	}
+	return cfg
+}
+
 // Name returns the name of the bulkhead.
 func (b *Bulkhead) Name() string { return b.life.Name() }
 
-// Config returns the Config of New or of the last SetConfig, as it was given except for a
-// Name and Registry that stayed.
+// Config returns the Config of New or of the last SetConfig.
 func (b *Bulkhead) Config() Config { return *b.config() }
 
 func (b *Bulkhead) config() *Config { return &b.life.Load().Config }
 
-// SetConfig replaces the Config while the bulkhead is in use. If the limit is lowered,
-// calls in flight continue, and no call is admitted until enough of them have ended. If
-// it is raised, waiters are admitted at once; a limit that Backoff has lowered stays, as
-// far as the new bounds permit. Waiters keep their deadline and their place; one that is
-// heavier than the new limit is rejected. Calls that wait for permits of the Store notice
-// the new limit within a second. An empty Name and a nil Registry stay as they are: another
-// one is a [*core.ConfigError], as are another Store and the errors of [Config.Validate],
-// and nothing changes.
+// SetConfig replaces the Config while the bulkhead is in use. Calls in flight go on, and waiters keep their place, but for one that is
+// heavier than the new Limit. A limit that Backoff has lowered stays, within the new bounds. An empty Name and a nil Registry stay as
+// they are. Another one, and each error of [Config.Validate], is a [*core.ConfigError], and nothing changes.
 func (b *Bulkhead) SetConfig(cfg Config) error {
 	if err := b.life.SetConfig(cfg, nil); err != nil {
 		return err
 	}
-	b.adopt()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.config() // one for all, also if the next SetConfig is under way
+	b.patient.CompareAndSwap(false, now.MaxQueue >= 0)
+	for _, c := range b.cells {
+		c.adopt(now, b.top)
+	}
+	b.top = now.limit()
 	return nil
 }
 
-// adopt applies the Config in use to all cells.
-func (b *Bulkhead) adopt() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	cfg := b.config() // one for all, also if the next SetConfig is under way
-	b.unkeyed.adopt(cfg, b.top)
-	for _, c := range b.cells {
-		c.adopt(cfg, b.top)
-	}
-	b.top = cfg.limit()
-}
-
-// Close ends all waits, and removes the bulkhead from its registry. Calls that wait, and
-// every later Acquire, get [core.ErrClosed]. Calls in flight continue. A second Close does
-// nothing; the error is always nil.
+// Close removes the bulkhead from its registry, and ends every wait. Later calls get [core.ErrClosed]; those in flight go on.
 func (b *Bulkhead) Close() error {
 	_ = b.life.Close() // always nil
-	if b.end != nil {
-		b.end()
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.closed.Store(true)
-	b.unkeyed.close()
+	b.closed = true
 	for _, c := range b.cells {
-		c.close()
+		c.leave(core.ErrClosed)
 	}
 	return nil
 }
 
-// Acquire admits a call of weight 1: see [Bulkhead.AcquireN].
-func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
-	if key != "" {
-		return b.AcquireN(ctx, key, 1)
-	}
-	c := &b.unkeyed // as in acquire, without a call: BenchmarkAcquire
-	if full := c.full.Load(); full != nil && c.word.refuses(1) && !b.life.Calls() {
-		b.refused.Inc()
-		return Permit{}, full
-	}
-	generation := c.generation.Load()
-	if ok, _ := c.word.try(1); ok {
-		return Permit{cell: c, ctx: ctx, generation: generation, weight: 1}, nil
-	}
-	return c.acquire(ctx, 1)
+// A Permit is an admitted call. It is a value for the goroutine of the call.
+type Permit struct {
+	// Four words in four fields: the compiler keeps no larger struct in registers (BenchmarkAcquire/free).
+	cell       *cell
+	ctx        context.Context //nolint:containedctx // for the events; a permit is part of one call
+	generation uint32          // of the limit when the call was admitted
+	weight     int32
 }
 
-// AcquireN admits a call that needs weight permits of a key. If they are not free,
-// AcquireN waits. The error is a [*FullError] if the call waited for MaxWait, if the queue
-// is full, if the weight is above Config.Limit, or if MaxKeys other keys are in use;
-// [core.ErrClosed]; the cause of ctx if it ends during the wait; or a [*core.ConfigError] if
-// weight is below 1. If the permits are free, ctx may have ended. A call that is heavier
-// than a limit that Backoff has lowered runs alone.
-//
-// With a Store, the permits are taken in it too, so ctx must not have ended. If the Store
-// fails and OnStoreError is [Deny], the error matches [ErrStore].
-func (b *Bulkhead) AcquireN(ctx context.Context, key string, weight int) (Permit, error) {
-	if weight < 1 {
-		return Permit{}, &core.ConfigError{Field: "bulkhead.AcquireN weight", Value: weight, Reason: "must be >= 1"}
+// Done ends the call and returns its permits. The outcome is for Config.Backoff. A second Done does nothing, nor does one of the zero
+// Permit.
+func (p *Permit) Done(outcome core.Outcome) {
+	ended := *p
+	if p.cell = nil; ended.cell != nil {
+		ended.cell.done(ended, outcome)
 	}
-	c := &b.unkeyed
-	if key != "" {
-		c = b.cell(key)
-	}
-	switch {
-	case c == nil:
-		return Permit{}, b.rejected(ctx, key, weight, 0, &FullError{Name: b.Name(), Key: strings.Clone(key), noKey: true, after: -1})
-	case weight > mostPermits:
-		return b.enter(ctx, c, weight)
-	}
-	return c.acquire(ctx, weight)
 }
 
-// acquire admits or rejects a call by the word, if that is enough.
-func (c *cell) acquire(ctx context.Context, weight int) (Permit, error) {
-	if full := c.full.Load(); full != nil && weight == 1 && c.word.refuses(1) && !c.bulkhead.life.Calls() {
-		c.bulkhead.refused.Inc()
-		return Permit{}, full
+func (c *cell) done(p Permit, outcome core.Outcome) {
+	if cfg := c.bulkhead.config(); outcome != core.Ignored && cfg.Backoff > 0 {
+		c.lock()
+		c.adapt(cfg, p, outcome)
+		c.word.add(int(p.weight))
+		c.serve()
+		c.unlock()
+		c.bulkhead.changes.Drain(func(emit func()) { emit() })
+	} else if c.word.add(int(p.weight))&locked != 0 {
+		c.lock()
+		c.serve()
+		c.unlock()
 	}
-	generation := c.generation.Load() // an older one is not counted, so this is safe
-	if c.word.take(weight) {
-		return Permit{cell: c, ctx: ctx, generation: generation, weight: int32(weight)}, nil
-	}
-	return c.bulkhead.enter(ctx, c, weight)
 }
-
-// enter is AcquireN where the word alone does not decide.
-func (b *Bulkhead) enter(ctx context.Context, c *cell, weight int) (Permit, error) {
-	switch p, w, err := c.join(ctx, weight); {
-	case w != nil:
-		return c.await(ctx, w)
-	case err != nil:
-		return Permit{}, b.rejected(ctx, c.key, weight, 0, err)
-	case p.cell != nil && b.table != nil:
-		return c.share(ctx, p, b.now(), false)
-	case p.cell != nil:
-		return p, nil
-	}
-	b.mu.Lock()   // the key was forgotten: until its cell is removed
-	b.mu.Unlock() //nolint:staticcheck // only the wait counts
-	return b.AcquireN(ctx, c.key, weight)
-}
-
-// rejected counts a call that is not admitted.
-func (b *Bulkhead) rejected(ctx context.Context, key string, weight int, waited time.Duration, err error) error {
-	switch err.(type) { //nolint:errorlint // it is not wrapped yet
-	case *FullError, *storeError:
-	default:
-		b.canceled.Add(1)
-		return err
-	}
-	b.refused.Inc()
-	b.emitCall(ctx, "call rejected, since the bulkhead is full", key, weight, waited)
-	return err
-}
-
-func (b *Bulkhead) now() time.Duration { return time.Since(b.base) }

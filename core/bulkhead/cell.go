@@ -1,68 +1,114 @@
 package bulkhead
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/waitq"
 )
 
 // A cell is the part of one key. Calls whose permits are free use the word alone.
 type cell struct {
 	word       word
-	generation atomic.Uint32             // changes when the limit is lowered; 0 while it is fixed
-	full       atomic.Pointer[FullError] // of calls of weight 1; nil if calls wait
+	generation atomic.Uint32 // counts the decreases of the limit
 	bulkhead   *Bulkhead
-	key        string
+	full       FullError // of a call that does not wait
 
-	mu          sync.Mutex
-	limit       int
-	generations uint32 // the last one
-	gone        bool   // closed or forgotten: the word stays locked
-	successes   int    // permits of successful calls, to raise the limit
-	admitted    uint64 // calls, up to the last harvest
-	queue       waitq.Queue[waiting]
-	served      time.Duration // when a waiter was last admitted, or the first one came
-	pace        time.Duration // mean time between two admissions of waiters
-
-	asking               int // calls that the Store has not decided: the word has counted them
-	parked, parkedWeight int // those of them, and their permits, that wait for the Store
-
-	seen  uint64        // the word at the last visit, if the key was idle
-	since time.Duration // of seen
+	mu        sync.Mutex // use lock and unlock
+	gone      error      // not nil: errForgotten or core.ErrClosed
+	limit     int
+	successes int    // permits of successful calls, to raise the limit
+	admitted  uint64 // calls, but for those in the word
+	queue     waitq.Queue[waiting]
+	pace      time.Duration // the wait of the last waiter that was admitted
 }
+
+// A waiter waits for permits. It is guarded by the lock of its cell.
+type waiter = waitq.Waiter[waiting]
+
+type waiting struct {
+	generation uint32 // if it was admitted
+	err        error  // if it was rejected
+}
+
+var errForgotten = errors.New("bulkhead: the key was forgotten")
 
 // init is called before the cell is visible to others.
 func (c *cell) init(b *Bulkhead, key string) {
-	cfg := b.config()
-	c.bulkhead, c.key, c.limit = b, key, cfg.limit()
+	c.bulkhead, c.limit = b, b.config().limit()
+	c.full = FullError{Name: b.Name(), Key: key, reason: "full", after: -1}
 	c.word.Store(none + uint64(c.limit))
-	if b.table != nil {
-		c.word.Or(locked) // always: the word alone does not decide
-	}
-	c.configure(cfg)
 }
 
-// configure applies a Config, except for its limit.
-func (c *cell) configure(cfg *Config) {
-	c.queue.NewestFirst = cfg.NewestFirst
+// lock has every call of the key take the lock. Permits are returned all the same.
+func (c *cell) lock() {
+	c.mu.Lock()
+	c.word.Or(locked)
+}
+
+// unlock leaves the word locked while calls wait, so that the Done of others serves them.
+func (c *cell) unlock() {
+	keep := uint64(permits)
+	if c.gone != nil || c.queue.Len() > 0 {
+		keep |= locked
+	}
+	c.admitted += admissions(c.word.And(keep))
+	c.mu.Unlock()
+}
+
+// serve admits the waiters whose permits are free. The first one blocks the others, so a heavy call gets its permits. One that is
+// heavier than a lowered limit is admitted alone.
+func (c *cell) serve() {
+	for w := c.first(); w != nil && c.gone == nil && free(c.word.Load()) >= min(int(w.Weight), c.limit); w = c.first() {
+		c.word.add(-int(w.Weight))
+		c.admitted++
+		w.Value.generation = c.generation.Load()
+		w.Leave()
+	}
+}
+
+// first returns the waiter to serve next, or nil.
+func (c *cell) first() *waiter {
+	if c.bulkhead.config().NewestFirst {
+		return c.queue.Last()
+	}
+	return c.queue.First()
+}
+
+// adapt changes the limit by the outcome of a call that still holds its permits: an increase by addition, a decrease by
+// multiplication.
+func (c *cell) adapt(cfg *Config, p Permit, outcome core.Outcome) {
+	b, old, used := c.bulkhead, c.limit, c.limit-free(c.word.Load())
+	lower := cfg.adapted(int(float64(old) * cfg.Backoff))
 	switch {
-	case cfg.Backoff == 0:
-		c.generation.Store(0)
-	case c.generation.Load() == 0:
-		c.newGeneration()
+	case p.generation != c.generation.Load():
+	case outcome == core.Failure:
+		c.successes = 0
+		if lower < old {
+			c.generation.Add(1)
+			c.setLimit(lower)
+			b.lowered.Add(1)
+			b.changes.Append(func() {
+				e := registry.Event{Text: "limit of calls in flight lowered", Key: c.full.Key}
+				e.Attrs = []slog.Attr{slog.Int("old", old), slog.Int("limit", lower)}
+				b.life.Emit(p.ctx, e)
+			})
+		}
+	case outcome == core.Success && old < cfg.limit() && used >= old-used: // otherwise more permits would not be used
+		if c.successes += int(p.weight); c.successes >= old {
+			c.successes = 0
+			c.setLimit(old + 1)
+			b.raised.Add(1)
+		}
 	}
-	if cfg.MaxQueue >= 0 {
-		c.full.Store(nil)
-	} else if c.full.Load() == nil {
-		c.full.Store(c.refusal())
-	}
-}
-
-func (c *cell) newGeneration() {
-	c.generations++
-	c.generation.Store(c.generations)
 }
 
 // setLimit changes the limit. The caller serves the waiters.
@@ -71,137 +117,117 @@ func (c *cell) setLimit(limit int) {
 	c.limit = limit
 }
 
-// adopt applies a Config to a cell whose highest limit was top.
+// adopt applies a Config to a cell. The highest limit was top: a lower one is the work of Backoff, and stays.
 func (c *cell) adopt(cfg *Config, top int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.lock()
+	defer c.unlock()
 	limit := cfg.limit()
-	if cfg.Backoff > 0 && c.limit < top { // it was lowered
-		limit = min(max(c.limit, cfg.minLimit()), limit)
+	if cfg.Backoff > 0 && c.limit < top {
+		limit = cfg.adapted(c.limit)
 	}
-	c.configure(cfg)
 	c.setLimit(limit)
-	for w := range c.queue.All() {
-		if int(w.Weight) > cfg.limit() {
-			c.refuse(w, c.never(int(w.Weight)))
-		}
-	}
 	c.serve()
 }
 
-// admit takes the permits of a call, with the lock held. A call that is heavier than a
-// lowered limit is admitted alone. If the permits are not free and wait is set, the word is
-// locked from then on.
-func (c *cell) admit(n int, wait bool) bool {
-	for {
-		state := c.word.Load()
-		if state&harvest != 0 {
-			if c.word.CompareAndSwap(state, state&(locked|permits)) {
-				c.admitted += admissions(state)
-			}
-			continue
+// leave ends the use of the cell, and all waits. To be forgotten, it must be idle: otherwise leave reports false. The lock of the
+// bulkhead is held.
+func (c *cell) leave(err error) bool {
+	c.lock()
+	defer c.unlock()
+	if err == errForgotten { //nolint:errorlint // it is never wrapped
+		if c.queue.Len() > 0 || free(c.word.Load()) != c.limit {
+			return false
 		}
-		if free(state) < min(n, c.limit) {
-			if !wait || state&locked != 0 || c.word.CompareAndSwap(state, state|locked) {
-				return false
-			}
-			continue
-		}
-		if c.word.CompareAndSwap(state, state+admission-uint64(n)) {
-			if c.bulkhead.table != nil {
-				c.asking++
-			}
-			return true
-		}
+		c.bulkhead.forgotten += c.admitted + admissions(c.word.Load())
 	}
-}
-
-// serve admits the waiters whose permits are free. The first one blocks the others, so a
-// heavy call gets its permits.
-func (c *cell) serve() {
+	c.gone = err
 	for w := c.queue.First(); w != nil; w = c.queue.First() {
-		if !c.admit(int(w.Weight), true) {
-			return
-		}
-		now := c.bulkhead.now()
-		if gap := now - c.served; c.pace == 0 {
-			c.pace = gap
-		} else {
-			c.pace += (gap - c.pace) / 8
-		}
-		c.served = now
-		w.Value.permit = Permit{cell: c, ctx: w.Value.ctx, generation: c.generation.Load(), weight: int32(w.Weight)}
-		w.Leave()
+		c.refuse(w, err)
 	}
-	if !c.gone && c.bulkhead.table == nil {
-		c.word.And(^uint64(locked))
-	}
+	return true
 }
 
+// enter is Acquire where the word does not admit the call.
+func (c *cell) enter(ctx context.Context, n int) (Permit, error) {
+	if n < 1 {
+		return Permit{}, &core.ConfigError{Field: "bulkhead.Acquire n", Value: n, Reason: "must be >= 1"}
+	}
+	b, cfg, begin, waited := c.bulkhead, c.bulkhead.configOf(ctx), time.Now(), time.Duration(0)
+	w, waits, err := c.join(ctx, &cfg, n)
+	if waits {
+		err = c.await(ctx, w, begin, waitq.Longest(cfg.MaxWait))
+		waited = time.Since(begin)
+	}
+	switch {
+	case err == errForgotten: //nolint:errorlint // it is never wrapped
+		b.open(c.full.Key) // the cell is replaced
+		return b.Acquire(ctx, c.full.Key, n)
+	case err != nil:
+		return Permit{}, b.rejected(ctx, c.full.Key, n, waited, err)
+	}
+	if waits {
+		b.waits.Observe(waited)
+	}
+	return Permit{cell: c, ctx: ctx, generation: w.Value.generation, weight: int32(n)}, nil
+}
+
+// join puts a call into the queue, and serves it. waits reports whether it stays there.
+func (c *cell) join(ctx context.Context, cfg *Config, n int) (w *waiter, waits bool, err error) {
+	c.lock()
+	defer c.unlock()
+	switch limit := cfg.limit(); {
+	case c.gone != nil:
+		return nil, false, c.gone
+	case n > limit:
+		e := c.full
+		e.reason = fmt.Sprintf("%d permits are above the limit of %d", n, limit)
+		return nil, false, &e
+	}
+	w = c.queue.Push(waiting{}, int64(n))
+	c.serve()
+	switch full := c.queue.Len() > cfg.maxQueue(); {
+	case !w.Waiting():
+	case full && (cfg.MaxQueue < 0 || !cfg.NewestFirst):
+		c.refuse(w, c.refusal())
+	case ctx.Err() != nil:
+		c.refuse(w, context.Cause(ctx))
+	case full:
+		c.refuse(c.queue.First(), c.refusal())
+	}
+	return w, w.Waiting(), w.Value.err
+}
+
+// await waits until w is admitted or rejected, or ctx ends.
+func (c *cell) await(ctx context.Context, w *waiter, begin time.Time, most time.Duration) error {
+	err := w.Await(ctx, nil, func() (left time.Duration, over bool) {
+		c.lock()
+		defer c.unlock()
+		if left = most - time.Since(begin); left <= 0 {
+			c.refuse(w, c.refusal())
+		}
+		return left, !w.Waiting()
+	})
+	c.lock()
+	defer c.unlock()
+	c.refuse(w, err) // ctx has ended
+	if w.Value.err == nil {
+		c.pace = time.Since(begin)
+	}
+	return w.Value.err
+}
+
+// refuse ends a wait, unless it is over. The waiter may have blocked others.
 func (c *cell) refuse(w *waiter, err error) {
-	w.Value.err = err
-	w.Leave()
+	if w.Waiting() {
+		w.Value.err = err
+		w.Leave()
+		c.serve()
+	}
 }
 
 // refusal returns the error of a call that gets no permits.
 func (c *cell) refusal() *FullError {
-	if full := c.full.Load(); full != nil {
-		return full
-	}
-	e := &FullError{Name: c.bulkhead.Name(), Key: c.key, after: -1}
-	if c.pace > 0 {
-		e.after = c.pace * time.Duration(max(1, c.queue.Len()))
-	}
-	return e
-}
-
-// never returns the error of a call that is heavier than any limit.
-func (c *cell) never(weight int) *FullError {
-	return &FullError{Name: c.bulkhead.Name(), Key: c.key, after: -1, weight: weight, limit: c.bulkhead.config().limit()}
-}
-
-// close ends all waits.
-func (c *cell) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.gone = true
-	c.word.Or(locked)
-	for w := range c.queue.All() {
-		c.refuse(w, errClosed)
-	}
-}
-
-// keep is how long an idle key is kept.
-const keep = time.Minute
-
-// forget makes the cell useless if its key is idle, and either evict is set or the key
-// was idle for some time. It reports whether it did.
-func (c *cell) forget(now time.Duration, evict bool) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	state := c.word.Load()
-	switch {
-	case state&locked != 0 && c.bulkhead.table == nil || c.queue.Len() > 0 || free(state) != c.limit:
-		c.seen = 0
-		return false
-	case !evict && state != c.seen:
-		c.seen, c.since = state, now
-		return false
-	case !evict && now-c.since < keep, !c.word.CompareAndSwap(state, state|locked):
-		return false
-	}
-	c.gone = true
-	c.admitted += admissions(state)
-	return true
-}
-
-// stats returns the state of the key, and the number of calls admitted.
-func (c *cell) stats() Stats {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	state := c.word.Load()
-	return Stats{
-		Admitted: c.admitted + admissions(state) - uint64(c.asking), InFlight: c.limit - free(state) - c.parkedWeight,
-		Limit: c.limit, Waiting: c.queue.Len() + c.parked,
-	}
+	e := c.full
+	e.after = cmp.Or(c.pace, e.after)
+	return &e
 }

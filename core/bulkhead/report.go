@@ -2,19 +2,53 @@ package bulkhead
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/gresil/gresil/internal/registry"
 )
 
+// Stats are the counts of a bulkhead, and its present state over all keys.
+type Stats struct {
+	Admitted uint64 // calls
+	Rejected uint64 // calls that got no permits, also those that gave up
+	InFlight int    // permits now
+	Limit    int    // permits that can be in flight now
+	Waiting  int    // calls now
+	Keys     int    // now, apart from the empty one
+}
+
+// String returns the stats in one line, as in "in_flight=8/25 waiting=0 admitted=120 rejected=3".
+func (s Stats) String() string {
+	return fmt.Sprintf("in_flight=%d/%d waiting=%d admitted=%d rejected=%d", s.InFlight, s.Limit, s.Waiting, s.Admitted, s.Rejected)
+}
+
+// Stats returns the counts so far, and the present state. The empty key is in the Limit if it was used, or if there is no other one.
+func (b *Bulkhead) Stats() Stats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := Stats{Admitted: b.forgotten, Rejected: b.refused.Load() + b.canceled.Load(), Keys: len(b.cells) - 1}
+	for _, c := range b.cells {
+		c.lock()
+		admitted := c.admitted + admissions(c.word.Load())
+		s.Admitted += admitted
+		s.InFlight += c.limit - free(c.word.Load())
+		s.Waiting += c.queue.Len()
+		if c != &b.unkeyed || admitted > 0 || s.Keys == 0 {
+			s.Limit += c.limit
+		}
+		c.unlock()
+	}
+	return s
+}
+
 func (b *Bulkhead) figures() (f registry.Figures) {
 	s := b.Stats()
-	f.Counts("calls_total", "Calls that were admitted or not, by result.", "result", "admitted", s.Admitted, "rejected", s.Rejected, "canceled", s.Canceled)
-	f.Counts("limit_changes_total", "Times that the results of calls changed the limit of a key, by direction.", "direction", "lowered", s.Lowered, "raised", s.Raised)
-	f.Count("lost_total", "Calls in flight that lost their permits in the store.", s.Lost)
-	f.Count("store_errors_total", "Calls that the store of the permits could not decide.", s.StoreErrors)
+	f.Counts("calls_total", "Calls that were admitted or not, by result.", "result",
+		"admitted", s.Admitted, "rejected", b.refused.Load(), "canceled", b.canceled.Load())
+	f.Counts("limit_changes_total", "Times that the results of calls changed the limit of a key, by direction.", "direction",
+		"lowered", b.lowered.Load(), "raised", b.raised.Load())
 	f.Add("in_flight", "Permits that calls hold, of all keys.", float64(s.InFlight))
 	f.Add("limit", "Permits that the known keys may hold together.", float64(s.Limit))
 	f.Add("waiting", "Calls that wait.", float64(s.Waiting))
@@ -23,54 +57,17 @@ func (b *Bulkhead) figures() (f registry.Figures) {
 	return f
 }
 
-// emitCall emits the event of a single call.
-func (b *Bulkhead) emitCall(ctx context.Context, text, key string, weight int, waited time.Duration) {
+// rejected counts a call that is not admitted.
+func (b *Bulkhead) rejected(ctx context.Context, key string, n int, waited time.Duration, err error) error {
+	if _, full := err.(*FullError); !full { //nolint:errorlint // it is not wrapped yet
+		b.canceled.Add(1)
+		return err
+	}
+	b.refused.Inc()
 	if b.life.Calls() {
-		b.life.Emit(ctx, registry.Event{Text: text, Call: true, Key: strings.Clone(key), Attrs: []slog.Attr{
-			slog.Int("weight", weight), slog.Duration("waited", waited),
-		}})
+		e := registry.Event{Text: "call rejected, since the bulkhead is full", Call: true, Key: key}
+		e.Attrs = []slog.Attr{slog.Int("weight", n), slog.Duration("waited", waited)}
+		b.life.Emit(ctx, e)
 	}
-}
-
-// A change is a limit that a result has changed.
-type change struct {
-	ctx      context.Context //nolint:containedctx // of the call that caused it, for the event
-	key      string
-	old, now int
-}
-
-// announce emits the events of the changes, after the lock is released.
-func (b *Bulkhead) announce() {
-	b.changes.Drain(func(c change) {
-		if b.life.Listening() {
-			e := registry.Event{Text: "limit of calls in flight lowered", Key: c.key, Attrs: []slog.Attr{slog.Int("old", c.old), slog.Int("limit", c.now)}}
-			if c.now > c.old {
-				e.Text, e.Call = "limit of calls in flight raised", true // as calls succeed
-			}
-			b.life.Emit(c.ctx, e)
-		}
-	})
-}
-
-// emitOutage emits the event of a Store that failed with err, or has recovered.
-func (b *Bulkhead) emitOutage(ctx context.Context, key string, err error) {
-	switch {
-	case !b.life.Listening():
-	case err != nil:
-		b.life.Emit(ctx, registry.Event{Text: "bulkhead store failed", Warn: true, Outage: true, Key: strings.Clone(key), Attrs: []slog.Attr{slog.Any("err", err)}})
-	default:
-		b.life.Emit(ctx, registry.Event{Text: "bulkhead store recovered", Outage: true, Key: strings.Clone(key)})
-	}
-}
-
-// emitLost emits the event of a call that has lost its permits in the Store.
-func (b *Bulkhead) emitLost(ctx context.Context, key string, weight int, err error) {
-	if !b.life.Listening() {
-		return
-	}
-	attrs := []slog.Attr{slog.Int("weight", weight)}
-	if err != nil {
-		attrs = append(attrs, slog.Any("err", err))
-	}
-	b.life.Emit(ctx, registry.Event{Text: "call lost its permits", Warn: true, Key: strings.Clone(key), Attrs: attrs})
+	return err
 }

@@ -36,7 +36,7 @@ func TestCallsWithoutListenersDoNotAllocate(t *testing.T) {
 			}
 		},
 		"bulkhead": func() {
-			p, err := bulk.Acquire(ctx, key)
+			p, err := bulk.Acquire(ctx, key, 1)
 			if err == nil {
 				p.Done(core.Success)
 			}

@@ -16,7 +16,6 @@ var ErrClosed = errors.New("closed")
 // A Queue holds waiters in the order of their arrival. T is the state that the
 // mechanism keeps of each. The zero value is an empty queue, oldest first.
 type Queue[T any] struct {
-	NewestFirst    bool
 	oldest, newest *Waiter[T]
 	weight         int64
 	length         int
@@ -45,17 +44,11 @@ func (q *Queue[T]) Push(value T, weight int64) *Waiter[T] {
 	return w
 }
 
-// First returns the waiter to serve next, or nil: the oldest, or with NewestFirst the
-// newest.
-func (q *Queue[T]) First() *Waiter[T] {
-	if q.NewestFirst {
-		return q.newest
-	}
-	return q.oldest
-}
+// First returns the waiter that arrived first, or nil.
+func (q *Queue[T]) First() *Waiter[T] { return q.oldest }
 
-// Oldest returns the waiter that arrived first, or nil.
-func (q *Queue[T]) Oldest() *Waiter[T] { return q.oldest }
+// Last returns the waiter that arrived last, or nil.
+func (q *Queue[T]) Last() *Waiter[T] { return q.newest }
 
 // Len returns the number of waiters.
 func (q *Queue[T]) Len() int { return q.length }

@@ -28,9 +28,7 @@ func TestQueueKeepsTheOrderOfArrival(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c"}, values(&q))
 	require.Equal(t, int64(7), q.Weight())
 	require.Same(t, a, q.First())
-	q.NewestFirst = true
-	require.Same(t, c, q.First())
-	require.Same(t, a, q.Oldest())
+	require.Same(t, c, q.Last())
 
 	require.True(t, b.Waiting())
 	b.Leave()

@@ -277,7 +277,7 @@ func (c *call[K, C]) turnOfAccount() (ready bool, err error) {
 // reports whether the attempt can be sent now.
 func (c *call[K, C]) turn() (ready bool, err error) {
 	c.trying = true
-	if c.place, err = c.d.flight.Acquire(c, ""); err != nil {
+	if c.place, err = c.d.flight.Acquire(c, "", 1); err != nil {
 		return false, err
 	}
 	c.lending = false

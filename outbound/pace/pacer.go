@@ -26,7 +26,6 @@ type Pacer struct {
 	closed  atomic.Bool
 	once    sync.Once
 
-	changing   sync.Mutex // of SetConfig
 	base       time.Time
 	zero       time.Time    // the time 0 of the limiter's clock, in memory, or up to some µs before it
 	refreshAt  atomic.Int64 // the time of the next Refresh, since base
@@ -112,33 +111,35 @@ func (p *Pacer) setting() *setting { return p.life.Load().Settings }
 // up, and reserves another one under the new rates. An empty Name and a nil Registry stay as they are: another one is a
 // [*core.ConfigError], as are another Store or Mode, and the errors of [Config.Validate], and
 // nothing changes.
-func (p *Pacer) SetConfig(cfg Config) error {
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	return p.setConfig(cfg)
-}
+func (p *Pacer) SetConfig(cfg Config) error { return p.setConfig(cfg, nil) }
 
-func (p *Pacer) setConfig(cfg Config) error {
-	old := p.setting()
+// setConfig replaces the Config, or with rates only its Rates.
+func (p *Pacer) setConfig(cfg Config, rates []Rate) error {
+	var old *setting
 	err := p.life.SetConfig(cfg, func(cfg *Config) error {
+		if old = p.setting(); rates != nil {
+			*cfg = p.Config() // it can have changed meanwhile
+			cfg.Rates = rates
+		}
 		if err := p.limiter.SetConfig(p.limits(cfg)); err != nil {
 			return p.explain(err)
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
 	if now := p.setting(); now.Slack != old.Slack || now.Skew != old.Skew || !slices.Equal(now.Rates, old.Rates) {
 		p.newRates()
 	}
-	return err
+	return nil
 }
 
 // SetRates replaces the Rates of the Config, as SetConfig does.
 func (p *Pacer) SetRates(rates ...Rate) error {
-	p.changing.Lock()
-	defer p.changing.Unlock()
 	cfg := p.Config()
 	cfg.Rates = slices.Clone(rates)
-	return p.setConfig(cfg)
+	return p.setConfig(cfg, cfg.Rates)
 }
 
 // Observe adds hooks to those of the Config, until cancel is called. Hooks that run at that moment

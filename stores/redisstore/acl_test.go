@@ -21,8 +21,8 @@ import (
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// aclOfTheDocs are the rules of the five lines in the package documentation.
-func aclOfTheDocs(t *testing.T) (alone, local, cooldowns, bulkheads, cluster []string) {
+// aclOfTheDocs are the rules of the four lines in the package documentation.
+func aclOfTheDocs(t *testing.T) (alone, local, cooldowns, cluster []string) {
 	t.Helper()
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
@@ -34,15 +34,15 @@ func aclOfTheDocs(t *testing.T) (alone, local, cooldowns, bulkheads, cluster []s
 		}
 		lines = append(lines, words)
 	}
-	require.Len(t, lines, 5)
-	return lines[0], lines[1], lines[2], lines[3], lines[4]
+	require.Len(t, lines, 4)
+	return lines[0], lines[1], lines[2], lines[3]
 }
 
 // TestTheACLOfTheDocs: a user with these rules can do all that the store does, and one without any of
 // them cannot.
 func TestTheACLOfTheDocs(t *testing.T) {
 	t.Parallel()
-	alone, local, _, _, cluster := aclOfTheDocs(t)
+	alone, local, _, cluster := aclOfTheDocs(t)
 	user := func(t *testing.T, servers []*redisserver.Server, rules []string) {
 		t.Helper()
 		for _, s := range servers {
@@ -134,7 +134,7 @@ func allKinds(t *testing.T, client redis.UniversalClient, mode Mode) error {
 // it does not, and Warn or StoreFailed reports it.
 func TestTheACLOfCooldowns(t *testing.T) {
 	t.Parallel()
-	alone, _, cooldowns, _, cluster := aclOfTheDocs(t)
+	alone, _, cooldowns, cluster := aclOfTheDocs(t)
 	run := func(t *testing.T, missing string, servers []*redisserver.Server, connect func() redis.UniversalClient) {
 		t.Helper()
 		rules := slices.Concat(alone, cooldowns, cluster)

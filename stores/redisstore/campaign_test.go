@@ -37,7 +37,6 @@ const callerVar = "GRESIL_TEST_CALLER"
 func TestMain(m *testing.M) {
 	logging.Disable()
 	redistest.Main(callerVar, func(told string) error { return callerMain(told, os.Stdout) })
-	redistest.Main(slotsVar, slotsMain)
 	flag.Parse()
 	if set := flag.Lookup("test.parallel"); set.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		_ = set.Value.Set("8") // the tests wait more than they compute

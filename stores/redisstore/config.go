@@ -40,7 +40,6 @@ const (
 	defaultPrefix      = "gresil"
 	defaultTimeout     = 50 * time.Millisecond
 	defaultDialTimeout = 5 * time.Second
-	defaultLease       = 30 * time.Second
 )
 
 // Config configures a [Store]. The zero value is ready to use.
@@ -72,11 +71,6 @@ type Config struct {
 	// not for each call. If the call that needs it ends after Timeout, the connection is still
 	// completed, unless the store is closed. If zero, it is 5 seconds. It must not be negative.
 	DialTimeout time.Duration
-	// Lease is the time after which the permits of a bulkhead are free again if the process that
-	// has them has ended. While it runs, it renews them, each third of a Lease. A shorter Lease
-	// ends calls sooner while the server is unavailable. If zero, it is 30 seconds, or 10 times
-	// Timeout if that is longer. Otherwise it must be at least 10 times Timeout.
-	Lease time.Duration
 	// HashKeys writes only hashes of keys to the server, for keys that are secrets. Otherwise
 	// short, plain keys are legible. Changing it changes the names of keys, as another Prefix
 	// does: every key starts afresh, and its past usage no longer counts.
@@ -93,7 +87,6 @@ func (c Config) Validate() error {
 	check.That(c.Mode <= Coalesced, "Mode", c.Mode, "must be Strict or Coalesced")
 	check.That(c.Timeout >= 0, "Timeout", c.Timeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultTimeout))
 	check.That(c.DialTimeout >= 0, "DialTimeout", c.DialTimeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultDialTimeout))
-	check.That(c.lease() >= 10*c.timeout(), "Lease", c.Lease, fmt.Sprintf("must be at least 10 times Timeout, %v (0 means %v)", c.timeout(), Config{Timeout: c.Timeout}.lease()))
 	return check.Err()
 }
 
@@ -104,7 +97,3 @@ func (c Config) prefix() string { return cmp.Or(c.Prefix, defaultPrefix) }
 func (c Config) timeout() time.Duration { return cmp.Or(c.Timeout, defaultTimeout) }
 
 func (c Config) dialTimeout() time.Duration { return cmp.Or(c.DialTimeout, defaultDialTimeout) }
-
-func (c Config) lease() time.Duration {
-	return cmp.Or(c.Lease, max(defaultLease, 10*c.timeout()))
-}

@@ -6,8 +6,7 @@
 //	...
 //	limiter, err := ratelimit.New(ratelimit.Config{Name: "api", Limit: ratelimit.PerMinute(1000), Store: store})
 //
-// The same store shares the holds of cooldowns and the permits of bulkheads: see Cooldowns and
-// Bulkheads below.
+// The same store shares the holds of cooldowns: see Cooldowns below.
 //
 // In short: a decision takes one round trip, or up to two in [Coalesced], and no longer than
 // [Config].Timeout. The limit is never exceeded while the server keeps its data. If the server fails, the limiter applies
@@ -127,39 +126,6 @@
 // Goroutines and the connection begin with the first use, and end with the last cooldown or with
 // [Store.Close], which must not be called by a hook of a cooldown.
 //
-// # Bulkheads
-//
-// A [Store] is a [bulkhead.Store] too: bulkheads of one name hold at most Limit permits of a key
-// together, in every process.
-//
-//	vendor, err := bulkhead.New(bulkhead.Config{Name: "vendor", Limit: 10, Store: store})
-//
-// Its permits are in the server only, so a bulkhead can be made anew for each call. A call takes two
-// round trips: one for its permits, and one to return them, in Done. Each of them is one script. A call
-// that waits is registered in the server, in the order of arrival over all processes; when its permits
-// are returned, it receives a message, and has them a round trip later. In addition it asks once a
-// second, or ten times a second if the server does not allow a subscription, which Warn reports. At most
-// 65,536 calls are registered for a key; those beyond ask too, without an order.
-//
-// A permit is leased for [Config].Lease, by the server's clock, and renewed each third of it, for all
-// calls of the process together. A process that is killed returns its permits when their leases end, and
-// the first waiter has them at that time. Its waiters are skipped.
-//
-// A call whose permits are lost is in flight beyond the limit: see [bulkhead.Permit.Context]. With
-// [bulkhead.Deny] permits count as lost a tenth of Lease before the server gives them to others, if no
-// renewal had a reply until then. They are lost too if the process stood still for longer than Lease and
-// others have taken them; if they are still free, the call takes them again. A server that has lost its
-// data knows no leases: it gives each permit once more, and leases that are renewed after that keep only
-// permits that are still free. If the server's clock goes forward, leases end early, and a renewal takes them again
-// if they are free.
-//
-// Done waits for [Config].Timeout at most. If its reply is lost, the permits are returned later, or when
-// the lease ends. Calls in flight at the Close of the store lose their permits; these are free when their
-// leases end.
-//
-// In a Cluster, the permits of all bulkheads are on the server that has the slot of {bulkheads}. A
-// permit in use takes some 100 bytes, and its keys expire with the last lease of the key.
-//
 // # Modes
 //
 // [Strict] is one round trip for a decision. [Coalesced] makes the same decisions with less work:
@@ -213,10 +179,6 @@
 // With cooldowns these, of which the first is for the channels:
 //
 //	&gresil:* +publish +subscribe +unsubscribe +zadd +zrange +zrem +zscore +zremrangebyscore +zremrangebyrank +pexpire
-//
-// With bulkheads these, of which the first is for the channels too:
-//
-//	&gresil:* +publish +subscribe +zadd +zrange +zrem +zcard +zscore +hget +hset +hdel +hincrby +pexpire +pttl
 //
 // And the client of a Cluster these:
 //

@@ -183,8 +183,8 @@ func TestAServerThatIsNotThePrimary(t *testing.T) {
 	}
 }
 
-// TestHoldsAfterAFailover: cooldowns of a process whose connections lead to the demoted server
-// go on with the new primary, without a failure.
+// TestHoldsAfterAFailover: the cooldowns of a process whose connections lead to the demoted server go on with the new primary, without
+// a failure.
 func TestHoldsAfterAFailover(t *testing.T) {
 	t.Parallel()
 	for _, to := range demotions() {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core/bulkhead"
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/registry"
@@ -43,27 +42,6 @@ func TestListenerThatEndsTheGoroutineAtAHold(t *testing.T) {
 		require.Eventually(t, isHeld(c, key), patient, time.Millisecond, key)
 	}
 	require.Eventually(t, func() bool { return held.Load() == int64(len(keys)) }, patient, time.Millisecond)
-}
-
-func TestListenerThatEndsTheGoroutineAtALoss(t *testing.T) {
-	t.Parallel()
-	leavesNothing(t)
-	b := newBulkhead(t, startServer(t).client(t), Config{}, limitOf(10), func(c *bulkhead.Config) {
-		c.Registry = eventtest.Registry(func(context.Context, registry.Event) { runtime.Goexit() })
-	})
-	var all []bulkhead.Permit
-	for range 4 {
-		all = append(all, acquire(t, b, "k", 1))
-	}
-	require.NoError(t, b.Config().Store.(*Store).Close()) //nolint:forcetypeassert // of newBulkhead
-	for i, p := range all {
-		select {
-		case <-p.Context().Done():
-			require.ErrorIs(t, context.Cause(p.Context()), bulkhead.ErrLost)
-		case <-time.After(patient):
-			require.FailNow(t, "a call was not told", "%d", i)
-		}
-	}
 }
 
 func TestAllCallsAreMadeHoweverManyEndTheGoroutine(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 type request struct {
 	script *script
 	key    string
-	more   []any // further keys, of a request that is sent by itself
 	args   []any // the arguments after the time
 	width  int   // numbers for each key in the reply after the time, of a script that takes many keys; otherwise 0
 	all    bool  // the script reads every value

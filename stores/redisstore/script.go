@@ -49,7 +49,6 @@ var (
 	bucketScript = sync.OnceValue(func() *script { return newScript("time.lua", "bucket.lua", "buckets.lua") })
 	windowScript = sync.OnceValue(func() *script { return newScript("time.lua", "window.lua", "windows.lua") })
 	beatScript   = sync.OnceValue(func() *script { return newScript("time.lua", "instances.lua") })
-	permitScript = sync.OnceValue(func() *script { return newScript("time.lua", "permits.lua") })
 	accountsMu   sync.Mutex
 	accounts     [1 << len(algorithms)]*script
 )

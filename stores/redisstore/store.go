@@ -33,7 +33,6 @@ type Store struct {
 
 	counters counters
 	sharing  *sharer // of cooldowns
-	leasing  *leases // of bulkheads
 
 	inspected atomic.Pointer[inspection]
 	mu        sync.Mutex
@@ -69,7 +68,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 		return nil, &core.ConfigError{Field: "redisstore client", Value: nil, Reason: "must not be nil"}
 	}
 	s := &Store{cfg: cfg, client: client, seed: maphash.MakeSeed(), every: beatEvery, life: beatLife, wake: make(chan struct{}, 1), nodes: map[string]*node{}, tables: map[string]*table{}}
-	s.sharing, s.leasing = newSharer(s), newLeases(s)
+	s.sharing = newSharer(s)
 	s.first = s.newNode()
 	timely := true
 	switch c := client.(type) {
@@ -317,11 +316,10 @@ func (s *Store) command(ctx context.Context, text bool, reqs []*request) call {
 	} else {
 		args = append(args, "evalsha", first.script.arg)
 	}
-	args = append(args, len(reqs)+len(first.more))
+	args = append(args, len(reqs))
 	for _, req := range reqs {
 		args = append(args, req.key)
 	}
-	args = append(args, first.more...)
 	args = append(args, s.time())
 	for _, req := range reqs {
 		args = append(args, req.args...)

@@ -46,16 +46,3 @@ func listed(figures registry.Figures) cell {
 	}
 	return list(len(figures), values, lines)
 }
-
-// others lists the other instances in the registry, which report nothing.
-func others() *section {
-	return &section{
-		kind: "others", title: "Other instances", quick: true,
-		columns: []column{{"kind", "Kind"}, {"type", "Type"}},
-		reads: func(e registry.Entry) reader {
-			return func(context.Context, view) ([]row, error) {
-				return []row{{cells: []cell{text(e.Kind), text(fmt.Sprintf("%T", e.Instance))}}}, nil
-			}
-		},
-	}
-}
