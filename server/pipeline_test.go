@@ -34,6 +34,7 @@ func TestPipeline_Order(t *testing.T) {
 		{"routes around and inside", []server.Plugin{limitA, server.Route("/", fallback, setup)}, []string{"setup", "limit A", "fallback"}},
 		{"routes next to each other", []server.Plugin{server.Route("/", limitB, call), limitA}, []string{"limit B", "limit A", "call"}},
 		{"route in a phase", []server.Plugin{limitA, server.InPhase(server.Route("/", call, log), server.Setup)}, []string{"call", "log", "limit A"}},
+		{"route of all paths", []server.Plugin{server.Route("/{rest...}", limitA)}, []string{"limit A"}},
 		{"another route", []server.Plugin{limitA, server.Route("/other", call, limitB)}, []string{"limit A"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

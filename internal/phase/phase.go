@@ -215,7 +215,7 @@ func NewMux[P Phase, T Plugin[P]](routes []*Route[P, T]) Mux[P, T] {
 		m.mux.Handle(r.Pattern, http.NotFoundHandler())
 	}
 	if m.of["/"] == nil {
-		m.mux.Handle("/", http.NotFoundHandler()) // otherwise the mux looks for other methods
+		muxpattern.Handle(m.mux, "/") // unless there is one for all paths: otherwise the mux looks for other methods
 	}
 	return m
 }

@@ -230,6 +230,65 @@ func TestHandler_RefusalReachesOuterRecorder(t *testing.T) {
 	require.Error(t, rejected("User", "eve", "Cost", "-"), "the handler is not called")
 }
 
+// Only failures are charged, and an exhausted name is refused whatever the password: otherwise the answer to a right guess would tell.
+func TestRespond_FailedLogins(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, ratelimit.Config{Name: "api", Limits: map[string]ratelimit.Limit{"login": ratelimit.PerMinute(2)}},
+			ratelimit.ServerOptions{RateLimit: true, XRateLimit: true, Allow: path("/free")})
+		logins := s.plugin.Named("login")
+		login := s.plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			take, ok := logins.Respond(w, r, r.FormValue("user"), 1)
+			switch {
+			case !ok:
+				return
+			case r.FormValue("password") != "right":
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			require.NoError(t, s.limits.Refund(t.Context(), take))
+		}))
+		for range 5 {
+			w := fetch(login, "/?user=ann&password=right")
+			require.Equal(t, 200, w.Code)
+			require.Equal(t, []string{`"api";q=1000;w=60`}, w.Header().Values("RateLimit-Policy"), "the fields are those of the request")
+		}
+		for range 2 {
+			require.Equal(t, 401, fetch(login, "/?user=ann&password=wrong").Code)
+		}
+		time.Sleep(10 * time.Second)
+		w := fetch(login, "/?user=ann&password=right")
+		require.Equal(t, 429, w.Code)
+		require.Equal(t, "50", w.Header().Get("Retry-After"))
+		require.Equal(t, "true", w.Header().Get("X-Rate-Limited"))
+		require.Equal(t, "2", w.Header().Get("X-RateLimit-Limit"))
+		require.Equal(t, []string{`"api";r=992;t=50`, `"login";r=0;t=50`}, w.Header().Values("RateLimit"))
+		require.Contains(t, w.Body.String(), `"violated-policies":["login"]`)
+		require.Equal(t, 401, fetch(login, "/?user=bob&password=wrong").Code)
+		require.Equal(t, 200, fetch(login, "/free?user=ann&password=right").Code, "on the allow list")
+		off := s.plugin.Override(t.Context(), func(o *ratelimit.ServerOptions) { o.Disabled = true })
+		require.Equal(t, 200, do(login, request(http.MethodGet, "/?user=ann&password=right").WithContext(off)).Code)
+		time.Sleep(50 * time.Second)
+		require.Equal(t, 200, fetch(login, "/?user=ann&password=right").Code)
+	})
+}
+
+func TestRespond_StoreFails(t *testing.T) {
+	t.Parallel()
+	for policy, want := range map[ratelimit.FailurePolicy]int{ratelimit.Allow: 200, ratelimit.Deny: 503} {
+		s := serve(t, ratelimit.Config{Name: "api", Store: brokenStore{}, OnStoreError: policy}, ratelimit.ServerOptions{})
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, ok := s.plugin.Respond(w, r, "ann", 1)
+			require.Equal(t, want == 200, ok)
+		})
+		require.Equal(t, want, fetch(h, "/").Code)
+	}
+	s := serve(t, ratelimit.Config{Limit: ratelimit.PerMinute(1)}, ratelimit.ServerOptions{})
+	for n, want := range map[int64]int{-1: 500, 2: 413, 0: 200} {
+		require.Equal(t, want, fetch(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.plugin.Respond(w, r, "ann", n) }), "/").Code)
+	}
+}
+
 // A client whose body stalls is refused at once, whoever refuses and whoever is around.
 func TestHandler_StalledBody(t *testing.T) {
 	t.Parallel()
