@@ -7,20 +7,26 @@ import (
 	"time"
 )
 
-// ErrConfig is matched by every configuration error of this module.
-var ErrConfig = errors.New("invalid config")
+var (
+	// ErrConfig is matched by a [*ConfigError].
+	ErrConfig = errors.New("invalid config")
+	// ErrRejected is matched by every error of a mechanism that did not make the call: an open breaker, a limit, a full queue.
+	// Nothing was sent.
+	ErrRejected = errors.New("rejected")
+	// ErrClosed is the error of a limiter, bulkhead or other mechanism that was closed. It matches ErrRejected, and waiting does
+	// not help.
+	ErrClosed error = closedError{}
+)
 
-// A ConfigError reports one field of a Config that cannot be used. A Validate
-// method joins one for each bad field.
+// A ConfigError is about one field that cannot be used. Validate joins one for each of them.
 type ConfigError struct {
-	Field  string // dotted path, as in "retry.Config.MaxAttempts"
-	Value  any    // a number, a bool or a string as given; otherwise its text
-	Reason string // accepted values, as in "must be >= 0 (0 means 3)"
+	Field  string // as in "retry.Config.MaxAttempts"
+	Value  any    // as given
+	Reason string // what is accepted, as in "must be >= 0 (0 means 3)"
 }
 
-// Error names the field, the value and the reason. For a Value other than a number, a bool
-// or a string it names only the type: to print a pointer, a map or a struct reads memory
-// that another goroutine may be writing.
+// Error names the field, the value and the reason. Of a Value that is not a number, a bool or a string it names the type: another
+// goroutine may be writing to what it refers to.
 func (e *ConfigError) Error() string {
 	return fmt.Sprintf("%s = %s: %s", e.Field, plain(e.Value), e.Reason)
 }
@@ -34,17 +40,8 @@ func plain(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// Is matches [ErrConfig].
+// Is matches ErrConfig.
 func (e *ConfigError) Is(target error) bool { return target == ErrConfig }
-
-// ErrRejected is matched by every error of a mechanism that did not make the
-// call: an open breaker, a limit that is used up, a full queue. Nothing was
-// sent, so the call is safe to repeat elsewhere.
-var ErrRejected = errors.New("rejected")
-
-// ErrClosed is matched by the error of a limiter, bulkhead or other mechanism that was closed. It matches [ErrRejected], and
-// waiting does not help.
-var ErrClosed error = closedError{}
 
 type closedError struct{}
 
@@ -52,11 +49,8 @@ func (closedError) Error() string             { return "closed" }
 func (closedError) Is(target error) bool      { return target == ErrRejected }
 func (closedError) RetryAfter() time.Duration { return -1 }
 
-// RetryAfter returns the longest wait that any rejection in the tree of err
-// asks for before the call is tried again. It is false when none asks.
-//
-// An error takes part by having a method RetryAfter() time.Duration; a negative
-// result means that waiting does not help, and is not counted.
+// RetryAfter returns the longest wait that an error in the tree of err asks for before the call is made again, and false if none
+// asks. Such an error has a method RetryAfter() time.Duration; a negative result means that waiting does not help.
 func RetryAfter(err error) (time.Duration, bool) {
 	longest, found := time.Duration(0), false
 	for err != nil {
@@ -100,7 +94,7 @@ func (e *permanentError) Permanent() bool { return true }
 // RetryAfter says that waiting does not help.
 func (e *permanentError) RetryAfter() time.Duration { return -1 }
 
-// Must returns v, and panics when err is not nil. It is for main and for tests.
+// Must returns v, and panics if err is not nil. It is for main and for tests.
 func Must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

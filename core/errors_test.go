@@ -22,7 +22,7 @@ func (r rejection) Error() string             { return "rejected" }
 func (r rejection) Is(target error) bool      { return target == core.ErrRejected }
 func (r rejection) RetryAfter() time.Duration { return time.Duration(r) }
 
-func TestRetryAfterIsTheLongestInTheTree(t *testing.T) {
+func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	plain := errors.New("plain")
 	for name, c := range map[string]struct {
@@ -80,7 +80,7 @@ func TestConfigError(t *testing.T) {
 	}
 }
 
-func TestConfigErrorWhileItsValueChanges(t *testing.T) {
+func TestConfigErrorDuringChanges(t *testing.T) {
 	t.Parallel()
 	r := &registry.Registry{}
 	err := error(&core.ConfigError{Field: "f", Value: (*core.Registry)(r), Reason: "no"})
@@ -130,23 +130,4 @@ func TestMust(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, 7, core.Must(7, nil))
 	require.PanicsWithError(t, "no", func() { core.Must(0, errors.New("no")) })
-}
-
-func TestOutcomeText(t *testing.T) {
-	t.Parallel()
-	var zero core.Outcome
-	require.Equal(t, core.Ignored, zero, "a forgotten outcome decides nothing")
-	for o, want := range map[core.Outcome]string{core.Ignored: "ignored", core.Success: "success", core.Failure: "failure"} {
-		text, err := o.MarshalText()
-		require.NoError(t, err)
-		require.Equal(t, want, string(text))
-		got := core.Outcome(9)
-		require.NoError(t, got.UnmarshalText(text))
-		require.Equal(t, o, got)
-	}
-	_, err := core.Outcome(9).MarshalText()
-	require.EqualError(t, err, "core.Outcome = Outcome(9): must be ignored, success or failure")
-	got := core.Failure
-	require.EqualError(t, got.UnmarshalText([]byte("ok")), `core.Outcome = "ok": must be ignored, success or failure`)
-	require.Equal(t, core.Failure, got)
 }

@@ -10,18 +10,15 @@ import (
 	"github.com/gresil/gresil/internal/untyped"
 )
 
-// A Mechanism runs an operation under its rules. The mechanisms of this module
-// are Mechanisms, and so is any type that has these two methods.
+// A Mechanism runs an operation under its rules. Those of this module are Mechanisms, and so is any type with these methods.
 type Mechanism interface {
-	// Name is the name of the instance, for String and for messages.
+	// Name is for String and Check of a pipeline.
 	Name() string
-	// Run calls next.Run any number of times, also not at all, and returns the
-	// result for the caller.
+	// Run calls next.Run any number of times, or not at all, and returns the result for the caller.
 	Run(ctx context.Context, next Next) (any, error)
 }
 
-// Next is the part of a pipeline that a [Mechanism] runs: the inner mechanisms and the
-// operation.
+// Next is the inner part of a pipeline.
 type Next struct {
 	call  *call
 	depth int
@@ -51,14 +48,10 @@ func (n Next) Run(ctx context.Context) (any, error) {
 	return n.call.mechanisms[n.depth].Run(ctx, Next{n.call, n.depth + 1})
 }
 
-// A Pipeline puts mechanisms around any function: the first is the outermost.
-// The zero value has none and just runs the function.
-type Pipeline struct {
-	mechanisms []Mechanism
-}
+// A Pipeline is mechanisms around any function, the first one outermost. It is safe for concurrent use. The zero value has none.
+type Pipeline struct{ mechanisms []Mechanism }
 
-// NewPipeline makes a pipeline. A mechanism that is nil, or a nil pointer, and a
-// pointer given twice are a [*ConfigError].
+// NewPipeline makes a pipeline. A mechanism that is nil or given twice is a [*ConfigError].
 func NewPipeline(mechanisms ...Mechanism) (*Pipeline, error) {
 	for i, m := range mechanisms {
 		if identity.Missing(m) {
@@ -73,8 +66,7 @@ func NewPipeline(mechanisms ...Mechanism) (*Pipeline, error) {
 	return &Pipeline{mechanisms: append([]Mechanism(nil), mechanisms...)}, nil
 }
 
-// String lists the mechanisms from the outermost to the innermost, as in
-// "*retry.Policy(api) > *breaker.Breaker(api)". It is empty for a nil p.
+// String lists the mechanisms from the outermost to the innermost, as in "retry(api) > breaker(api)". It is empty for a nil p.
 func (p *Pipeline) String() string {
 	if p == nil {
 		return ""
@@ -86,18 +78,19 @@ func (p *Pipeline) String() string {
 	return strings.Join(names, " > ")
 }
 
-// Check returns a line for each pair of mechanisms whose order is probably a mistake, or nil. The pipeline works all the same. A retry
-// belongs outside of what decides about single attempts. A limiter and a bulkhead belong outside of a breaker, so that a call that
-// waits is no trial, and not slow. A timeout belongs outside of a retry, or inside of everything.
+// Check returns a line for each pair of mechanisms whose order is probably a mistake, such as a breaker outside of a retry, or
+// nil. The pipeline works all the same.
 //
-// Check knows a mechanism by the package name of its type, as in [Entry.Kind], and ignores those of other packages.
+// A retry belongs outside of what decides about single attempts. A limiter and a bulkhead belong outside of a breaker: a call that
+// waits then neither holds a half-open slot nor looks slow. A timeout inside a retry limits each attempt and belongs inside of all; a
+// timeout outside of any retry may be anywhere. Mechanisms of other packages are ignored.
 func (p *Pipeline) Check() (found []string) {
 	if p == nil {
 		return nil
 	}
 	kinds, places := make([]string, len(p.mechanisms)), make([]int, len(p.mechanisms))
 	for i, m := range p.mechanisms {
-		kinds[i], _, _ = strings.Cut(strings.TrimLeft(fmt.Sprintf("%T", m), "*"), ".")
+		kinds[i] = kind(m)
 		switch kinds[i] {
 		case "retry":
 			places[i] = 1
@@ -119,11 +112,16 @@ func (p *Pipeline) Check() (found []string) {
 	return found
 }
 
-func title(m Mechanism) string { return fmt.Sprintf("%T(%s)", m, m.Name()) }
+func title(m Mechanism) string { return fmt.Sprintf("%s(%s)", kind(m), m.Name()) }
 
-// Do runs operation inside the pipeline and returns the result of the outermost
-// mechanism. If that is not a T, which a mechanism of your own might return, the result
-// is the zero T with an error that names both types. A nil p is an empty pipeline.
+// kind returns the name of the package of a mechanism, as in [Entry.Kind].
+func kind(m Mechanism) string {
+	name, _, _ := strings.Cut(strings.TrimLeft(fmt.Sprintf("%T", m), "*"), ".")
+	return name
+}
+
+// Do runs operation inside a pipeline; a nil p is an empty one. If the outermost mechanism, one of your own, returns a result that is
+// not a T, the error names both types.
 func Do[T any](ctx context.Context, p *Pipeline, operation func(context.Context) (T, error)) (T, error) {
 	if p == nil || len(p.mechanisms) == 0 {
 		return operation(ctx)

@@ -46,6 +46,18 @@ func TestHandler(t *testing.T) {
 	}, samples(t, gatherer(t, c), "http_"))
 }
 
+func TestHandlerThatPanics(t *testing.T) {
+	t.Parallel()
+	c := core.Must(metrics.New(&core.Registry{}, metrics.Config{}))
+	h := c.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		server.Reject(w, r, server.Rejection{})
+		panic(http.ErrAbortHandler)
+	}))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() { h.ServeHTTP(httptest.NewRecorder(), r) })
+	require.InDelta(t, 1, samples(t, gatherer(t, c), "http_")["http_rejections_total 503 rejected server"], 0)
+}
+
 // A handler that was cut off rejects too late, in a goroutine of its own. One that is in time is known outside of the Cut.
 func TestHandlerAroundACut(t *testing.T) {
 	t.Parallel()

@@ -98,6 +98,7 @@ func TestValidate(t *testing.T) {
 		"backoff.Linear.Step = -1ns: must be >= 0 (0 means Delay)\nbackoff.Linear.Max = -1ns: must be >= 0 (0 means 1m0s)": backoff.Linear{Step: -1, Max: -1},
 		"backoff.Exponential.Delay = -1ns: must be >= 0 (0 means 500ms)":                                                   backoff.Exponential{Delay: -1},
 		"backoff.Exponential.Factor = 0.5: must be >= 1 and finite (0 means 2)":                                            backoff.Exponential{Factor: 0.5},
+		"backoff.Exponential.Factor = +Inf: must be >= 1 and finite (0 means 2)":                                           backoff.Exponential{Factor: math.Inf(1)},
 		"backoff.Exponential.Factor = NaN: must be >= 1 and finite (0 means 2)":                                            backoff.Exponential{Factor: math.NaN()},
 		"backoff.Exponential.Jitter = 1.5: must be <= 1 (0 means 0.5, less means none)":                                    backoff.Exponential{Jitter: 1.5},
 	} {

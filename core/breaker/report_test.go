@@ -163,3 +163,18 @@ func TestFigures(t *testing.T) {
 		}, figures("b", false), "without a threshold and durations")
 	})
 }
+
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	for want, plugins := range map[bool][][]bool{true: {{true}, {true, true}}, false: {{}, {false}, {true, false}, {false, true}}} {
+		for _, hosts := range plugins {
+			r := &registry.Registry{}
+			newGroup(t, breaker.Config{Registry: (*core.Registry)(r)})
+			e, _ := r.Get("breaker", "default")
+			for _, h := range hosts {
+				e.Source.Bind(h)
+			}
+			require.Equal(t, want, e.Source.Hosts(), hosts)
+		}
+	}
+}

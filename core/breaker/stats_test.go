@@ -45,5 +45,13 @@ func TestStatsOfATimeWindow(t *testing.T) {
 		require.Equal(t, 3, b.Stats().Calls)
 		run(t, b, "-")
 		require.Zero(t, b.Stats().Calls)
+		run(t, b, "SS")
+		for _, c := range []struct {
+			window time.Duration
+			calls  int
+		}{{10 * time.Second, 2}, {20 * time.Second, 0}} {
+			require.NoError(t, b.SetConfig(breaker.Config{WindowTime: c.window}))
+			require.Equal(t, c.calls, b.Stats().Calls, "a window of another time begins empty")
+		}
 	})
 }

@@ -47,6 +47,7 @@ func TestTransitions(t *testing.T) {
 		"old failures leave the window":     {small, "FSSS SFSS SFSS", nil, breaker.Closed},
 		"a window less than MinCalls":       {small, "SFSF R", []string{"closed > open: 2 of 4 calls failed, for 1m0s"}, breaker.Open},
 		"slow calls":                        {slow, "ssss R", []string{"closed > open: 4 of 4 calls were slow, for 1m0s"}, breaker.Open},
+		"as long as SlowCall":               {breaker.Config{SlowCall: 2 * time.Second, Window: 4}, "ssss", nil, breaker.Closed},
 		"a quick one among them":            {slow, "sssS sssS", nil, breaker.Closed},
 		"a time window":                     {aging, "F S R", []string{"closed > open: 1 of 2 calls failed, for 1m0s"}, breaker.Open},
 		"its calls expire by tenths":        {aging, "F .......... S", nil, breaker.Closed},
@@ -119,7 +120,9 @@ func TestOpenDelay(t *testing.T) {
 		trial.Failed(10 * time.Minute)
 		require.Len(t, asked, 5)
 		left := rejection(t, b).RetryAfter()
-		require.True(t, left >= 10*time.Minute && left < 12*time.Minute, "%v", left)
+		require.True(t, left > 10*time.Minute && left < 12*time.Minute, "%v has no jitter", left)
+		run(t, b, "XO")
+		require.Equal(t, [2]any{1, time.Duration(0)}, asked[5], "forced open, it begins anew")
 	})
 }
 

@@ -164,7 +164,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"outbound/jobs.NewMemory":     func() error { jobs.NewMemory(0); return nil },
 		"outbound/jobs/asynqjobs.New": func() error { return check(asynqjobs.New(offline, asynqjobs.Config{})) },
 		"outbound/pace.New": func() error {
-			return check(pace.New(pace.Config{Name: "a", Registry: registry, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}, Store: offlineStore(redisstore.Coalesced)}))
+			return check(pace.New(pace.Config{Name: "pace", Registry: registry, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}, Store: offlineStore(redisstore.Coalesced)}))
 		},
 		"plugins/breaker.NewClient": func() error { breakers.NewClient(nil, breakers.ClientOptions{}); return nil },
 		"plugins/breaker.NewGroup":  func() error { return check(breakers.NewGroup(breakers.Config{})) },
@@ -172,6 +172,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"plugins/ratelimit.New": func() error {
 			return check(limits.New(limits.Config{Name: "shared", Store: store, OnStoreError: limits.Local}))
 		},
+		"plugins/ratelimit.NewStore": func() error { limits.NewStore(nil); return nil },
 		"plugins/ratelimit.NewClient": func() error {
 			return check(limits.NewClient(limits.ClientConfig{}))
 		},
@@ -195,7 +196,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 					return err
 				}
 			}
-			return check(ratelimit.New(ratelimit.Config{Name: "a", Store: store, OnStoreError: ratelimit.Local}))
+			return check(ratelimit.New(ratelimit.Config{Name: "share", Store: store, OnStoreError: ratelimit.Local}))
 		},
 	}
 	names := slices.Sorted(maps.Keys(constructors))

@@ -101,3 +101,22 @@ func TestHooksAreReplacedAndObserversStay(t *testing.T) {
 	m.happened("d")
 	require.Equal(t, uint64(1), m.Panics.Count())
 }
+
+func TestEventsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	r, heard, canceled := &registry.Registry{}, 0, 0
+	var i instance.Instance[config, int]
+	require.NoError(t, i.Init(kind, config{Registry: (*core.Registry)(r)}))
+	set := func(c config) error { return i.SetConfig(c, nil) }
+	require.NoError(t, i.Register(&i, set, registry.Source{Events: func(calls bool, f func(context.Context, registry.Event)) func() {
+		f(t.Context(), registry.Event{Text: "own", Call: calls})
+		return func() { canceled++ }
+	}}))
+	e, _ := r.Get("m", "default")
+	cancel := e.Source.Events(true, func(context.Context, registry.Event) { heard++ })
+	require.NoError(t, set(config{}))
+	require.Equal(t, []int{2, 0}, []int{heard, canceled})
+	cancel()
+	require.NoError(t, set(config{}))
+	require.Equal(t, []int{2, 1}, []int{heard, canceled})
+}

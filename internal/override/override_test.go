@@ -29,4 +29,6 @@ func TestOverridesNestAndTheInnermostIsLast(t *testing.T) {
 	var c call
 	override.From[plugin, call](ctx, one)(&c)
 	require.Equal(t, []string{"outer", "inner"}, c.steps)
+	require.Equal(t, &c, override.Apply(ctx, one, &call{}))
+	require.Same(t, &c, override.Apply(ctx, &plugin{}, &c), "no copy without an override")
 }

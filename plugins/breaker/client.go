@@ -73,22 +73,11 @@ type transport struct {
 // CloseIdleConnections passes the call on.
 func (t *transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.next) }
 
-// options returns the options for a request.
-func (t *transport) options(ctx context.Context) *ClientOptions {
-	f := override.From[Client, ClientOptions](ctx, t.client)
-	if f == nil {
-		return &t.client.opts
-	}
-	opts := t.client.opts
-	f(&opts)
-	return &opts
-}
-
 // RoundTrip sends req if its breaker admits it.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := sending{request: req}
 	defer x.end()
-	opts := t.options(req.Context())
+	opts := override.Apply(req.Context(), t.client, &t.client.opts)
 	key, ok := "", false
 	if !opts.Disabled {
 		key, ok = opts.Key(req)

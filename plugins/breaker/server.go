@@ -70,42 +70,26 @@ func (s *Server) Phase() server.Phase { return server.Admission + 10 }
 // String returns the type and the name of the group, as in "breaker.Server(default)".
 func (s *Server) String() string { return "breaker.Server(" + s.group.Name() + ")" }
 
-// Handler returns next with the breakers around it. It fits Use and With of chi. A request that passes a breaker twice, as of a
-// router and of a route in it, counts at the outer handler.
+// Handler returns next with the breakers around it. It fits Use and With of chi.
 func (s *Server) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		opts := s.options(r.Context())
+		opts := override.Apply(r.Context(), s, &s.opts)
 		key, ok := "", !opts.Disabled
 		if ok && opts.Key != nil {
 			key, ok = opts.Key(r)
 		}
-		var b *breaker.Breaker
-		if ok {
-			b = s.group.For(key)
-		}
-		if !ok || recorder.Value(w, b) != nil {
+		if !ok {
 			next.ServeHTTP(w, r)
 			return
 		}
-		permit, err := b.Acquire(r.Context())
+		permit, err := s.group.For(key).Acquire(r.Context())
 		if err != nil {
 			opts.reject(w, r, err)
 			return
 		}
-		x := &exchange{opts: opts, request: r, breaker: b, permit: permit}
+		x := &exchange{opts: opts, request: r, permit: permit}
 		x.serve(next, w)
 	})
-}
-
-// options returns the options for a request.
-func (s *Server) options(ctx context.Context) *ServerOptions {
-	f := override.From[Server, ServerOptions](ctx, s)
-	if f == nil {
-		return &s.opts
-	}
-	opts := s.opts
-	f(&opts)
-	return &opts
 }
 
 // reject answers a request that was not admitted.
@@ -118,7 +102,6 @@ type exchange struct {
 	opts    *ServerOptions
 	request *http.Request
 	sent    recorder.Recorder
-	breaker *breaker.Breaker
 	permit  breaker.Permit
 	upload  upload
 	judged  bool
@@ -150,14 +133,6 @@ func (x *exchange) serve(next http.Handler, w http.ResponseWriter) {
 		x.OnHeader(x.sent.Status())
 	}
 	returned = true
-}
-
-// Value returns x for its breaker, so that [recorder.Value] finds it.
-func (x *exchange) Value(key any) any {
-	if key == any(x.breaker) {
-		return x
-	}
-	return nil
 }
 
 // OnHeader ends the permit at the final header: the handler of a stream might return hours later, and be a trial as long.

@@ -72,17 +72,8 @@ func (c *Client) String() string { return "retry.Client(" + c.policy.Name() + ")
 
 // under returns the options and the Config of a request. An invalid Config is reported by its Loop.
 func (c *Client) under(ctx context.Context) (opts *ClientOptions, cfg Config, err error) {
-	opts, cfg = &c.options, c.policy.Config()
-	if f := override.From[Client, ClientOptions](ctx, c); f != nil {
-		changed := c.options
-		f(&changed)
-		opts = &changed
-	}
-	if f := override.From[Policy, Config](ctx, c.policy); f != nil {
-		changed := cfg
-		f(&changed)
-		cfg = changed
-	}
+	opts, cfg = override.Apply(ctx, c, &c.options), c.policy.Config()
+	cfg = *override.Apply(ctx, c.policy, &cfg)
 	if opts.MaxBuffer < 0 {
 		err = validate.Bad("retry.ClientOptions.MaxBuffer", opts.MaxBuffer, "must be >= 0 (0 keeps nothing)")
 	}

@@ -44,13 +44,7 @@ func (c *Client) Override(ctx context.Context, f func(*ClientOptions)) context.C
 
 // disabled reports whether requests under ctx have no limit.
 func (c *Client) disabled(ctx context.Context) bool {
-	f := override.From[Client, ClientOptions](ctx, c)
-	if f == nil {
-		return c.opts.Disabled
-	}
-	opts := c.opts
-	f(&opts)
-	return opts.Disabled
+	return override.Apply(ctx, c, &c.opts).Disabled
 }
 
 // Phase returns client.Overall, or the phase just inside of client.Attempt with PerAttempt.

@@ -42,7 +42,7 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		limited = http.TimeoutHandler(next, math.MaxInt64, cutText) // the limit is in the context
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		opts := s.options(r.Context())
+		opts := override.Apply(r.Context(), s, &s.opts)
 		if opts.Disabled {
 			next.ServeHTTP(w, r)
 			return
@@ -60,16 +60,6 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 // innermost is applied last.
 func (s *Server) Override(ctx context.Context, f func(*ServerOptions)) context.Context {
 	return override.Context(ctx, s, f)
-}
-
-func (s *Server) options(ctx context.Context) *ServerOptions {
-	f := override.From[Server, ServerOptions](ctx, s)
-	if f == nil {
-		return &s.opts
-	}
-	opts := s.opts
-	f(&opts)
-	return &opts
 }
 
 // Phase returns server.Handling.

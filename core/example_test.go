@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/retry"
 )
 
 func ExampleRegistry() {
@@ -47,17 +49,7 @@ func ExampleDo() {
 	// "42" rejected=false after=0s
 	// "42" rejected=false after=0s
 	// "" rejected=true after=1m0s
-	// *ratelimit.Limiter(vendor)
-}
-
-func ExampleConfigError() {
-	_, err := ratelimit.New(ratelimit.Config{Limit: ratelimit.PerMinute(-1), MaxKeys: -1})
-	fmt.Println(errors.Is(err, core.ErrConfig))
-	fmt.Println(err)
-	// Output:
-	// true
-	// ratelimit.Config.Limit = -1/1m: must have 1 to 274877906944 permits
-	// ratelimit.Config.MaxKeys = -1: must be 0 to 1073741824 (0 means 1048576)
+	// ratelimit(vendor)
 }
 
 func ExamplePipeline_Check() {
@@ -67,5 +59,34 @@ func ExamplePipeline_Check() {
 		fmt.Println(found)
 	}
 	// Output:
-	// core: *breaker.Breaker(vendor) is outside *ratelimit.Limiter(vendor), which belongs outside of it (ratelimit before breaker)
+	// core: breaker(vendor) is outside ratelimit(vendor), which belongs outside of it (ratelimit before breaker)
+}
+
+// A timed mechanism measures the mechanisms inside it and the operation.
+type timed struct{ took time.Duration }
+
+func (*timed) Name() string { return "timed" }
+
+func (t *timed) Run(ctx context.Context, next core.Next) (any, error) {
+	start := time.Now()
+	defer func() { t.took += time.Since(start) }()
+	return next.Run(ctx)
+}
+
+func ExampleMechanism() {
+	measure := &timed{}
+	retries := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
+	pipeline := core.Must(core.NewPipeline(measure, retries))
+	attempts := 0
+	answer, err := core.Do(context.Background(), pipeline, func(context.Context) (int, error) {
+		if attempts++; attempts < 3 {
+			return 0, errors.New("busy")
+		}
+		return 42, nil
+	})
+	fmt.Println(answer, err, attempts, measure.took > 0)
+	fmt.Println(pipeline)
+	// Output:
+	// 42 <nil> 3 true
+	// core_test(timed) > retry(default)
 }
