@@ -29,9 +29,14 @@ var (
 // Each Go block is a whole file, so that a reader can paste and run it.
 func TestGoBlocksCompile(t *testing.T) {
 	t.Parallel()
+	store, err := os.ReadFile(filepath.Join(root, "docs/guide/sqlstore/store.go")) // in a module of its own, whose tests compile it
+	require.NoError(t, err)
 	blocks := map[string]string{}
 	for path, text := range documents(t) {
 		for i, block := range goBlock.FindAllStringSubmatch(text, -1) {
+			if block[1] == string(store) {
+				continue
+			}
 			name := fmt.Sprintf("%s_%d", strings.TrimSuffix(filepath.Base(path), ".md"), i+1)
 			require.Regexp(t, clause, block[1], "Go block %d of %s is not a whole file", i+1, path)
 			require.NotContains(t, blocks, name, "two documents have this name")
