@@ -33,6 +33,25 @@ func TestReplay_Allocations(t *testing.T) { //nolint:paralleltest // they are co
 	}
 }
 
+// What is kept is within the limit, and nothing if it cannot be all.
+func TestReplay_Memory(t *testing.T) { //nolint:paralleltest // it is counted
+	buffer := make([]byte, 1<<20)
+	for length, limit := range map[int64]int64{-1: 10, 1 << 20: 1 << 19} {
+		req := request(t, http.MethodPut, io.LimitReader(reads(func(p []byte) (int, error) { return len(p), nil }), 1<<20))
+		req.ContentLength = length
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := client.NewReplay(req, limit)
+		sent, err := r.Attempt(req.Context())
+		for err == nil {
+			_, err = sent.Body.Read(buffer)
+		}
+		runtime.ReadMemStats(&after)
+		require.Equal(t, io.EOF, err)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<10), limit)
+	}
+}
+
 // The bars of docs/benchmarks.md, over a stub.
 func TestTransport_Allocations(t *testing.T) { //nolint:paralleltest // they are counted
 	base := roundTrip(func(req *http.Request) (*http.Response, error) {

@@ -91,6 +91,8 @@ func TestClassify_Error(t *testing.T) {
 			"calm, wrapped":                      {live, errors.Join(io.EOF, fmt.Errorf("first: %w", calm(0xb))), core.Success},
 			"calm, canceled":                     {canceled, calm(0xb), core.Ignored},
 			"gone away":                          {live, calm(0), core.Failure},
+			"header too large for HTTP/2":        {live, errors.New("http2: request header list larger than peer's advertised limit"), core.Ignored},
+			"a bad trailer, on its way":          {live, fmt.Errorf("net/http: write error: %w", errors.New(`invalid Trailer key "A"`)), core.Ignored},
 			"text of another library":            {live, errors.New("upstream: http2: invalid frame"), core.Failure},
 		} {
 			require.Equal(t, tc.want, client.Classify(request(t, http.MethodGet, nil).WithContext(tc.ctx), nil, tc.err), name)

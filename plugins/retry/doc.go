@@ -20,5 +20,7 @@
 // wait. A discarded response is drained within limits and closed. The caller's request is never changed, and its body is closed
 // once. A rejection by an inner plugin is not retried. A GET that succeeds at once costs no allocation.
 //
-// A response whose body breaks off later is not retried: put core/retry around the whole exchange for that.
+// A request whose body has failed, or was still being sent when a limit struck, is not sent again: that is not the server's fault. One
+// with trailers is sent once. A response whose body breaks off later is not retried: put core/retry around the whole exchange for
+// that.
 package retry

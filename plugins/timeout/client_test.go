@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"syscall"
@@ -293,24 +292,6 @@ func TestClientOverride(t *testing.T) {
 			}
 			require.Equal(t, c.stats.TimedOut, limit.Stats().TimedOut-before.TimedOut, name)
 			require.Equal(t, c.stats.Succeeded, limit.Stats().Succeeded-before.Succeeded, name)
-		}
-	})
-}
-
-// A breaker counts a limit as a failure, outside of that of an attempt and inside of that of an exchange.
-func TestClassifyOfALimit(t *testing.T) {
-	t.Parallel()
-	kinds(t, func(t *testing.T, kind string, _ *timeout.Timeout, plugin *timeout.Client) {
-		t.Helper()
-		var inside core.Outcome
-		resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
-			resp, err := after(time.Hour).RoundTrip(req)
-			inside = client.Classify(req, resp, err)
-			return resp, err
-		})))
-		require.Equal(t, core.Failure, client.Classify(httptest.NewRequest(http.MethodGet, "/", nil), resp, err))
-		if kind == "total" {
-			require.Equal(t, core.Failure, inside)
 		}
 	})
 }
