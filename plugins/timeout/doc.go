@@ -29,7 +29,8 @@
 // an *Error. The limit of an attempt ends with the headers of the response, and includes the sending of the request body. To limit
 // only the wait after an upload, set ResponseHeaderTimeout of http.Transport.
 //
-// resp.Request is the caller's own request, whose context does not end with the body. An upgraded connection (101) is not cut.
+// resp.Request is the caller's own request, unless an inner transport has made a copy; its context does not end with the body. An
+// upgraded connection (101) is not cut.
 //
 // # On the server
 //
