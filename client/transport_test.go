@@ -179,7 +179,9 @@ func TestPhase_String(t *testing.T) {
 // What somebody reads to understand a GET through a retry and a breaker.
 func TestTransport_Functions(t *testing.T) {
 	t.Parallel()
-	functions, files := entered.By(t, "client")
+	functions, files, err := entered.By(t.Context(), t.TempDir(), "client")
+	require.NoError(t, err)
+	require.NotEmpty(t, functions)
 	require.LessOrEqual(t, len(functions), 40, functions)
 	require.LessOrEqual(t, len(files), 22, files)
 }

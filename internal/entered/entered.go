@@ -2,7 +2,9 @@
 package entered
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +12,6 @@ import (
 	"runtime/coverage"
 	"slices"
 	"strings"
-	"testing"
 )
 
 const (
@@ -34,15 +35,20 @@ func Once(f func()) {
 var line = regexp.MustCompile(`(?m)^` + module + `(\S+\.go):\d+:\s+(\S+)\s+([\d.]+)%$`)
 
 // By builds a program, which is a directory below testdata of this package, with counters in all packages of this module, and runs
-// it. It returns the functions of the module that the last call of its function has entered, as "client/host.go Host", and their
-// files.
-func By(tb testing.TB, program string) (functions, files []string) {
-	tb.Helper()
-	dir := tb.TempDir()
+// it; dir is for its files. It returns the functions of the module that the last call of its function has entered, as
+// "client/host.go Host", and their files.
+func By(ctx context.Context, dir, program string) (functions, files []string, err error) {
 	binary := filepath.Join(dir, "program")
-	run(tb, nil, "go", "build", "-cover", "-covermode=atomic", "-coverpkg="+module+"...", "-o", binary, module+"internal/entered/testdata/"+program)
-	run(tb, []string{dirEnv + "=" + dir}, binary)
-	for _, m := range line.FindAllStringSubmatch(run(tb, nil, "go", "tool", "covdata", "func", "-i="+dir), -1) {
+	build := []string{"build", "-cover", "-covermode=atomic", "-coverpkg=" + module + "...", "-o", binary, module + "internal/entered/testdata/" + program}
+	_, err = run(ctx, dir, "go", build...)
+	if err == nil {
+		_, err = run(ctx, dir, binary)
+	}
+	var out string
+	if err == nil {
+		out, err = run(ctx, dir, "go", "tool", "covdata", "func", "-i="+dir)
+	}
+	for _, m := range line.FindAllStringSubmatch(out, -1) {
 		if m[3] == "0.0" || strings.HasPrefix(m[1], "internal/entered/") {
 			continue
 		}
@@ -51,19 +57,15 @@ func By(tb testing.TB, program string) (functions, files []string) {
 			files = append(files, m[1])
 		}
 	}
-	if len(functions) == 0 {
-		tb.Fatal("nothing was entered: are there counters?")
-	}
-	return functions, files
+	return functions, files, err
 }
 
-func run(tb testing.TB, env []string, name string, args ...string) string {
-	tb.Helper()
-	cmd := exec.CommandContext(tb.Context(), name, args...)
-	cmd.Env = append(os.Environ(), env...)
+func run(ctx context.Context, dir, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), dirEnv+"="+dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		tb.Fatalf("%s: %v\n%s", cmd, err, out)
+		err = fmt.Errorf("%s: %w\n%s", cmd, err, string(out))
 	}
-	return string(out)
+	return string(out), err
 }
