@@ -16,7 +16,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
-	"github.com/gresil/gresil/internal/entered"
+	"github.com/gresil/gresil/internal/entertest"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/retry"
@@ -179,9 +179,7 @@ func TestPhase_String(t *testing.T) {
 // What somebody reads to understand a GET through a retry and a breaker.
 func TestTransport_Functions(t *testing.T) {
 	t.Parallel()
-	functions, files, err := entered.By(t.Context(), t.TempDir(), "client")
-	require.NoError(t, err)
-	require.NotEmpty(t, functions)
+	functions, files := entertest.By(t, "client")
 	require.LessOrEqual(t, len(functions), 40, functions)
 	require.LessOrEqual(t, len(files), 22, files)
 }

@@ -118,8 +118,10 @@ func TestOverflow(t *testing.T) {
 	run(t, g.For("c"), "FR")
 	require.NoError(t, g.For("a").SetState(breaker.Closed))
 	run(t, g.For("d"), "S")
-	require.NoError(t, g.SetConfig(breaker.Config{MaxKeys: 2}))
+	require.NoError(t, g.SetConfig(breaker.Config{MaxKeys: 2, Window: 7, Failures: 1}))
 	require.NotSame(t, g.For("e"), g.Overflow())
+	require.NoError(t, g.Overflow().SetState(breaker.Closed))
+	run(t, g.Overflow(), "FR")
 	require.Equal(t, 2, g.Stats().Keys)
 }
 

@@ -111,7 +111,7 @@ func (m *model) end(c modelCall, o core.Outcome) {
 
 func TestModel(t *testing.T) {
 	t.Parallel()
-	for round := range 150 {
+	for round := range 60 {
 		seed := rand.Uint64()
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(round))) //nolint:gosec // a test

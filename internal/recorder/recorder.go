@@ -81,6 +81,22 @@ func (rec *Recorder) Observe(o interface{ OnHeader(status int) }) {
 	rec.observer, rec.observed = o, false
 }
 
+// Observed reports whether is says so of the observer of w, or of a writer that w wraps.
+func Observed(w http.ResponseWriter, is func(observer any) bool) bool {
+	for {
+		if r, ok := w.(interface{ observing() any }); ok && is(r.observing()) {
+			return true
+		}
+		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return false
+		}
+		w = u.Unwrap()
+	}
+}
+
+func (rec *Recorder) observing() any { return rec.observer }
+
 type headerFunc func(status int)
 
 func (f headerFunc) OnHeader(status int) { f(status) }

@@ -70,7 +70,8 @@ func (s *Server) Phase() server.Phase { return server.Admission + 10 }
 // String returns the type and the name of the group, as in "breaker.Server(default)".
 func (s *Server) String() string { return "breaker.Server(" + s.group.Name() + ")" }
 
-// Handler returns next with the breakers around it. It fits Use and With of chi.
+// Handler returns next with the breakers around it. It fits Use and With of chi. A request that passes a breaker twice, as of a
+// router and of a route in it, counts at the outer handler.
 func (s *Server) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		opts := override.Apply(r.Context(), s, &s.opts)
@@ -78,16 +79,20 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		if ok && opts.Key != nil {
 			key, ok = opts.Key(r)
 		}
-		if !ok {
+		var b *breaker.Breaker
+		if ok {
+			b = s.group.For(key)
+		}
+		if !ok || recorder.Observed(w, func(o any) bool { x, ok := o.(*exchange); return ok && x.breaker == b }) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		permit, err := s.group.For(key).Acquire(r.Context())
+		permit, err := b.Acquire(r.Context())
 		if err != nil {
 			opts.reject(w, r, err)
 			return
 		}
-		x := &exchange{opts: opts, request: r, permit: permit}
+		x := &exchange{opts: opts, request: r, breaker: b, permit: permit}
 		x.serve(next, w)
 	})
 }
@@ -102,6 +107,7 @@ type exchange struct {
 	opts    *ServerOptions
 	request *http.Request
 	sent    recorder.Recorder
+	breaker *breaker.Breaker
 	permit  breaker.Permit
 	upload  upload
 	judged  bool

@@ -236,6 +236,28 @@ func TestHandlerPanics(t *testing.T) {
 	}
 }
 
+// With one trial, an inner handler that counts too would be rejected for ever.
+func TestServerAroundItself(t *testing.T) {
+	t.Parallel()
+	half := breaker.Config{Trials: 1, Initial: breaker.HalfOpen}
+	for name, c := range map[string]struct {
+		inner breaker.ServerOptions
+		want  uint64 // counted
+	}{
+		"one breaker":     {breaker.ServerOptions{}, 1},
+		"another breaker": {breaker.ServerOptions{Key: server.Pattern}, 2},
+	} {
+		group := newGroup(t, half)
+		handler := breaker.NewServer(group, c.inner).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		mux := http.NewServeMux()
+		mux.Handle("/a", handler)
+		outer := breaker.NewServer(group, breaker.ServerOptions{}).Handler(mux)
+		outer.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a", http.NoBody))
+		require.Equal(t, [3]uint64{c.want, 0, 0}, counts(group.Stats()), name)
+		require.Equal(t, breaker.Closed, group.Stats().State, name)
+	}
+}
+
 // The handler of a stream may return hours later, and must not be a trial as long.
 func TestStreamIsJudgedAtItsHeader(t *testing.T) {
 	t.Parallel()

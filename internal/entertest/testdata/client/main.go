@@ -6,7 +6,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/entered"
+	"github.com/gresil/gresil/internal/entertest"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/retry"
 )
@@ -20,7 +20,7 @@ func (stub) RoundTrip(req *http.Request) (*http.Response, error) {
 func main() {
 	rt := client.New(stub{}, breaker.NewClient(nil, breaker.ClientOptions{}), retry.NewClient(nil, retry.ClientOptions{}))
 	req := core.Must(http.NewRequest(http.MethodGet, "https://api.example.com/", nil))
-	entered.Once(func() {
+	entertest.Once(func() {
 		resp := core.Must(rt.RoundTrip(req))
 		_ = resp.Body.Close()
 	})
