@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/logs"
 	"github.com/gresil/gresil/outbound/dispatch"
 )
@@ -52,7 +53,7 @@ func dispatched(t *testing.T, registry *core.Registry) {
 	require.NoError(t, d.Close(t.Context()))
 }
 
-func TestACooldownOfManyAttemptsIsLoggedOnce(t *testing.T) {
+func TestDispatcherHoldOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
@@ -86,7 +87,7 @@ func TestACooldownOfManyAttemptsIsLoggedOnce(t *testing.T) {
 	})
 }
 
-func TestTheStepsOfADispatcher(t *testing.T) {
+func TestDispatcherEvents(t *testing.T) {
 	t.Parallel()
 	at := func(second int) string { // since the start of a bubble
 		return time.Date(2000, 1, 1, 0, 0, second, 0, time.UTC).Local().Format("2006-01-02T15:04:05.000Z07:00")
@@ -139,4 +140,38 @@ func TestTheStepsOfADispatcher(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A broken store fails and recovers at each Sync.
+type broken struct{ listener cooldown.Listener }
+
+func (*broken) OpenCooldown(_ string, l cooldown.Listener) (cooldown.Table, error) {
+	return &broken{l}, nil
+}
+
+func (b *broken) Sync(context.Context, string) {
+	b.listener.Failed(errSlowDown)
+	b.listener.Recovered()
+}
+func (*broken) Hold(string, time.Duration)    {}
+func (*broken) Release(string, time.Duration) {}
+func (*broken) Close()                        {}
+
+// TestDispatcherStoreFailure: as that of a cooldown is, and it is counted.
+func TestDispatcherStoreFailure(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	b, _ := newBook(t, registry, slog.LevelInfo, logs.Config{})
+	d := core.Must(dispatch.New(dispatch.Config[string, int]{Name: "ads", Registry: registry, Store: &broken{}}))
+	_, err := dispatch.Do(t.Context(), d, "k", func(context.Context, int) (int, error) { return 0, nil })
+	require.NoError(t, err)
+	require.NoError(t, d.Close(t.Context()))
+	failures := d.Stats().StoreFailures
+	require.Positive(t, failures)
+	lines := b.read()
+	require.Len(t, lines, 2*int(failures)) //nolint:gosec // a few
+	require.Equal(t, []string{
+		`level=WARN msg="cooldown store failed" kind=dispatch name=ads err="slow down" count=1`,
+		`level=INFO msg="cooldown store recovered" kind=dispatch name=ads`,
+	}, lines[:2])
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/gresil/gresil/outbound/pace"
 )
 
-func TestTheStepsOfAPacer(t *testing.T) {
+func TestPacerEvents(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		cfg   logs.Config

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,11 +18,16 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/limitstore"
 	registrypkg "github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/metrics"
+	plugins "github.com/gresil/gresil/plugins/breaker"
 )
 
 var errDown = errors.New("down")
@@ -107,32 +114,6 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-func TestRetryBudget(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		registry := &core.Registry{}
-		p, err := retry.New(retry.Config{Registry: registry, Backoff: backoff.Constant{}})
-		require.NoError(t, err)
-		g := newGatherer(t, registry)
-		require.NotContains(t, samples(t, g, "retry"), "retry_budget_left default", "there is none")
-		budget, err := retry.NewBudget(0.5, 1)
-		require.NoError(t, err)
-		cfg := p.Config()
-		cfg.Budget = budget
-		require.NoError(t, p.SetConfig(cfg))
-		requireSample(t, 1, samples(t, g, "retry"), "retry_budget_left default")
-		_, _ = retry.Do(t.Context(), p, fail)
-		got := samples(t, g, "retry")
-		requireSample(t, 0, got, "retry_budget_left default")
-		requireSample(t, 1, got, "retry_suppressed_total default budget")
-		requireSample(t, 1, got, "retry_backoff_seconds default backoff count", "the observer outlives the Config")
-		for range 5 {
-			_, _ = retry.Do(t.Context(), p, succeed)
-		}
-		requireSample(t, 3, samples(t, g, "retry"), "retry_budget_left default")
-	})
-}
-
 func TestRateLimiter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -163,55 +144,6 @@ func TestRateLimiter(t *testing.T) {
 	})
 }
 
-func TestBreaker(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		registry := &core.Registry{}
-		b, err := breaker.New(breaker.Config{Name: "db", Registry: registry, Window: 4, MinCalls: 2, Trials: 1, OpenDelay: backoff.Constant{Delay: time.Minute}})
-		require.NoError(t, err)
-		g := newGatherer(t, registry)
-		require.NotContains(t, samples(t, g, ""), "breaker_failure_ratio db", "too few calls")
-		_, _ = breaker.Do(t.Context(), b, succeed)
-		_, _ = breaker.Do(t.Context(), b, func(context.Context) (int, error) { time.Sleep(time.Second); return 0, errDown })
-		_, err = breaker.Do(t.Context(), b, succeed)
-		require.ErrorIs(t, err, core.ErrRejected)
-		got := samples(t, g, "breaker")
-		for name, want := range map[string]float64{
-			"breaker_state db open": 1, "breaker_state db closed": 0, "breaker_state db half_open": 0,
-			"breaker_state db forced_open": 0, "breaker_state db disabled": 0, "breaker_state db metrics_only": 0,
-			"breaker_calls_total db success": 1, "breaker_calls_total db failure": 1, "breaker_calls_total db ignored": 0, "breaker_calls_total db not_permitted": 1,
-			"breaker_failure_ratio_threshold db":             0.5,
-			"breaker_open_until_timestamp_seconds db":        float64(time.Now().Add(time.Minute).Unix()),
-			"breaker_opened_total db":                        1,
-			"breaker_call_duration_seconds db failure count": 1,
-			"breaker_call_duration_seconds db failure sum":   1,
-			"breaker_call_duration_seconds db success count": 1,
-		} {
-			requireSample(t, want, got, name)
-		}
-	})
-}
-
-func TestBreakerGroupIsExportedAsAWhole(t *testing.T) {
-	t.Parallel()
-	registry := &core.Registry{}
-	group, err := breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry, Window: 1})
-	require.NoError(t, err)
-	g := newGatherer(t, registry)
-	few := len(samples(t, g, "breaker"))
-	for i := range 50 {
-		_, _ = breaker.Do(t.Context(), group.For(fmt.Sprint("host", i)), fail)
-	}
-	_, _ = breaker.Do(t.Context(), group.For("good"), succeed)
-	got := samples(t, g, "breaker")
-	requireSample(t, 50, got, "breaker_state hosts open")
-	requireSample(t, 1, got, "breaker_state hosts closed")
-	requireSample(t, 51, got, "breaker_keys hosts")
-	requireSample(t, 50, got, "breaker_calls_total hosts failure")
-	requireSample(t, 50, got, "breaker_opened_total hosts")
-	require.Len(t, got, few, "the number of series does not grow with the keys")
-}
-
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -231,7 +163,7 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-func TestSeriesComeAndGoWithTheRegistry(t *testing.T) {
+func TestRegistry(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
 	g := newGatherer(t, registry)
@@ -261,7 +193,7 @@ func TestSeriesComeAndGoWithTheRegistry(t *testing.T) {
 	requireSample(t, 0, samples(t, g, ""), "ratelimit_wait_seconds x allowed count", "the series of the new one are there")
 }
 
-func TestNamesAreAsPrometheusWantsThem(t *testing.T) {
+func TestNames(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
 	_, err := retry.New(retry.Config{Registry: registry})
@@ -283,7 +215,7 @@ func TestNamesAreAsPrometheusWantsThem(t *testing.T) {
 	require.Greater(t, n, 60, "there was something to lint")
 }
 
-func TestNewReportsBadInput(t *testing.T) {
+func TestNewErrors(t *testing.T) {
 	t.Parallel()
 	_, err := metrics.New(nil, metrics.Config{})
 	require.EqualError(t, err, "metrics.New registry = <nil>: must be the registry of the mechanisms")
@@ -304,7 +236,7 @@ func gatherer(t *testing.T, c prometheus.Collector) prometheus.Gatherer {
 	return g
 }
 
-func TestDurationsAreOnRequest(t *testing.T) {
+func TestDurations(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {
 		registry := &core.Registry{}
@@ -318,5 +250,268 @@ func TestDurationsAreOnRequest(t *testing.T) {
 		require.Equal(t, on, has)
 		requireSample(t, 1, got, "breaker_calls_total default success")
 		requireSample(t, 0, got, "breaker_opened_total default")
+	}
+}
+
+func TestReloads(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		g := newGatherer(t, registry)
+		b := core.Must(breaker.New(breaker.Config{Registry: registry}))
+		require.Error(t, b.SetConfig(breaker.Config{Window: -1}))
+		got := samples(t, g, "registry_reloads")
+		requireSample(t, 0, got, "registry_reloads_total breaker success")
+		requireSample(t, 1, got, "registry_reloads_total breaker failure")
+		require.Empty(t, samples(t, g, "registry_last"))
+		time.Sleep(time.Hour)
+		require.NoError(t, b.SetConfig(breaker.Config{Window: 1}))
+		now := float64(time.Now().UnixMilli()) / 1000
+		time.Sleep(time.Hour)
+		got = samples(t, g, "registry")
+		requireSample(t, 1, got, "registry_reloads_total breaker success")
+		requireSample(t, now, got, "registry_last_reload_success_timestamp_seconds breaker")
+	})
+}
+
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	for _, hosts := range []bool{false, true} {
+		registry := &core.Registry{}
+		c := core.Must(metrics.New(registry, metrics.Config{Hosts: hosts}))
+		vendor := core.Must(breaker.NewGroup(breaker.Config{Name: "vendor", Registry: registry}))
+		accounts := core.Must(breaker.NewGroup(breaker.Config{Name: "accounts", Registry: registry}))
+		plugins.NewClient(vendor, plugins.ClientOptions{})
+		plugins.NewClient(accounts, plugins.ClientOptions{Key: func(*http.Request) (string, bool) { return "", true }})
+		_, _ = breaker.Do(t.Context(), vendor.For("api.example.com"), succeed)
+		require.NoError(t, vendor.For("other.example.com").OpenFor(time.Hour))
+		_, _ = breaker.Do(t.Context(), accounts.For("secret"), succeed)
+		got := samples(t, gatherer(t, c), "breaker_")
+		if hosts {
+			requireSample(t, 1, got, "breaker_state other.example.com vendor open")
+			requireSample(t, 1, got, "breaker_calls_total api.example.com vendor success")
+			requireSample(t, 2, got, "breaker_keys vendor")
+			require.NotContains(t, got, "breaker_calls_total vendor success")
+		} else {
+			requireSample(t, 1, got, "breaker_state vendor open")
+			requireSample(t, 1, got, "breaker_calls_total vendor success")
+		}
+		requireSample(t, 1, got, "breaker_calls_total accounts success")
+		for name := range got {
+			require.NotContains(t, name, "secret")
+		}
+	}
+}
+
+// A new config is no new instance: nothing that was counted is lost.
+func TestSeriesAfterSetConfig(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	g := newGatherer(t, registry)
+	b := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry}))
+	_, _ = breaker.Do(t.Context(), b, succeed)
+	require.NoError(t, b.SetConfig(b.Config()))
+	requireSample(t, 1, samples(t, g, ""), "breaker_call_duration_seconds db success count")
+}
+
+func TestCooldown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &core.Registry{}
+		g := newGatherer(t, r)
+		c := core.Must(cooldown.New(cooldown.Config{Name: "vendor", Registry: r, MaxKeys: 1}))
+		c.Hold(t.Context(), "k", time.Second)
+		p, err := c.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		p.Done(core.Success)
+		c.Hold(t.Context(), "k", time.Hour)
+		_, err = c.Acquire(t.Context(), "k")
+		require.ErrorIs(t, err, core.ErrRejected)
+		got := samples(t, g, "cooldown_")
+		requireSample(t, 2, got, "cooldown_holds_total held vendor")
+		requireSample(t, 1, got, "cooldown_holds_total resumed vendor")
+		requireSample(t, 1, got, "cooldown_calls_total vendor waited")
+		requireSample(t, 1, got, "cooldown_calls_total vendor rejected")
+		requireSample(t, 1, got, "cooldown_keys vendor")
+		requireSample(t, 0, got, "cooldown_waiting vendor")
+	})
+}
+
+// downStore is a store that always fails, with a local table that always decides.
+type downStore struct{ ratelimit.Store }
+
+func (s downStore) Open(name string) (limits.Table, error) {
+	t, err := s.Store.Open(name)
+	return downTable{t}, err
+}
+
+type downTable struct{ limits.Table }
+
+func (t downTable) Local() limits.Table { return t.Table }
+
+func (downTable) Apply(context.Context, string, limits.ID, limits.Op) (ratelimit.Result, error) {
+	return ratelimit.Result{}, errDown
+}
+
+// Store errors and local decisions are counted apart. However they interleave, the
+// difference is neither negative nor decreasing.
+func TestStoreErrorsDuringCalls(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	store := downStore{core.Must(ratelimit.NewMemory(0))}
+	l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Store: store, OnStoreError: ratelimit.Local}))
+	g := newGatherer(t, registry)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					_, _ = l.Take(t.Context(), "k", 1)
+				}
+			}
+		})
+	}
+	for range 20 {
+		requireSample(t, 0, samples(t, g, "ratelimit"), "ratelimit_requests_total api error")
+	}
+	close(done)
+	wg.Wait()
+}
+
+// All series exist before the first event: what happens later changes values only.
+func TestSeriesBeforeTheFirstEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		g := newGatherer(t, registry)
+		p := core.Must(retry.New(retry.Config{Registry: registry}))
+		b := core.Must(breaker.New(breaker.Config{Registry: registry, MinCalls: 100}))
+		l := core.Must(ratelimit.New(ratelimit.Config{Registry: registry, Limit: ratelimit.TokenBucket(1, time.Second, 1)}))
+		limit := core.Must(timeout.New(timeout.Config{Registry: registry, Limit: time.Second}))
+		c := core.Must(cooldown.New(cooldown.Config{Registry: registry}))
+		h := core.Must(bulkhead.New(bulkhead.Config{Registry: registry, Limit: 2, Backoff: 0.5, MaxWait: time.Second}))
+		before := samples(t, g, "")
+		call, err := h.Acquire(t.Context(), "k", 2)
+		require.NoError(t, err)
+		_, _ = h.Acquire(t.Context(), "k", 1)
+		time.AfterFunc(time.Millisecond, func() { call.Done(core.Failure) })
+		waited, err := h.Acquire(t.Context(), "k", 1)
+		require.NoError(t, err)
+		waited.Done(core.Success)
+		_, _ = retry.Do(t.Context(), p, fail)
+		_, _ = breaker.Do(t.Context(), b, fail)
+		require.NoError(t, b.OpenFor(time.Second))
+		_, _ = breaker.Do(t.Context(), b, succeed)
+		require.NoError(t, b.SetState(breaker.MetricsOnly))
+		for range 2 {
+			_, _ = l.Wait(t.Context(), "k", 1)
+			_, _ = l.Take(t.Context(), "k", 1)
+		}
+		_, _ = timeout.Do(t.Context(), limit, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
+		c.Hold(t.Context(), "k", time.Second)
+		permit, err := c.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		permit.Done(core.Success)
+		after := samples(t, g, "")
+		for name := range after {
+			require.Contains(t, before, name)
+		}
+		require.Len(t, after, len(before))
+	})
+}
+
+// The results of calls_total are exclusive: their sum is the number of calls. A probe
+// that outlives ProbeTimeout has waited or not, and counts apart.
+func TestCooldownOverdueProbe(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		g := newGatherer(t, registry)
+		c := core.Must(cooldown.New(cooldown.Config{Name: "vendor", Registry: registry, ProbeTimeout: time.Second}))
+		requireSample(t, 0, samples(t, g, "cooldown_"), "cooldown_overdue_probes_total vendor")
+		c.Hold(t.Context(), "k", time.Second)
+		first, err := c.Acquire(t.Context(), "k") // waits, and becomes overdue
+		require.NoError(t, err)
+		second, err := c.Acquire(t.Context(), "k") // waits for its slot
+		require.NoError(t, err)
+		first.Done(core.Success)
+		second.Done(core.Success)
+		got, calls := samples(t, g, "cooldown_"), 0.0
+		requireSample(t, 2, got, "cooldown_calls_total vendor waited")
+		requireSample(t, 1, got, "cooldown_overdue_probes_total vendor")
+		for name, value := range got {
+			if strings.HasPrefix(name, "cooldown_calls_total ") {
+				calls += value
+			}
+		}
+		require.InDelta(t, 2, calls, 0)
+	})
+}
+
+// A sharedStore is one that has counted.
+type sharedStore struct{ stats limitstore.Stats }
+
+func (s *sharedStore) Stats() limitstore.Stats { return s.stats }
+
+func TestLimitStore(t *testing.T) {
+	t.Parallel()
+	r := &core.Registry{}
+	g := newGatherer(t, r)
+	s := &sharedStore{stats: limitstore.Stats{Decided: 1, Denied: 2, Local: 3, Timeouts: 4, Failed: 5, Unsent: 6, Sent: 7, Unavailable: true}}
+	s.stats.RoundTrips, s.stats.RoundTripTime = 16, 3*time.Second/2
+	s.stats.RoundTripsWithin = map[time.Duration]uint64{100 * time.Microsecond: 10, 250 * time.Microsecond: 10, time.Millisecond: 15}
+	remove, err := limitstore.Register(r, "Name", "redis", s)
+	require.NoError(t, err)
+	require.Equal(t, map[string]float64{
+		"ratelimitstore_operations_total redis decided": 1, "ratelimitstore_operations_total redis denied": 2,
+		"ratelimitstore_local_operations_total redis": 3, "ratelimitstore_operations_total redis timeout": 4,
+		"ratelimitstore_operations_total redis error": 5, "ratelimitstore_operations_total redis unsent": 6,
+		"ratelimitstore_sent_operations_total redis": 7, "ratelimitstore_unavailable redis": 1,
+		"ratelimitstore_round_trip_seconds redis count": 16, "ratelimitstore_round_trip_seconds redis sum": 1.5,
+	}, samples(t, g, "ratelimitstore"))
+	requireSample(t, 1, samples(t, g, "registry_entries"), "registry_entries ratelimitstore")
+	families, err := g.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() != "resilience_ratelimitstore_round_trip_seconds" {
+			continue
+		}
+		buckets := f.GetMetric()[0].GetHistogram().GetBucket()
+		require.Len(t, buckets, 3)
+		for i, bound := range []float64{.0001, .00025, .001} {
+			require.InDelta(t, bound, buckets[i].GetUpperBound(), 1e-12)
+			require.Equal(t, []uint64{10, 10, 15}[i], buckets[i].GetCumulativeCount())
+		}
+	}
+	s.stats.Unavailable, s.stats.Instances = false, 3
+	got := samples(t, g, "ratelimitstore")
+	requireSample(t, 0, got, "ratelimitstore_unavailable redis")
+	requireSample(t, 3, got, "ratelimitstore_instances redis")
+	problems, err := testutil.GatherAndLint(g)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	remove()
+	require.Empty(t, samples(t, g, "ratelimitstore"))
+}
+
+// A cost above the capacity is refused without the store: it is throttled, and no error.
+func TestStoreErrorsOneResult(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []ratelimit.FailurePolicy{ratelimit.Allow, ratelimit.Deny, ratelimit.Local} {
+		registry := &core.Registry{}
+		store := downStore{core.Must(ratelimit.NewMemory(0))}
+		l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Limit: ratelimit.PerMinute(10), Store: store, OnStoreError: policy}))
+		for _, cost := range []int64{1, 11} {
+			_, _ = l.Take(t.Context(), "k", cost)
+		}
+		total := 0.0
+		for _, value := range samples(t, newGatherer(t, registry), "ratelimit_requests_total") {
+			total += value
+		}
+		require.InDelta(t, 2, total, 0, policy)
 	}
 }

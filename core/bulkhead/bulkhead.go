@@ -147,11 +147,10 @@ func (b *Bulkhead) Override(ctx context.Context, f func(*Config)) context.Contex
 }
 
 // configOf returns the Config of a call.
-func (b *Bulkhead) configOf(ctx context.Context) Config {
-	cfg := *b.config()
-	if f := override.From[Bulkhead, Config](ctx, b); f != nil {
-		now := cfg
-		f(&cfg)
+func (b *Bulkhead) configOf(ctx context.Context) *Config {
+	now := b.config()
+	cfg := override.Apply(ctx, b, now)
+	if cfg != now {
 		cfg.Limit, cfg.Backoff, cfg.NewestFirst = now.Limit, now.Backoff, now.NewestFirst
 	}
 	return cfg

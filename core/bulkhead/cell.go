@@ -153,7 +153,7 @@ func (c *cell) enter(ctx context.Context, n int) (Permit, error) {
 		return Permit{}, &core.ConfigError{Field: "bulkhead.Acquire n", Value: n, Reason: "must be >= 1"}
 	}
 	b, cfg, begin, waited := c.bulkhead, c.bulkhead.configOf(ctx), time.Now(), time.Duration(0)
-	w, waits, err := c.join(ctx, &cfg, n)
+	w, waits, err := c.join(ctx, cfg, n)
 	if waits {
 		err = c.await(ctx, w, begin, waitq.Longest(cfg.MaxWait))
 		waited = time.Since(begin)

@@ -118,26 +118,6 @@ func TestWaitEnds(t *testing.T) {
 	})
 }
 
-// A permit that is granted to a waiter that leaves at that moment is not lost.
-func TestWaitCanceledAtGrant(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBulkhead(t, bulkhead.Config{Limit: 1})
-		for i := range 100 {
-			p := acquire(t, b, "", 1)
-			c := enter(t, b, "", 1)
-			c.cancel(nil)
-			p.Done(core.Success)
-			synctest.Wait()
-			require.True(t, c.err == nil || errors.Is(c.err, context.Canceled))
-			c.done()
-			s := b.Stats()
-			require.Zero(t, s.InFlight)
-			require.EqualValues(t, 2*(i+1), s.Admitted+s.Rejected)
-		}
-	})
-}
-
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -156,60 +136,6 @@ func TestRetryAfter(t *testing.T) {
 		after, ok := core.RetryAfter(enter(t, b, "", 1).err)
 		require.True(t, ok)
 		require.Equal(t, 2*time.Second, after, "as long as the last one that was admitted")
-	})
-}
-
-func acquireAll(t *testing.T, b *bulkhead.Bulkhead, n int) (all []*bulkhead.Permit) {
-	t.Helper()
-	for range n {
-		all = append(all, acquire(t, b, "k", 1))
-	}
-	return all
-}
-
-func failAll(all []*bulkhead.Permit) {
-	for _, p := range all {
-		p.Done(core.Failure)
-	}
-}
-
-// One overload lowers the limit once, whatever its calls report later.
-func TestLowerOnce(t *testing.T) {
-	t.Parallel()
-	b := newBulkhead(t, bulkhead.Config{Limit: 60, MinLimit: 4, Backoff: 0.5, MaxQueue: -1})
-	first := acquireAll(t, b, 60)
-	failAll(first[:50])
-	require.Equal(t, 30, b.KeyState("k").Limit)
-	second := acquireAll(t, b, 20)
-	failAll(second[:1])
-	require.Equal(t, 15, b.KeyState("k").Limit)
-	failAll(first[50:])
-	failAll(second[1:])
-	require.Equal(t, 15, b.KeyState("k").Limit, "calls of before the last decrease")
-	for _, want := range []int{7, 4, 4} { // rounded down, to MinLimit
-		failAll(acquireAll(t, b, 3))
-		require.Equal(t, want, b.KeyState("k").Limit)
-	}
-	acquire(t, b, "other", 60) // keys are apart
-}
-
-// A call that is heavier than a lowered limit neither waits for ever nor blocks the others.
-func TestLowerBelowHeavyCall(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBulkhead(t, bulkhead.Config{Limit: 8, Backoff: 0.1})
-		acquire(t, b, "k", 1).Done(core.Failure)
-		p := acquire(t, b, "k", 1)
-		heavy, light := enter(t, b, "k", 8), enter(t, b, "k", 1)
-		require.False(t, heavy.over.Load())
-		p.Done(core.Ignored)
-		synctest.Wait()
-		require.True(t, heavy.over.Load())
-		require.False(t, light.over.Load())
-		heavy.permit.Done(core.Success)
-		synctest.Wait()
-		require.True(t, light.over.Load())
-		require.Equal(t, bulkhead.Stats{InFlight: 1, Limit: 2}, b.KeyState("k"))
 	})
 }
 

@@ -33,7 +33,7 @@ func TestConstantsHaveATextThatIsReadBack(t *testing.T) {
 			require.True(t, has(types.NewPointer(of.Type()), "UnmarshalText"), "%s.%s", pkg.types.Name(), name)
 		}
 	}
-	require.GreaterOrEqual(t, seen, 8)
+	require.Positive(t, seen)
 }
 
 // has reports whether a value of a type has a method.

@@ -17,6 +17,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
@@ -178,7 +179,7 @@ func (brokenTable) Apply(context.Context, string, limits.ID, limits.Op) (ratelim
 	return ratelimit.Result{}, errDown
 }
 
-func TestWarningsOfAStoreAreSampled(t *testing.T) {
+func TestWarningsSampled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
@@ -297,7 +298,7 @@ func (n nosy) Handle(ctx context.Context, r slog.Record) error {
 }
 func (n nosy) WithAttrs(a []slog.Attr) slog.Handler { return nosy{n.Handler.WithAttrs(a), n.use} }
 
-func TestNoLockIsHeldWhileTheHandlerRuns(t *testing.T) {
+func TestHandlerCallsBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // a deadlock fails it
 		registry := &core.Registry{}
@@ -332,14 +333,14 @@ func TestNoLockIsHeldWhileTheHandlerRuns(t *testing.T) {
 	})
 }
 
-func TestRunReportsBadInput(t *testing.T) {
+func TestRunErrors(t *testing.T) {
 	t.Parallel()
 	err := logs.Run(t.Context(), nil, nil, logs.Config{})
 	require.EqualError(t, err, "logs.Run registry = <nil>: must be the registry of the mechanisms\nlogs.Run logger = <nil>: must be a logger")
 	require.ErrorIs(t, err, core.ErrConfig)
 }
 
-func TestConcurrently(t *testing.T) {
+func TestConcurrentInstances(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
 	b, a := newBook(t, registry, slog.LevelInfo, logs.Config{Calls: true})
@@ -378,4 +379,28 @@ func TestConcurrently(t *testing.T) {
 			t.Error(n, "times", line)
 		}
 	}
+}
+
+func TestCooldown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		c := core.Must(cooldown.New(cooldown.Config{Name: "vendor", Registry: registry}))
+		few, _ := newBook(t, registry, slog.LevelDebug, logs.Config{})
+		all, _ := newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true, Keys: true})
+		c.Hold(t.Context(), "k", time.Second)
+		p, err := c.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		p.Done(core.Success)
+		c.Hold(t.Context(), "k", time.Hour)
+		_, err = c.Acquire(t.Context(), "k")
+		require.Error(t, err)
+		lines := few.read()
+		require.Len(t, lines, 3)
+		require.Regexp(t, `level=INFO msg="calls are held back" kind=cooldown name=vendor until=2000-01-01T00:00:01`, lines[0])
+		require.Equal(t, `level=INFO msg="calls are made again" kind=cooldown name=vendor held_until=2000-01-01T00:00:01.000Z`, lines[1])
+		lines = all.read()
+		require.Contains(t, lines, `level=DEBUG msg="call was held back" kind=cooldown name=vendor key=k waited=1s`)
+		require.Contains(t, lines, `level=DEBUG msg="call rejected, since the key is held" kind=cooldown name=vendor key=k waited=0s`)
+	})
 }
