@@ -36,7 +36,7 @@ type flakyTable struct {
 	store *flakyStore
 }
 
-func (t flakyTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (ratelimit.Result, error) {
+func (t flakyTable) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (ratelimit.Result, error) {
 	if t.store.down.Load() {
 		return ratelimit.Result{}, errDown
 	}

@@ -175,7 +175,7 @@ func (s brokenStore) Open(name string) (limits.Table, error) {
 
 type brokenTable struct{ limits.Table }
 
-func (brokenTable) Apply(context.Context, string, limits.ID, limits.Op) (ratelimit.Result, error) {
+func (brokenTable) Apply(context.Context, string, *limits.Plan, limits.Op) (ratelimit.Result, error) {
 	return ratelimit.Result{}, errDown
 }
 

@@ -7,51 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 )
-
-// No change is of that limit, and no time between two is so long that the words of a key are written anew.
-func TestALimitRecoversThoughAnotherIsChangedManyTimesMeanwhile(t *testing.T) {
-	t.Parallel()
-	for _, limit := range shortLived() {
-		for step := 500 * time.Millisecond; step < time.Hour; step = step * 13 / 10 {
-			synctest.Test(t, func(t *testing.T) {
-				l := newLimiter(t, ratelimit.Config{Limit: ratelimit.FixedWindow(1000, 365*24*time.Hour)})
-				own := core.Must(l.WithLimit(limit))
-				require.True(t, take(t, l, "k", 1).Allowed)
-				require.True(t, take(t, own, "k", spec(limit).Permits-1).Allowed)
-				for i := range int64(24) {
-					time.Sleep(step)
-					setLimit(t, l, ratelimit.FixedWindow(2000+i%2, 365*24*time.Hour))
-				}
-				require.True(t, take(t, own, "k", spec(limit).Permits).Allowed, "%v, every %v", limit, step)
-			})
-		}
-	}
-}
-
-// The table is swept after the change, and then not for a time.
-func TestALimitRecoversHoweverLongAfterAChangeOfAnotherItsKeyRests(t *testing.T) {
-	t.Parallel()
-	for _, limit := range shortLived() {
-		for step := 10 * time.Minute; step < time.Hour; step = step * 11 / 10 {
-			synctest.Test(t, func(t *testing.T) {
-				l := newLimiter(t, ratelimit.Config{Limit: ratelimit.FixedWindow(1000, 365*24*time.Hour), MaxKeys: 16})
-				own := core.Must(l.WithLimit(limit))
-				require.True(t, take(t, l, "k", 1).Allowed)
-				require.True(t, take(t, own, "k", spec(limit).Permits-1).Allowed)
-				setLimit(t, l, ratelimit.FixedWindow(2000, 365*24*time.Hour))
-				for range 4 {
-					time.Sleep(step)
-					mustPeek(t, l, "other")
-				}
-				time.Sleep(step * 22 / 5)
-				require.True(t, take(t, own, "k", spec(limit).Permits).Allowed, "%v, every %v", limit, step)
-			})
-		}
-	}
-}
 
 // The take comes before or after the timer of the waiter, and then sweeps the table: see
 // TestAWaiterIsServedInTheWindowThatBeginsAlsoIfTheTableIsSweptThen.

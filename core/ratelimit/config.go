@@ -13,8 +13,6 @@ import (
 	"github.com/gresil/gresil/internal/validate"
 )
 
-const defaultName = "default"
-
 // A FailurePolicy says what happens to an operation that the store cannot decide.
 type FailurePolicy string
 

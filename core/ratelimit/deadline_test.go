@@ -17,10 +17,10 @@ import (
 // A connectionStore reads from a connection that has the deadline of the call.
 type connectionStore struct{}
 
-func (s connectionStore) Open(string) (limits.Table, error)   { return s, nil }
-func (connectionStore) Close() error                          { return nil }
-func (connectionStore) Plan([]limits.Spec) (limits.ID, error) { return 1, nil }
-func (connectionStore) Apply(context.Context, string, limits.ID, limits.Op) (limits.Result, error) {
+func (s connectionStore) Open(string) (limits.Table, error)      { return s, nil }
+func (connectionStore) Close() error                             { return nil }
+func (connectionStore) Plan([]limits.Spec) (*limits.Plan, error) { return new(limits.Plan), nil }
+func (connectionStore) Apply(context.Context, string, *limits.Plan, limits.Op) (limits.Result, error) {
 	return limits.Result{}, fmt.Errorf("store: %w", os.ErrDeadlineExceeded)
 }
 

@@ -10,16 +10,14 @@ import (
 )
 
 var (
-	// ErrLimited is matched by a [*LimitedError], the error of a refused Wait. Take, TakeAtMost and
-	// Reserve do not return it: check Result.Allowed.
+	// ErrLimited is matched by a [*LimitedError].
 	ErrLimited = errors.New("ratelimit: limited")
-	// ErrStore is matched by the error of an operation that the store could not decide. The error wraps that of
-	// the store. It is not a refusal.
+	// ErrStore is matched by the error of an operation that the store could not decide. The error wraps that of the store.
+	// It is not a refusal.
 	ErrStore = errors.New("ratelimit: store failed")
 )
 
-// A LimitedError is a refused wait: the permits do not come in time, or never. It matches
-// [ErrLimited] and [core.ErrRejected].
+// A LimitedError is the error of a wait that was refused. It matches [ErrLimited] and core.ErrRejected.
 type LimitedError struct {
 	Name  string // of the limiter
 	Limit string // the name in Config.Limits; empty for Config.Limit
@@ -40,13 +38,12 @@ func (e *LimitedError) Error() string {
 	return fmt.Sprintf("ratelimit: %s: limited for another %s", name, text.About(e.Result.RetryAfter))
 }
 
-// Is matches [ErrLimited] and [core.ErrRejected].
+// Is matches ErrLimited and core.ErrRejected.
 func (e *LimitedError) Is(target error) bool {
 	return target == ErrLimited || target == core.ErrRejected
 }
 
-// RetryAfter is the earliest time at which the same cost can be allowed, or
-// [Never].
+// RetryAfter returns Result.RetryAfter.
 func (e *LimitedError) RetryAfter() time.Duration { return e.Result.RetryAfter }
 
 // A storeError is the error of a store, of one limiter.

@@ -24,7 +24,7 @@ func (t *table) takeOne(now int64, key string, p *limits.Rule, cost int64, refus
 		now = t.now()
 	}
 	now = max(now, s.last)
-	if !found || !s.slots[i].is(p.ID) || now-s.swept > p.Horizon || now >= t.due.Load() {
+	if !found || !s.slots[i].is(p.Number.Load()) || now-s.swept > p.Horizon || now >= t.due.Load() {
 		s.mu.Unlock()
 		return false
 	}

@@ -33,8 +33,8 @@ func checkTakeOne(t *testing.T, numbers int) {
 		l = of(s)
 		s.Permits++
 		other := of(s)
-		a, ids := newTestTable(t, 0, l, other)
-		b, _ := newTestTable(t, 0, l, other)
+		a, ofA := newTestTable(t, 0, l, other)
+		b, ofB := newTestTable(t, 0, l, other)
 		now, period, capacity := int64(0), int64(spec(l).Period), limits.Limit(l).Capacity()
 		for range 300 {
 			switch rng.IntN(10) {
@@ -48,18 +48,18 @@ func checkTakeOne(t *testing.T, numbers int) {
 				now += rng.Int64N(period/capacity + 2)
 			}
 			op := limits.Op{Kind: []limits.OpKind{limits.Take, limits.Take, limits.Take, limits.Reserve, limits.Drain}[rng.IntN(5)], Cost: rng.Int64N(min(capacity, 5) + 2), MaxWait: 2 * spec(l).Period}
-			id := ids[0]
+			id := 0
 			if rng.IntN(150) == 0 {
-				id = ids[1]
+				id = 1
 			}
 			late := now - rng.Int64N(3)
-			want, err := a.applyAt(late, "k", id, &op)
+			want, err := a.applyAt(late, "k", ofA[id], &op)
 			require.NoError(t, err)
 			var got Result
-			if p := b.All()[id]; op.Kind == limits.Take && b.takeOne(late, "k", p.Rules[0], op.Cost, true, &got) {
+			if op.Kind == limits.Take && b.takeOne(late, "k", ofB[id].Rules[0], op.Cost, true, &got) {
 				done++
 			} else {
-				got, err = b.applyAt(late, "k", id, &op)
+				got, err = b.applyAt(late, "k", ofB[id], &op)
 				require.NoError(t, err)
 			}
 			require.Equal(t, want, got, "%v: %+v at %d", l, op, now)
@@ -74,10 +74,9 @@ func TestALimitThatAKeyHasBeenHeldToAlready(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		window := FixedWindow(10, time.Hour)
-		l, err := New(Config{Limit: TokenBucket(10, time.Hour, 10)})
+		l, err := New(Config{Limit: TokenBucket(10, time.Hour, 10), Limits: map[string]Limit{"tier": window}})
 		require.NoError(t, err)
-		tier, err := l.WithLimit(window)
-		require.NoError(t, err)
+		tier := l.Under("tier")
 		take := func(l *Limiter, n int64) int64 {
 			r, err := l.Take(t.Context(), "k", n)
 			require.NoError(t, err)
@@ -86,7 +85,7 @@ func TestALimitThatAKeyHasBeenHeldToAlready(t *testing.T) {
 		}
 		require.EqualValues(t, 6, take(l, 4))
 		require.EqualValues(t, 5, take(tier, 1))
-		require.NoError(t, l.SetLimit(window))
+		putLimit(t, l, window)
 		require.EqualValues(t, 4, take(l, 1))
 	})
 }
@@ -95,13 +94,12 @@ func TestKeysThatComeAgainKeepTheirSlots(t *testing.T) {
 	t.Parallel()
 	tab, ids := newTestTable(t, 0, TokenBucket(1_000_000, time.Second, 1))
 	id := ids[0]
-	p := tab.All()[id]
 	for round := range 5 {
 		missed := 0
 		for key := range 10_000 {
 			now := int64(2*time.Second) + int64(round)*int64(100*time.Millisecond) + int64(key)*2000 // each is full again
 			var r Result
-			if name := fmt.Sprint(key); !tab.takeOne(now, name, p.Rules[0], 1, true, &r) {
+			if name := fmt.Sprint(key); !tab.takeOne(now, name, id.Rules[0], 1, true, &r) {
 				missed++
 				_, err := tab.applyAt(now, name, id, &limits.Op{Cost: 1})
 				require.NoError(t, err)
@@ -132,6 +130,13 @@ func TestSettingsDoNotDependOnTakeOne(t *testing.T) {
 	checkSettings(t, 9)
 }
 
+func putLimit(tb testing.TB, l *Limiter, limit Limit) {
+	tb.Helper()
+	cfg := l.Config()
+	cfg.Limit = limit
+	require.NoError(tb, l.SetConfig(cfg))
+}
+
 func checkSettings(t *testing.T, seeds uint64) {
 	t.Helper()
 	kinds := [][]Limit{
@@ -148,18 +153,19 @@ func checkSettings(t *testing.T, seeds uint64) {
 			b, err := New(Config{Limit: those[0]})
 			require.NoError(t, err)
 			b.current.Load().main.one = nil // so there is no takeOne
-			direct := 0
+			direct, changed := 0, false
 			for range 2000 {
 				key := fmt.Sprint(r.IntN(3))
 				switch limit := those[r.IntN(len(those))]; r.IntN(40) {
 				case 0:
-					require.NoError(t, a.SetLimit(limit))
-					require.NoError(t, b.SetLimit(limit))
+					changed = true
+					putLimit(t, a, limit)
+					putLimit(t, b, limit)
 					b.current.Load().main.one = nil
 				case 1:
 					require.NoError(t, a.SetKeyLimit(key, limit))
 					require.NoError(t, b.SetKeyLimit(key, limit))
-					b.overrides.get(key).one = nil
+					b.keyLimits.get(key).one = nil
 				case 2, 3:
 					_ = a.SetKeyLimit(key, Limit{})
 					_ = b.SetKeyLimit(key, Limit{})
@@ -169,7 +175,7 @@ func checkSettings(t *testing.T, seeds uint64) {
 					time.Sleep(time.Duration(r.Int64N(int64(10 * time.Second))))
 				}
 				n := r.Int64N(4)
-				if set := a.current.Load().main; set.one != nil && set.change != nil {
+				if set := a.current.Load().main; set.one != nil && changed {
 					direct++
 				}
 				want, err := b.Take(t.Context(), key, n)

@@ -38,8 +38,8 @@ func FuzzApply(f *testing.F) {
 			}
 			id := ids[0]
 			switch {
-			case op.Kind == limits.Refund && last.Plan != 0:
-				id = last.Plan
+			case op.Kind == limits.Refund && last.Receipt.Plan != nil:
+				id = last.Receipt.Plan
 			case b == 255:
 				id, op.Cost = ids[1], 1
 			case b == 254:
@@ -52,7 +52,7 @@ func FuzzApply(f *testing.F) {
 			switch {
 			case r.Remaining < 0 || r.Remaining > r.Limit, r.Permits < 0 || r.Permits > op.Cost && op.Kind != limits.Refund,
 				r.NextAfter < 0 || r.FullAfter < 0 || r.Wait < 0 || r.Wait > op.MaxWait,
-				r.RetryAfter < 0 && r.RetryAfter != Never, r.Allowed && r.RetryAfter != 0,
+				r.RetryAfter < 0 && r.RetryAfter != limits.Never, r.Allowed && r.RetryAfter != 0,
 				!r.Allowed && r.Permits != 0, r.Remaining < r.Limit && r.NextAfter == 0, r.NextAfter > r.FullAfter:
 				t.Fatalf("op %d %+v at %d under %v: %+v", i, op, now, l, r)
 			}

@@ -17,36 +17,29 @@ import (
 	"github.com/gresil/gresil/internal/waitq"
 )
 
-// A Limiter limits how many permits each key takes. [Limiter.Take] decides at once; [Limiter.Wait]
-// waits for the permits.
+// A Limiter limits how many permits a key can take. It is safe for concurrent use. It is a core.Mechanism.
 type Limiter struct {
 	*shared
-	name  string   // of the limit in Config.Limits; empty for Config.Limit
-	tally *tally   // of a named limit
-	fixed *setting // of WithLimit
-	used  atomic.Bool
+	name  string // of the limit in Config.Limits; empty for Config.Limit
+	tally *tally // of a named limit
 }
 
 // A tally counts decisions.
 type tally struct{ allowed, rejected stripe.Counter }
 
-// shared is the state that a limiter shares with the limiters that WithLimit derives from it.
+// shared is the state that the limiters of Under have in common.
 type shared struct {
-	life  instance.Instance[Config, struct{}]
-	root  *Limiter
-	table limits.Table
-	own   *memory // the store, if the limiter made it
+	life    instance.Instance[Config, struct{}]
+	current atomic.Pointer[settings]
+	table   limits.Table
+	own     *memory // the store, if the limiter made it
 
 	memory *table                       // the table, if it is in memory
 	local  atomic.Pointer[limits.Table] // decides while the store cannot
 	done   chan struct{}
 	once   sync.Once
 
-	current    atomic.Pointer[settings]
-	views      sync.Map            // Limit to *Limiter
-	named      map[string]*Limiter // those of all names that there have been
-	changing   sync.Mutex          // held while a limit is replaced, until the table has learned of it
-	overrides  overrides
+	keyLimits  keyLimits
 	overridden atomic.Bool // Override was called
 
 	decisions tally
@@ -61,7 +54,7 @@ type shared struct {
 
 func lifeCycle() *instance.Kind[Config, struct{}] {
 	return &instance.Kind[Config, struct{}]{
-		Kind: "ratelimit", Type: "ratelimit.Config", DefaultName: defaultName,
+		Kind: "ratelimit", Type: "ratelimit.Config", DefaultName: "default",
 		Fields: func(c *Config) instance.Fields {
 			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
@@ -77,26 +70,20 @@ func lifeCycle() *instance.Kind[Config, struct{}] {
 
 // New makes a limiter. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
 func New(cfg Config) (*Limiter, error) {
-	s := &shared{done: make(chan struct{}), overrides: overrides{byKey: map[string]*setting{}}, named: map[string]*Limiter{}}
-	cfg.Limits = maps.Clone(cfg.Limits)
-	if err := s.life.Init(lifeCycle(), cfg); err != nil {
+	l := &Limiter{shared: &shared{done: make(chan struct{})}}
+	if err := l.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
-	if err := s.open(&cfg); err != nil {
+	if err := l.open(&cfg); err != nil {
 		return nil, err
 	}
-	s.root = &Limiter{shared: s}
-	err := s.localize(&cfg)
-	if err == nil {
-		err = s.adopt(&cfg)
-	}
-	if err == nil {
-		err = s.life.Register(s.root, s.root.SetConfig, registry.Source{Figures: s.root.figures})
-	}
-	if err != nil {
+	if err := l.adopt(&cfg); err != nil {
 		return nil, err
 	}
-	return s.root, nil
+	if err := l.life.Register(l, l.SetConfig, registry.Source{Figures: l.figures}); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // open opens the table, in a store of the limiter if cfg has none.
@@ -124,42 +111,35 @@ func (s *shared) localize(cfg *Config) error {
 	if !ok {
 		return &core.ConfigError{Field: "ratelimit.Config.OnStoreError", Value: Local, Reason: "must be Allow or Deny with this Store: wrap it in share.New of stores/share"}
 	}
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	if s.local.Load() == nil {
-		local := t.Local()
-		s.local.Store(&local)
-	}
+	local := t.Local()
+	s.local.Store(&local)
 	return nil
 }
 
-// Name is the name of the limiter.
+// Name returns the name of the limiter.
 func (s *shared) Name() string { return s.life.Name() }
-
-func (s *shared) config() *Config { return &s.life.Load().Config }
 
 // Config returns the Config of New or of the last SetConfig. Its map is a copy, and never nil.
 func (l *Limiter) Config() Config {
-	c := *l.config()
-	now := l.current.Load().main
-	if l.fixed != nil {
-		now = l.fixed
-	}
-	if now.limit != c.Limit && (c.Limit != Limit{} || now.limit != PerMinute(1000)) {
-		c.Limit = now.limit
-	}
-	limits := make(map[string]Limit, len(c.Limits))
-	maps.Copy(limits, c.Limits)
-	c.Limits = limits
+	c := l.current.Load().Config
+	c.Limits = maps.Clone(c.Limits)
 	return c
 }
+
+// SetConfig replaces the Config while the limiter is in use. Limits apply at once, and past usage counts under them: a change
+// grants no permits, and locks no key for longer than it was. An empty Name and a nil Registry and Store stay as they are.
+// Another Name, Registry, Store or MaxKeys, and each error of Config.Validate, is a *core.ConfigError, and nothing changes.
+//
+// Usage stays with the limit that it was counted under, until the first take that is granted under another one. With permits
+// reserved ahead, nothing is granted before the last of them is due. See docs/adr/0006-a-key-has-one-value.md for the bounds.
+func (l *Limiter) SetConfig(cfg Config) error { return l.life.SetConfig(cfg, l.adopt) }
 
 // Under returns l under another limit of Config.Limits, with the same keys: what a key has used under one limit counts under
 // the others too, so a user who changes the tier starts with the usage so far. To count keys apart, give them a prefix. A
 // name that is not in Config.Limits is l itself, as "" is. Everything but the limit is that of l, also SetConfig and Close.
 func (l *Limiter) Under(name string) *Limiter {
-	if set := l.current.Load().named[name]; set != nil {
-		return set.view
+	if all := l.current.Load(); all.named[name] != nil {
+		return all.views[name]
 	}
 	return l
 }
@@ -174,25 +154,6 @@ func (l *Limiter) Override(ctx context.Context, f func(*Config)) context.Context
 	return override.Context(ctx, l.shared, f)
 }
 
-// WithLimit returns a limiter that applies another limit to the same keys: for tiers, or for the
-// limit of one call. It applies at once, and SetLimit does not change it. Usage under any limit
-// counts under all of them: see [Limiter.SetLimit]. A key comes under the limit with its first
-// operation that takes or is refused.
-//
-// The same limit returns the same limiter, without allocating. Use few different limits: each is
-// kept, and a table in memory has at most 65,535, after which a new one is an error that matches [ErrStore].
-func (l *Limiter) WithLimit(limit Limit) (*Limiter, error) {
-	if v, ok := l.views.Load(limit); ok {
-		return v.(*Limiter), nil // the map holds only *Limiter
-	}
-	set, err := l.setting(limit)
-	if err != nil {
-		return nil, err
-	}
-	v, _ := l.views.LoadOrStore(limit, &Limiter{shared: l.shared, fixed: set})
-	return v.(*Limiter), nil // the map holds only *Limiter
-}
-
 func (l *Limiter) closed() bool {
 	select {
 	case <-l.done:
@@ -202,11 +163,8 @@ func (l *Limiter) closed() bool {
 	}
 }
 
-// Close removes the limiter from the registry and ends every wait with [core.ErrClosed]. If the limiter
-// made its store, later calls return core.ErrClosed too. It can be called twice, and also closes the
-// limiters of WithLimit.
-func (l *Limiter) Close() error {
-	var err error
+// Close removes the limiter from its registry, and ends every wait. Later operations return core.ErrClosed.
+func (l *Limiter) Close() (err error) {
 	l.once.Do(func() {
 		close(l.done)
 		_ = l.life.Close() // always nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"math"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -99,6 +100,7 @@ type table struct {
 	base    time.Time
 	seed    maphash.Seed
 	shards  []shard       // a power of two
+	numbers numbers       // of the limits that slots name
 	due     atomic.Int64  // when the next shard must be swept
 	turn    atomic.Uint64 // number of shards swept so far
 	swept   func()        // of tests: is called after the sweep of a shard
@@ -108,7 +110,9 @@ type table struct {
 
 func newTable(m *memory) *table {
 	t := &table{store: m, base: time.Now(), seed: maphash.MakeSeed(), shards: make([]shard, shardsFor(m.maxKeys))}
-	t.Plans = limits.NewPlans(limits.Clock{Unix: t.base.UnixNano()})
+	t.Plans = limits.NewPlans(limits.Clock{Unix: t.base.UnixNano()}, nil)
+	t.numbers.rules.Store(&[]*limits.Rule{nil})
+	t.numbers.wanted.Store(math.MaxInt64)
 	t.due.Store(sweepEvery)
 	return t
 }
@@ -155,7 +159,7 @@ func (t *table) sweep(now int64) {
 func (t *table) sweepOne(s *shard, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweep(t, t.All(), max(now, s.last))
+	s.sweep(t, max(now, s.last))
 }
 
 // counts are the decisions of takeOne.
@@ -188,75 +192,56 @@ func (t *table) shard(hash uint64) *shard { return &t.shards[hash&uint64(len(t.s
 
 // Apply does one operation on one key. It does not wait, and ends with no
 // context.
-func (t *table) Apply(_ context.Context, key string, id limits.ID, op limits.Op) (Result, error) {
-	return t.applyAt(t.now(), key, id, &op)
+func (t *table) Apply(_ context.Context, key string, p *limits.Plan, op limits.Op) (Result, error) {
+	return t.applyAt(t.now(), key, p, &op)
 }
 
-func (t *table) applyAt(now int64, key string, id limits.ID, op *limits.Op) (r Result, err error) {
-	p, err := t.planFor(id, op.Cost)
-	if err != nil {
-		return Result{}, err
-	}
-	t.sweep(now)
+func (t *table) applyAt(now int64, key string, p *limits.Plan, op *limits.Op) (r Result, err error) {
 	hash := maphash.String(t.seed, key)
-	s := t.shard(hash)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k := limits.Key{Now: s.tick(t, now)}
-	if op.Kind == limits.Refund && op.Receipt.At < s.forgot {
-		op = &limits.Op{Change: op.Change}
+	s, err := t.lock(now, hash, op.Cost)
+	if err != nil {
+		return r, err
 	}
-	s.load(t, hash, op.Change, &k)
-	r, _ = k.Apply(p, op)
+	defer s.mu.Unlock()
+	if op.Kind == limits.Refund && op.Receipt.At < s.forgot {
+		op = &limits.Op{}
+	}
+	k := limits.Key{Now: s.last}
+	s.load(t, hash, &k)
+	r = k.Apply(p, op)
 	s.save(t, hash, &k)
 	return r, nil
 }
 
-// Changed marks all keys as stale: they were written under a limit that was replaced.
-func (t *table) Changed(c *limits.Change) {
-	t.each(func(s *shard) { s.mark(t, c) })
-}
-
-// ChangedKey carries a key over.
-func (t *table) ChangedKey(key string, of, c *limits.Change) {
-	_ = t.update(key, of, func(k *limits.Key) {
-		k.Change(c, t.All(), k.Now)
-		k.Changed = true
-	})
-}
-
-// update changes a key.
-func (t *table) update(key string, change *limits.Change, f func(k *limits.Key)) error {
+// Owe charges a key usage that is known from elsewhere: see limits.OwingTable.
+func (t *table) Owe(key string, p *limits.Plan, permits int64, until time.Time) error {
 	hash := maphash.String(t.seed, key)
-	s := t.shard(hash)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t.store.closed.Load() {
-		return core.ErrClosed
+	s, err := t.lock(t.now(), hash, permits)
+	if err != nil {
+		return err
 	}
-	k := limits.Key{Now: s.tick(t, t.now())}
-	s.load(t, hash, change, &k)
-	f(&k)
+	defer s.mu.Unlock()
+	k := limits.Key{Now: s.last}
+	s.load(t, hash, &k)
+	k.Owe(p, limits.Debt{Until: int64(until.Sub(t.base)), Permits: permits})
 	s.save(t, hash, &k)
 	return nil
 }
 
-// Owe charges a key usage that is known from elsewhere: see limits.OwingTable.
-func (t *table) Owe(key string, id limits.ID, permits int64, until time.Time) error {
-	p, err := t.planFor(id, permits)
-	if err != nil {
-		return err
-	}
-	t.sweep(t.now())
-	return t.update(key, nil, func(k *limits.Key) {
-		k.Changed = k.Owe(p, limits.Debt{Until: int64(until.Sub(t.base)), Permits: permits}, k.Now)
-	})
-}
-
-// planFor is the plan of that number, for an operation of that cost.
-func (t *table) planFor(id limits.ID, cost int64) (*limits.Plan, error) {
-	if t.store.closed.Load() {
+// lock locks the shard of a key for an operation of a cost.
+func (t *table) lock(now int64, hash uint64, cost int64) (*shard, error) {
+	switch {
+	case t.store.closed.Load():
 		return nil, core.ErrClosed
+	case cost < 0:
+		return nil, limits.CostError(cost)
 	}
-	return t.For(id, cost)
+	t.sweep(now)
+	if now >= t.numbers.wanted.Load() {
+		t.renumber(now)
+	}
+	s := t.shard(hash)
+	s.mu.Lock()
+	s.tick(t, now)
+	return s, nil
 }

@@ -127,19 +127,37 @@ func checkAgainstAMap(t *testing.T, ops int) {
 	require.EqualValues(t, len(used), tab.keys.Load())
 }
 
-func TestMemoryKnowsAtMost65535Limits(t *testing.T) {
+// TestMemoryOfManyLimits: slots have numbers for 65,535 limits. Those of further ones take more memory, and
+// numbers that no slot has are given again.
+func TestMemoryOfManyLimits(t *testing.T) {
 	t.Parallel()
 	tab, _ := newTestTable(t, 0)
-	for n := int64(1); n <= 65535; n++ {
-		id, err := tab.Plan(limits.Limit(PerHour(n)).Specs())
-		require.NoError(t, err)
-		require.EqualValues(t, n, id)
+	listed := func() (n int) {
+		tab.each(func(s *shard) { n += len(s.accounts) - len(s.free) })
+		return n
 	}
-	_, err := tab.Plan(limits.Limit(PerHour(70000)).Specs())
-	require.ErrorContains(t, err, "65535")
-	id, err := tab.Plan(limits.Limit(PerHour(7)).Specs())
-	require.NoError(t, err)
-	require.EqualValues(t, 7, id)
+	now, made := time.Second, int64(0)
+	takes := func(n int64, key func(i int64) string) {
+		t.Helper()
+		for range n {
+			made++
+			plan, err := tab.Plan(limits.Limit(PerHour(made)).Specs())
+			require.NoError(t, err)
+			left := mustApply(t, tab, now, key(made), plan, limits.Op{Cost: 1}).Remaining
+			require.Equal(t, left, mustApply(t, tab, now, key(made), plan, limits.Op{}).Remaining)
+		}
+	}
+	takes(200_000, func(int64) string { return "one" })
+	require.Zero(t, listed())
+	require.Less(t, len(tab.named()), maxNumber+2)
+	own := func(i int64) string { return fmt.Sprint(i) }
+	takes(70_000, own)
+	require.InDelta(t, 70_000-maxNumber, listed(), 2)
+	now += 2 * time.Hour
+	tab.each(func(s *shard) { s.sweep(tab, int64(now)) })
+	require.Zero(t, listed())
+	takes(10, own)
+	require.Zero(t, listed(), "their numbers are free again")
 }
 
 func TestSketchIsNeverLessThanWhatWasAdded(t *testing.T) {

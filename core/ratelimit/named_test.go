@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,4 +166,38 @@ func TestFiguresOfLimits(t *testing.T) {
 		"limit_permits": 10, "limit_permits limit gold": 100, "limit_permits limit slow": 2,
 	}, got)
 	require.Equal(t, "allowed=5 rejected=4 keys=3", l.Stats().String())
+}
+
+// Each decision is counted once, whatever SetConfig does meanwhile.
+func TestUnderWhileConfigsChange(t *testing.T) {
+	t.Parallel()
+	var r registry.Registry
+	l := newNamed(t, ratelimit.Config{Name: "api", Registry: (*core.Registry)(&r)})
+	given, takers := l.Config(), sync.WaitGroup{}
+	for range 4 {
+		takers.Go(func() {
+			for i := range 1000 {
+				if _, err := l.Under([]string{"", "gold", "slow"}[i%3]).Take(t.Context(), "k", 1); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range 100 {
+		cfg := given
+		if i%2 == 0 {
+			cfg.Limits = map[string]ratelimit.Limit{"gold": ratelimit.PerHour(int64(1 + i))}
+		}
+		require.NoError(t, l.SetConfig(cfg))
+	}
+	takers.Wait()
+	e, _ := r.Get("ratelimit", "api")
+	sum := 0.0
+	for _, f := range e.Source.Figures() {
+		if f.Name == "requests_total" {
+			sum += f.N
+		}
+	}
+	require.InDelta(t, 4000, sum, 0)
+	require.EqualValues(t, 4000, l.Stats().Allowed+l.Stats().Rejected)
 }

@@ -35,7 +35,7 @@ type switchedTable struct {
 	store *switchedStore
 }
 
-func (t switchedTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (ratelimit.Result, error) {
+func (t switchedTable) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (ratelimit.Result, error) {
 	if t.store.down.Load() {
 		return ratelimit.Result{}, errUnavailable
 	}
@@ -99,23 +99,4 @@ func TestALateSuccessIsNoRecovery(t *testing.T) {
 	require.Zero(t, recovered)
 	_, _ = l.Take(t.Context(), "k", 1)
 	require.Equal(t, 1, recovered)
-}
-
-func TestALimitIsInUseUnlessOthersReplaceIt(t *testing.T) {
-	t.Parallel()
-	l := core.Must(ratelimit.New(ratelimit.Config{}))
-	require.True(t, l.InUse(), "there is no other limit")
-	tier := core.Must(l.WithLimit(ratelimit.PerMinute(5)))
-	_, err := tier.Take(t.Context(), "k", 1)
-	require.NoError(t, err)
-	require.False(t, l.InUse())
-	_, err = l.Peek(t.Context(), "k")
-	require.NoError(t, err)
-	require.True(t, l.InUse())
-
-	l = core.Must(ratelimit.New(ratelimit.Config{}))
-	core.Must(l.WithLimit(ratelimit.PerMinute(5)))
-	_, err = l.Take(t.Context(), "k", 1)
-	require.NoError(t, err)
-	require.True(t, l.InUse())
 }

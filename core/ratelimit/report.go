@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/registry"
 )
 
@@ -16,9 +15,9 @@ func (l *Limiter) figures() (f registry.Figures) {
 	all := l.current.Load()
 	const requests = "Operations by result, and by the limit if it has a name; error: neither the store nor the process decided, whatever OnStoreError did then."
 	var named Stats
-	for _, name := range slices.Sorted(maps.Keys(all.named)) {
-		c := all.named[name].view.tally
-		allowed, rejected := c.allowed.Load(), c.rejected.Load()
+	for _, name := range slices.Sorted(maps.Keys(all.views)) {
+		tally := all.views[name].tally
+		allowed, rejected := tally.allowed.Load(), tally.rejected.Load()
 		f.Count("requests_total", requests, allowed, "limit", name, "result", "allowed")
 		f.Count("requests_total", requests, rejected, "limit", name, "result", "throttled")
 		named.Allowed, named.Rejected = named.Allowed+allowed, named.Rejected+rejected
@@ -28,15 +27,13 @@ func (l *Limiter) figures() (f registry.Figures) {
 		"canceled", s.Canceled, "error", l.undecided.Load())
 	f.Count("store_errors_total", "Operations that the store failed to decide.", s.StoreErrors)
 	f.Add("waiters", "Calls that wait for permits.", float64(s.Waiting))
-	if l.InUse() {
-		limit := l.Limit()
-		f.Add("limit_permits", "Capacity of the limit for one key; no sample while every key has another limit, as by a tier.", float64(limits.Limit(limit).Capacity()))
-		f.Add("window_seconds", "Period of that limit; of joined limits, of the first.", limits.Limit(limit).Specs()[0].Period.Seconds())
+	add := func(set *setting, labels ...string) {
+		f.Add("limit_permits", "Capacity of the limit for one key.", float64(set.capacity), labels...)
+		f.Add("window_seconds", "Period of the limit; of joined limits, of the first.", set.specs[0].Period.Seconds(), labels...)
 	}
+	add(all.main)
 	for _, name := range slices.Sorted(maps.Keys(all.named)) {
-		limit := all.named[name].limit
-		f.Add("limit_permits", "Capacity of the limit for one key; no sample while every key has another limit, as by a tier.", float64(limits.Limit(limit).Capacity()), "limit", name)
-		f.Add("window_seconds", "Period of that limit; of joined limits, of the first.", limits.Limit(limit).Specs()[0].Period.Seconds(), "limit", name)
+		add(all.named[name], "limit", name)
 	}
 	if s.Keys >= 0 {
 		f.Add("partitions", "Keys held in memory.", float64(s.Keys))

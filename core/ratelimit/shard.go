@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -10,7 +9,7 @@ import (
 
 // A shard is an open-addressing table with linear probing and no tombstones. Its slots hold no
 // pointers, so the garbage collector does not scan the keys. If a key needs more than one word,
-// its counts are stored in accounts.
+// its values are stored in accounts.
 type shard struct {
 	// One cache line, with all that takeOne writes.
 	mu                sync.Mutex
@@ -21,35 +20,32 @@ type shard struct {
 	swept    int64            // when every slot was looked at last
 	used     int              // slots that are not empty
 	hand     int              // where the next search for a victim starts
-	accounts [][]limits.Count // of keys with more than a word; the slot has the index
+	accounts [][]limits.Value // of keys with more than a word; the slot has the index
 	free     []int            // free indexes
 	sketch   *sketch
-	change   *limits.Change // the last one; slots that are stale were not used since
-	marked   int64          // when they were marked
-	forgot   int64          // takes before it are not refunded: how refunds moved them was evicted
+	forgot   int64 // takes before it are not refunded: how refunds moved them was evicted
 
-	_ [24]byte // three cache lines: neighbors do not share one
+	_ [40]byte // three cache lines: neighbors do not share one
 }
 
-// A slot is a key: 46 bits of its hash, which with those that chose the shard identify it, two
-// flags, its limit, and the word that is kept of it. A tag of 0 is an empty slot. Keys that
-// agree in all those bits (with 256 shards and n keys, n²/2^55 pairs) share their permits.
+// A slot is a key: 47 bits of its hash, which with those that chose the shard identify it, a flag,
+// the number of its limit, and the word that is kept of it. A tag of 0 is an empty slot. Keys that
+// agree in all those bits (with 256 shards and n keys, n²/2^56 pairs) share their permits.
 type slot struct {
 	tag  uint64
 	word uint64
 }
 
 const (
-	tagShift = 18
-	listed   = 1 << 17 // the word is a place in accounts
-	stale    = 1 << 16 // limits were changed since the key was written
+	tagShift = 17
+	listed   = 1 << 16 // the word is a place in accounts
 )
 
-// id is the limit of a slot that is not listed.
-func (s *slot) id() limits.ID { return limits.ID(s.tag) } // the lower 16 bits
+// number is that of the limit of a slot that is not listed; otherwise 0.
+func (s *slot) number() uint32 { return uint32(s.tag & (listed - 1)) }
 
 // is reports whether a slot has nothing but the word of a limit.
-func (s *slot) is(id limits.ID) bool { return s.tag&(1<<tagShift-1) == uint64(id) }
+func (s *slot) is(number uint32) bool { return s.tag&(1<<tagShift-1) == uint64(number) }
 
 // find returns the place of a key, or where the search for it ended.
 func (s *shard) find(hash uint64) (i int, found bool) {
@@ -68,77 +64,44 @@ func (s *shard) find(hash uint64) (i int, found bool) {
 	}
 }
 
-// tick returns the time of an operation, and sweeps before words are too old to be read.
-func (s *shard) tick(t *table, now int64) int64 {
-	now = max(now, s.last)
-	s.last = now
-	if now-s.swept > t.Horizon() {
-		s.sweep(t, t.All(), now)
+// tick goes on to the time of an operation, and sweeps before words are too old to be read.
+func (s *shard) tick(t *table, now int64) {
+	if s.last = max(now, s.last); s.last-s.swept > t.Horizon() {
+		s.sweep(t, s.last)
 	}
-	return now
 }
 
-// read reads the counts in a slot.
-func (s *shard) read(to *limits.Account, n *slot, plans []*limits.Plan) {
+// read reads the values in a slot.
+func (s *shard) read(t *table, to *limits.Account, n *slot) {
 	if n.tag&listed != 0 {
 		to.Load(s.accounts[n.word])
 	} else {
-		to.Add(limits.Count{Rule: plans[n.id()].Rules[0], State: limits.State{Word: n.word}})
+		to.Load(nil)
+		to.Add(limits.Value{Rule: t.named()[n.number()], State: limits.State{Word: n.word}})
 	}
 }
 
 // load reads the account of a key. If the key is not in the shard, it might have been evicted: its
 // usage is then read from the sketch.
-func (s *shard) load(t *table, hash uint64, change *limits.Change, k *limits.Key) {
-	if s.sketch != nil {
+func (s *shard) load(t *table, hash uint64, k *limits.Key) {
+	if i, found := s.find(hash); found {
+		s.read(t, &k.Account, &s.slots[i])
+	} else if s.sketch != nil {
 		k.Owed = s.sketch.get(hash >> tagShift)
 	}
-	i, found := s.find(hash)
-	if !found {
-		return
-	}
-	n, plans := &s.slots[i], t.All()
-	s.read(&k.Account, n, plans)
-	if n.tag&stale != 0 && change != nil {
-		if s.change.At.Before(change.At) { // the shard has not learned of the later one yet
-			k.Change(s.change, plans, min(k.Now, s.marked))
-		}
-		k.Change(change, plans, min(k.Now, max(int64(change.At.Sub(t.base)), s.marked)))
-	}
 }
 
-// mark marks all slots as stale. Those that are stale already are first carried over by the change
-// before: later only the last change is known.
-func (s *shard) mark(t *table, c *limits.Change) {
-	var a limits.Account
-	now, plans := s.tick(t, t.now()), t.All() // the words are still to be read as of this time
-	for i := range s.slots {
-		n := &s.slots[i]
-		if n.tag&stale != 0 {
-			s.account(&a, n, plans, now)
-			if !a.Over(now) {
-				a.Touch(now)
-				*n = s.fill(*n, a.Counts())
-			}
-		}
-		if n.tag != 0 {
-			n.tag |= stale
-		}
-	}
-	s.change, s.marked = c, now
-}
-
-// save writes the account of a key if it has changed. If it has no counts, the key is dropped.
+// save writes the account of a key if it has changed. If it has no values, the key is dropped.
 func (s *shard) save(t *table, hash uint64, k *limits.Key) {
 	if !k.Changed {
 		return
 	}
 	switch i, found := s.find(hash); {
-	case len(k.Counts()) > 0 && found:
-		s.slots[i] = s.fill(s.slots[i], k.Counts())
-	case len(k.Counts()) > 0:
-		s.makeRoom(t, t.All(), k.Now)
-		s.put(s.fill(slot{tag: hash >> tagShift << tagShift}, k.Counts()))
+	case len(k.Values()) > 0 && found:
+		s.slots[i] = s.fill(t, s.slots[i], k.Values())
+	case len(k.Values()) > 0:
+		s.makeRoom(t, k.Now)
+		s.put(s.fill(t, slot{tag: hash >> tagShift << tagShift}, k.Values()))
 		s.used++
 		t.keys.Add(1)
 	case found:
@@ -146,13 +109,15 @@ func (s *shard) save(t *table, hash uint64, k *limits.Key) {
 	}
 }
 
-// fill returns a slot with the counts of a key.
-func (s *shard) fill(n slot, counts []limits.Count) slot {
+// fill returns a slot with the values of a key.
+func (s *shard) fill(t *table, n slot, values []limits.Value) slot {
 	was := n.tag&listed != 0
 	key := n.tag >> tagShift << tagShift
-	if c := &counts[0]; len(counts) == 1 && !c.Rule.Listed() && !c.Replaced && !c.Short && c.Moved == 0 {
-		s.release(&n)
-		return slot{key | uint64(c.Rule.ID), c.Word}
+	if v := &values[0]; len(values) == 1 && !v.Rule.Listed() && v.Moved == 0 {
+		if number := t.number(v.Rule); number > 0 {
+			s.release(&n)
+			return slot{key | uint64(number), v.Word}
+		}
 	}
 	n.tag = key | listed
 	switch free := len(s.free) - 1; {
@@ -162,16 +127,16 @@ func (s *shard) fill(n slot, counts []limits.Count) slot {
 	default:
 		n.word, s.accounts = uint64(len(s.accounts)), append(s.accounts, nil)
 	}
-	s.accounts[n.word] = append(resized(s.accounts[n.word], len(counts)), counts...)
+	s.accounts[n.word] = append(resized(s.accounts[n.word], len(values)), values...)
 	return n
 }
 
-// resized is an empty slice with room for n counts, and not for many more.
-func resized(counts []limits.Count, n int) []limits.Count {
-	if cap(counts) == n {
-		return counts[:0]
+// resized is an empty slice with room for n values, and not for many more.
+func resized(values []limits.Value, n int) []limits.Value {
+	if cap(values) == n {
+		return values[:0]
 	}
-	return make([]limits.Count, 0, n)
+	return make([]limits.Value, 0, n)
 }
 
 // release frees the entry of a slot in accounts.
@@ -183,15 +148,15 @@ func (s *shard) release(n *slot) {
 }
 
 // makeRoom makes room for one more key.
-func (s *shard) makeRoom(t *table, plans []*limits.Plan, now int64) {
+func (s *shard) makeRoom(t *table, now int64) {
 	if s.used > 0 && t.keys.Load() >= int64(t.store.maxKeys) {
-		s.evict(t, plans, now)
+		s.evict(t, now)
 	}
 	if (s.used+1)*8 <= len(s.slots)*7 {
 		return
 	}
 	if now-s.swept >= churn {
-		s.sweep(t, plans, now)
+		s.sweep(t, now)
 	}
 	if size := sizeFor(s.used); size > len(s.slots) {
 		s.move(size)
@@ -224,19 +189,10 @@ func (s *shard) remove(t *table, i int) {
 	t.keys.Add(-1)
 }
 
-// account reads the usage in a slot; words that are too old to be read have recovered. It carries
-// the key over if that is pending. It reports whether the slot can stay as it is: words must be
-// rewritten in time, but not before a pending change is applied.
-func (s *shard) account(a *limits.Account, n *slot, plans []*limits.Plan, now int64) (stays bool) {
-	a.Load(nil)
-	s.read(a, n, plans)
-	stays = n.tag&listed == 0
-	if n.tag&stale != 0 {
-		a.Change(s.change, plans, min(s.marked, now))
-		stays = !slices.ContainsFunc(a.Counts(), func(c limits.Count) bool { return now-s.marked > c.Rule.Horizon })
-	}
-	a.Expire(now-s.swept, now)
-	return stays
+// account reads the usage in a slot; words that are too old to be read have recovered.
+func (s *shard) account(t *table, a *limits.Account, n *slot, now int64) {
+	s.read(t, a, n)
+	a.Expire(now - s.swept)
 }
 
 // churn is how long ago a shard must have been swept to be swept for room: keys that come
@@ -245,7 +201,7 @@ const churn = int64(time.Second)
 
 // sweep drops recovered keys, moves the rest into fewer slots if they fit, and frees the accounts
 // that the shard no longer needs.
-func (s *shard) sweep(t *table, plans []*limits.Plan, now int64) {
+func (s *shard) sweep(t *table, now int64) {
 	var a limits.Account
 	neutral := 0
 	for i := range s.slots {
@@ -253,13 +209,13 @@ func (s *shard) sweep(t *table, plans []*limits.Plan, now int64) {
 		if n.tag == 0 {
 			continue
 		}
-		if stays := s.account(&a, n, plans, now); a.Over(now) {
+		if s.account(t, &a, n, now); a.Over(now) {
 			s.release(n)
 			*n = slot{}
 			neutral++
-		} else if !stays {
+		} else if n.tag&listed != 0 {
 			a.Touch(now)
-			*n = s.fill(*n, a.Counts())
+			*n = s.fill(t, *n, a.Values())
 		}
 	}
 	s.used -= neutral
@@ -304,9 +260,9 @@ func (s *shard) compact() {
 	if len(s.free)*2 <= len(s.accounts) {
 		return
 	}
-	var accounts [][]limits.Count
+	var accounts [][]limits.Value
 	if used := len(s.accounts) - len(s.free); used > 0 {
-		accounts = make([][]limits.Count, 0, used)
+		accounts = make([][]limits.Value, 0, used)
 	}
 	for i := range s.slots {
 		if n := &s.slots[i]; n.tag&listed != 0 {
@@ -319,7 +275,7 @@ func (s *shard) compact() {
 
 // evict drops one of the next 16 keys: a recovered key if there is one, otherwise the key with the
 // least usage, which the sketch keeps.
-func (s *shard) evict(t *table, plans []*limits.Plan, now int64) {
+func (s *shard) evict(t *table, now int64) {
 	mask := len(s.slots) - 1
 	var a limits.Account
 	victim, owes, moved := -1, limits.Debt{}, false
@@ -330,7 +286,7 @@ func (s *shard) evict(t *table, plans []*limits.Plan, now int64) {
 			continue
 		}
 		seen++
-		s.account(&a, n, plans, now)
+		s.account(t, &a, n, now)
 		d := a.Debt(now)
 		if victim < 0 || d.Until < owes.Until {
 			victim, owes, moved = i, d, a.Moved(now)

@@ -10,27 +10,32 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// A Store holds the state of keys: in the memory of the process (see [NewMemory]), or shared by
-// many processes. Package driver describes its methods.
-type Store = limits.Store
+// A Store keeps the keys of limiters. Those of stores/redisstore, stores/share and stores/denycache are Stores, and [NewStore]
+// makes one. Its method Open has a type of this module alone, so it cannot be implemented elsewhere.
+type Store interface {
+	Open(name string) (limits.Table, error)
+	Close() error
+}
 
 func (l *Limiter) apply(ctx context.Context, key string, op limits.Op) (r Result, err error) {
 	set, cfg, err := l.settingOf(ctx, key)
 	if err != nil {
 		return r, err
 	}
-	if r, err = l.applyUnder(ctx, set, set.plan, cfg, key, op); r.Permits > 0 {
+	if r, err = l.applyUnder(ctx, set, cfg.OnStoreError, key, op); r.Permits > 0 {
 		r.Receipt.Key = key
 	}
 	return r, err
 }
 
-func (l *Limiter) applyUnder(ctx context.Context, set *setting, plan limits.ID, cfg *Config, key string, op limits.Op) (Result, error) {
-	op.Change = l.changeOf(set)
+func (l *Limiter) applyUnder(ctx context.Context, set *setting, policy FailurePolicy, key string, op limits.Op) (Result, error) {
+	if op.Kind != limits.Refund && l.closed() {
+		return Result{}, core.ErrClosed
+	}
 	failures := l.failures.Load()
-	r, err := l.table.Apply(ctx, key, plan, op)
+	r, err := l.table.Apply(ctx, key, set.plan, op)
 	if err != nil {
-		return l.failed(ctx, key, set, plan, cfg.OnStoreError, op, err)
+		return l.failed(ctx, key, set, policy, op, err)
 	}
 	if r.Allowed && failures != l.recovered.Load() {
 		l.storeDecided(ctx, key, failures)
@@ -65,7 +70,7 @@ func (l *Limiter) causedByCaller(ctx context.Context, op limits.Op, err error) e
 
 // failed applies OnStoreError to an error of the store. Errors that the caller caused are
 // returned unchanged.
-func (l *Limiter) failed(ctx context.Context, key string, set *setting, plan limits.ID, policy FailurePolicy, op limits.Op, err error) (Result, error) {
+func (l *Limiter) failed(ctx context.Context, key string, set *setting, policy FailurePolicy, op limits.Op, err error) (Result, error) {
 	if caused := l.causedByCaller(ctx, op, err); caused != nil {
 		return Result{}, caused
 	}
@@ -73,7 +78,7 @@ func (l *Limiter) failed(ctx context.Context, key string, set *setting, plan lim
 	err = &storeError{l.Name(), err}
 	l.emitOutage(ctx, key, err)
 	if local := l.local.Load(); policy == Local && local != nil {
-		if r, failed := (*local).Apply(ctx, key, plan, op); failed == nil {
+		if r, failed := (*local).Apply(ctx, key, set.plan, op); failed == nil {
 			l.locals.Add(1)
 			return r, nil
 		}
@@ -81,7 +86,7 @@ func (l *Limiter) failed(ctx context.Context, key string, set *setting, plan lim
 	allow := cmp.Or(policy, Allow) == Allow && op.Cost != 0 && op.Kind != limits.Refund
 	if c := set.capacity; allow && op.Cost > c && op.Kind != limits.TakeAtMost {
 		l.locals.Add(1) // a cost above the capacity needs no store, and the rejection is counted
-		return Result{Limit: c, RetryAfter: Never}, nil
+		return Result{Limit: c, RetryAfter: limits.Never}, nil
 	}
 	l.undecided.Add(1)
 	if !allow {

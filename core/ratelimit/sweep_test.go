@@ -38,7 +38,7 @@ func held0(t *table) (h holds) {
 }
 
 // flood has keys 0 to n take one permit each.
-func flood(t *testing.T, tab *table, id limits.ID, now time.Duration, n int) {
+func flood(t *testing.T, tab *table, id *limits.Plan, now time.Duration, n int) {
 	t.Helper()
 	for i := range n {
 		mustApply(t, tab, now, fmt.Sprint("flood", i), id, limits.Op{Cost: 1})

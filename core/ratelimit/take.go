@@ -8,19 +8,14 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// Never is the RetryAfter of a cost that does not fit into the limit at all, so
-// that waiting does not help.
-const Never = limits.Never
-
 // A Result is what an operation on a key decided, and how the key stands after it.
 type Result = limits.Result
 
-// Take takes n permits of a key now, or none. A refusal is not an error: check Result.Allowed. A
-// refusal changes nothing. With n = 0 it takes nothing.
+// Take takes n permits of a key now, or none. A refusal is not an error: check Result.Allowed. Taking 0 takes nothing, and
+// is allowed.
 //
-// An error is never a refusal: n is negative, the limiter is closed, or the store failed and
-// OnStoreError is not [Allow]. Whether ctx is done matters only to a store that has to wait; the
-// error is then the cause of ctx.
+// The error says that no decision was made: n is negative, the limiter is closed, or the store failed and OnStoreError is
+// not Allow.
 func (l *Limiter) Take(ctx context.Context, key string, n int64) (r Result, err error) {
 	err = l.takeInto(ctx, key, n, &r)
 	return r, err
@@ -43,41 +38,33 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 	return err
 }
 
-// TakeAtMost takes the available permits of a key, up to n. A refusal is not an error: check
-// Result.Allowed, and Result.Permits for the number.
+// TakeAtMost takes the available permits of a key, up to n. Result.Permits is their number. It is refused if there are none.
 func (l *Limiter) TakeAtMost(ctx context.Context, key string, n int64) (Result, error) {
 	return l.take(ctx, key, limits.Op{Kind: limits.TakeAtMost, Cost: n})
 }
 
-// Peek returns the state of a key. It changes nothing and counts no decision.
+// Peek returns the state of a key, and takes nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 	return l.apply(ctx, key, limits.Op{})
 }
 
-// Drain takes all permits that a key has now, for example after an upstream has throttled a call.
-// Result.Permits is their number.
+// Drain takes all available permits of a key. Result.Permits is their number.
 func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
 	r, err := l.apply(ctx, key, limits.Op{Kind: limits.Drain})
 	r.Allowed, r.RetryAfter = err == nil, 0
 	return r, err
 }
 
-// Reserve grants n permits of a key for the earliest possible moment, if that is within maxWait,
-// and returns at once: use the permits after Result.Wait. A refusal is not an error: check
-// Result.Allowed. If the permits are not used, Refund gives them
-// back. No later call takes permits before them: a later take is refused, or reserved after them.
-// A negative maxWait is no limit; a FixedWindow can be reserved three windows ahead, a sliding
-// limit four periods. It does not queue behind the callers of [Limiter.Wait], of which only the first has a reservation.
+// Reserve grants n permits of a key for the earliest time within maxWait, and returns at once: use them after Result.Wait. If
+// maxWait is negative, there is no limit. A refusal is not an error. If the permits are not used, Refund gives them back.
+//
+// A window can be reserved three periods ahead. Reserve does not queue behind the callers of [Limiter.Wait], of which only the
+// first has a reservation.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time.Duration) (Result, error) {
 	if maxWait < 0 {
 		maxWait = math.MaxInt64
 	}
 	return l.take(ctx, key, limits.Op{Kind: limits.Reserve, Cost: n, MaxWait: maxWait})
-}
-
-// check decides as Take does, and takes nothing.
-func (l *Limiter) check(ctx context.Context, key string, n int64) (Result, error) {
-	return l.apply(ctx, key, limits.Op{Kind: limits.Check, Cost: n})
 }
 
 // Refund gives the permits of a take back, once. It does nothing for a refusal, for permits that have recovered since, and for
@@ -100,16 +87,13 @@ func (l *Limiter) giveBack(ctx context.Context, take Result) error {
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 		defer cancel()
 	}
-	key := take.Receipt.Key
-	set, cfg, err := l.settingOf(ctx, key)
-	if err != nil {
-		return err
-	}
-	_, err = l.applyUnder(ctx, set, take.Plan, cfg, key, limits.Op{Kind: limits.Refund, Cost: take.Permits, Receipt: take.Receipt})
+	all := l.current.Load()
+	op := limits.Op{Kind: limits.Refund, Cost: take.Permits, Receipt: take.Receipt}
+	_, err := l.applyUnder(ctx, all.main, all.OnStoreError, take.Receipt.Key, op)
 	return err
 }
 
-// Reset forgets the usage of a key, under every limit.
+// Reset forgets the usage of a key.
 func (l *Limiter) Reset(ctx context.Context, key string) (err error) {
 	l.lines.Anew(func() { _, err = l.apply(ctx, key, limits.Op{Kind: limits.Reset}) }, key)
 	return err

@@ -32,7 +32,7 @@ type valueStore struct {
 }
 
 func (s *valueStore) Open(name string) (limits.Table, error) {
-	return &valueTable{limits.NewPlans(limits.Clock{}), s, fmt.Sprintf("%d:%s:", len(name), name)}, nil
+	return &valueTable{limits.NewPlans(limits.Clock{}, nil), s, fmt.Sprintf("%d:%s:", len(name), name)}, nil
 }
 
 func (s *valueStore) Close() error {
@@ -48,21 +48,20 @@ type valueTable struct {
 	prefix string
 }
 
-func (t *valueTable) Apply(ctx context.Context, key string, id limits.ID, op limits.Op) (r limits.Result, err error) {
-	if t.store.closed.Load() {
+func (t *valueTable) Apply(ctx context.Context, key string, p *limits.Plan, op limits.Op) (r limits.Result, err error) {
+	switch {
+	case t.store.closed.Load():
 		return r, core.ErrClosed
-	}
-	p, err := t.For(id, op.Cost)
-	if err != nil {
-		return r, err
+	case op.Cost < 0:
+		return r, limits.CostError(op.Cost)
 	}
 	var unreadable error
 	err = t.store.values.Update(ctx, t.prefix+key, func(now time.Time, old []byte) (next []byte, keep time.Duration) {
 		var k limits.Key
-		if k, unreadable = t.read(now.UnixNano(), old, op.Change); unreadable != nil {
+		if k, unreadable = t.read(now.UnixNano(), old); unreadable != nil {
 			return nil, 0
 		}
-		if r, _ = k.Apply(p, &op); !k.Changed {
+		if r = k.Apply(p, &op); !k.Changed {
 			return nil, 0
 		}
 		if keep = time.Duration(k.End(k.Now) - k.Now); keep <= 0 {
@@ -73,22 +72,12 @@ func (t *valueTable) Apply(ctx context.Context, key string, id limits.ID, op lim
 	return r, cmp.Or(unreadable, err)
 }
 
-// read reads a key, carried over as of a change.
-func (t *valueTable) read(now int64, value []byte, change *limits.Change) (k limits.Key, err error) {
-	at := int64(0)
+func (t *valueTable) read(now int64, value []byte) (k limits.Key, err error) {
+	at := now
 	if len(value) > 0 {
-		if k.Account, at, err = t.Decode(value); err != nil {
-			return k, err
-		}
+		k.Account, at, err = t.Decode(value)
 	}
 	k.Now = max(now, at)
-	if change != nil && change.At.UnixNano() >= at {
-		moment := min(k.Now, change.At.UnixNano())
-		k.Expire(moment-at, moment)
-		k.Touch(moment)
-		k.Change(change, t.All(), moment)
-		at = moment
-	}
-	k.Expire(k.Now-at, k.Now)
-	return k, nil
+	k.Expire(k.Now - at)
+	return k, err
 }

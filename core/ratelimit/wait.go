@@ -13,19 +13,14 @@ import (
 	"github.com/gresil/gresil/internal/waitq"
 )
 
-// Wait takes n permits of a key as soon as they are available, and then returns; Result.Wait is
-// the time that it waited. It is refused at once, with a [*LimitedError], if the permits would
-// come later than MaxWait or the deadline of ctx, or never, or if MaxQueue is exceeded. If ctx ends
-// during the wait, the error is its cause, and nothing is taken.
+// Wait takes n permits of a key as soon as they are available, and then returns. It is refused at once, with a
+// [*LimitedError], if they will not be available within MaxWait or before the deadline of ctx, or if MaxQueue is exceeded. If
+// ctx ends during the wait, nothing is taken, and the error is its cause.
 //
-// The waiters of a key are served in the order of their calls. Only the first of them has a
-// reservation, in memory and in a Store, so a caller that gives up delays no other: its time goes to the next.
-// (Where permits come faster than a Store answers, as many reserve as are served within one answer.) A
-// caller behind the first is refused at once by an estimate: that nobody leaves, and other
-// processes take nothing. If it turns out to be too low, the caller is refused later, after MaxWait at the latest.
-//
-// A refund, a reset and a change of the limit in this process apply to the waiters at once. No take gets
-// permits before the first waiter.
+// The waiters of a key are served in the order of their calls. Only the first of them reserves permits, so a caller that
+// gives up delays no other. (Where permits come faster than a Store answers, as many reserve as are served within one answer.)
+// A caller behind the first is refused by an estimate: that nobody leaves, and other processes take nothing. If it was too low,
+// the caller is refused later, after MaxWait at the latest. A refund, a reset and a new Config of this process apply at once.
 func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
@@ -45,7 +40,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 		if r, err = l.apply(ctx, key, limits.Op{Kind: limits.Take, Cost: n}); err != nil {
 			return Result{}, err
 		}
-		if r.Allowed || r.RetryAfter == Never || r.RetryAfter > most {
+		if r.Allowed || r.RetryAfter < 0 || r.RetryAfter > most {
 			return l.waited(ctx, key, n, r)
 		}
 	}
@@ -77,7 +72,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 		Reserve: func(ctx context.Context, most time.Duration) (waitq.Slot[Result], error) {
 			r, err := l.apply(ctx, key, limits.Op{Kind: limits.Reserve, Cost: n, MaxWait: most})
 			at := time.Now().Add(r.Wait + r.RetryAfter)
-			if r.RetryAfter == Never {
+			if r.RetryAfter < 0 {
 				at = time.Time{}
 			}
 			return waitq.Slot[Result]{Value: r, At: at, Refused: !r.Allowed, Free: r.Allowed && r.Limit == 0}, err
@@ -85,7 +80,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 		Return: func(r Result) { _ = l.giveBack(ctx, r) }, // if the store fails, they come back in their time
 		Refuse: func(after time.Duration) Result {
 			full := set.every(set.capacity)
-			return Result{Plan: set.plan, Limit: set.capacity, RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
+			return Result{Limit: set.capacity, RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
 		},
 		Queued: func() {
 			queued = true

@@ -11,14 +11,14 @@ import (
 )
 
 // newTestTable is a table with a store of its own and one plan.
-func newTestTable(tb testing.TB, maxKeys int, all ...Limit) (*table, []limits.ID) {
+func newTestTable(tb testing.TB, maxKeys int, all ...Limit) (*table, []*limits.Plan) {
 	tb.Helper()
 	m, err := NewMemory(maxKeys)
 	require.NoError(tb, err)
 	opened, err := m.Open("test")
 	require.NoError(tb, err)
 	tab := opened.(*table)
-	ids := make([]limits.ID, len(all))
+	ids := make([]*limits.Plan, len(all))
 	for i, l := range all {
 		require.NoError(tb, l.check(""), "%v", l)
 		ids[i], err = tab.Plan(limits.Limit(l).Specs())
@@ -28,15 +28,15 @@ func newTestTable(tb testing.TB, maxKeys int, all ...Limit) (*table, []limits.ID
 }
 
 // eitherAt is applyAt or, every other nanosecond, takeOne where that can do it.
-func eitherAt(t *table, now int64, key string, id limits.ID, op limits.Op) (r Result, err error) {
-	if p := t.All()[id]; now%2 == 0 && op.Kind == limits.Take && len(p.Rules) == 1 && !p.Rules[0].Listed() && t.takeOne(now, key, p.Rules[0], op.Cost, true, &r) {
+func eitherAt(t *table, now int64, key string, id *limits.Plan, op limits.Op) (r Result, err error) {
+	if now%2 == 0 && op.Kind == limits.Take && len(id.Rules) == 1 && !id.Rules[0].Listed() && t.takeOne(now, key, id.Rules[0], op.Cost, true, &r) {
 		return r, nil
 	}
 	return t.applyAt(now, key, id, &op)
 }
 
 // mustApply applies at a time.
-func mustApply(tb testing.TB, tab *table, now time.Duration, key string, id limits.ID, op limits.Op) Result { //nolint:thelper // see below
+func mustApply(tb testing.TB, tab *table, now time.Duration, key string, id *limits.Plan, op limits.Op) Result { //nolint:thelper // see below
 	r, err := eitherAt(tab, int64(now), key, id, op)
 	if err != nil { // it is called so often that the assertions would be most of the time
 		tb.Helper()

@@ -2,58 +2,35 @@ package limits
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 )
 
-// A Count is the use of one limit by a key.
-type Count struct {
-	Rule *Rule
+// A Value is what a key has used of one limit.
+type Value struct {
+	Rule *Rule // the limit that it was counted under
 	State
-	// Replaced is set when the limit was replaced and has not been in force since: the count
-	// goes as soon as it has recovered.
-	Replaced bool
-	// Joined is set if the limit was in force for the last operation with others.
-	Joined bool
-	// Short is set if the limit was not in force and had fewer permits than were taken. Until the count has
-	// recovered it takes no refunds, since the permits given back could be those that it has not counted.
-	Short bool
 }
 
-// maxCounts is how many counts a key keeps.
-const maxCounts = 8
-
-// An Account is all that is kept of a key: a count for each limit that it was charged under,
-// until the count has recovered. A take is charged to every count; only the limits in force
-// refuse. See docs/adr/0006-a-key-keeps-its-counts.md.
+// An Account is all that is kept of a key: a value for each of the joined limits that the last permits were taken under.
+// A take under other limits restates them, as rule says in docs/adr/0006-a-key-has-one-value.md.
 type Account struct {
 	Owed Debt // the debt of an account that was evicted
 
-	counts [maxCounts]Count
-	n      int  // counts in use
-	added  bool // a count that has to be kept
+	values [MaxLimits]Value
+	n      int // values in use
 }
 
-// Counts returns the counts. They are valid until the account is changed.
-func (a *Account) Counts() []Count { return a.counts[:a.n] }
+// Values returns the values. They are valid until the account is changed.
+func (a *Account) Values() []Value { return a.values[:a.n] }
 
-// Load replaces all that is kept by counts.
-func (a *Account) Load(counts []Count) { a.n = copy(a.counts[:], counts) }
+// Load replaces all that is kept by values.
+func (a *Account) Load(values []Value) { a.n = copy(a.values[:], values) }
 
-// Add adds a count of a limit that has none.
-func (a *Account) Add(c Count) {
-	a.counts[a.n] = c
+// Add adds a value of a limit that has none.
+func (a *Account) Add(v Value) {
+	a.values[a.n] = v
 	a.n++
-}
-
-// Drop drops the counts for which that is true.
-func (a *Account) Drop(is func(c Count) bool) {
-	n := a.n
-	a.n = 0
-	for i := range n {
-		if c := a.counts[i]; !is(c) {
-			a.Add(c)
-		}
-	}
 }
 
 // A Debt is a number of permits, all of which are back at a time.
@@ -71,11 +48,11 @@ func (d Debt) end(r *Rule, at int64) int64 {
 	return d.Until
 }
 
-// find returns the count of a limit, or nil.
-func (a *Account) find(id ID) *Count {
+// find returns the value under a limit, or nil.
+func (a *Account) find(r *Rule) *Value {
 	for i := range a.n {
-		if a.counts[i].Rule.ID == id {
-			return &a.counts[i]
+		if a.values[i].Rule == r {
+			return &a.values[i]
 		}
 	}
 	return nil
@@ -84,11 +61,9 @@ func (a *Account) find(id ID) *Count {
 // Debt returns the largest use, and the time at which all has come back.
 func (a *Account) Debt(now int64) Debt {
 	d := Debt{Until: now}
-	for i := range a.n {
-		c := &a.counts[i]
-		raw := c.Rule.alg.look(c.State, now, 0)
-		d.Until = max(d.Until, c.Rule.alg.full(raw, now))
-		d.Permits = max(d.Permits, c.Rule.Capacity-c.Rule.alg.available(raw, now))
+	for _, v := range a.Values() {
+		raw := v.Rule.alg.look(v.State, now, 0)
+		d.Until, d.Permits = max(d.Until, raw[full]), max(d.Permits, v.Rule.Capacity-raw[available])
 	}
 	return d
 }
@@ -99,9 +74,8 @@ func (a *Account) Over(now int64) bool { return a.End(now) <= now }
 // End returns the time from which the account can be dropped.
 func (a *Account) End(now int64) int64 {
 	end := now
-	for i := range a.n {
-		c := &a.counts[i]
-		end = max(end, c.Rule.alg.over(c.State, now))
+	for _, v := range a.Values() {
+		end = max(end, v.Rule.alg.over(v.State, now))
 	}
 	return end
 }
@@ -109,172 +83,186 @@ func (a *Account) End(now int64) int64 {
 // Moved reports whether refunds have moved takes of the account: it must know that to give back no permits
 // twice.
 func (a *Account) Moved(now int64) bool {
-	return slices.ContainsFunc(a.Counts(), func(c Count) bool { return c.Moved > 0 && !c.over(now) })
+	for _, v := range a.Values() {
+		if v.Moved > 0 && v.Rule.Spec.Algorithm == TokenBucket && v.Rule.alg.over(v.State, now) > now {
+			return true
+		}
+	}
+	return false
 }
-
-func (c *Count) over(now int64) bool { return c.Rule.alg.over(c.State, now) <= now }
 
 // Touch writes words anew as of now, so that they can be read for another Horizon.
 func (a *Account) Touch(now int64) {
 	for i := range a.n {
-		a.counts[i].State = a.counts[i].Rule.alg.touch(a.counts[i].State, now)
+		a.values[i].State = a.values[i].Rule.alg.touch(a.values[i].State, now)
 	}
 }
 
-// Expire replaces words that were written so long ago that they mean nothing: what they counted has
-// recovered. The count stays, since a limit without one would start with the usage of another limit;
-// only that of a limit that was replaced goes.
-func (a *Account) Expire(age, now int64) {
-	tooOld := func(c Count) bool { return !c.Rule.Listed() && age/5 > c.Rule.Horizon }
-	a.Drop(func(c Count) bool { return c.Replaced && tooOld(c) })
-	for i := range a.n {
-		if c := &a.counts[i]; tooOld(*c) {
-			c.State = c.Rule.alg.fresh(now)
+// Expire drops the words that were written so long ago that they mean nothing: what they counted has recovered.
+func (a *Account) Expire(age int64) {
+	n := a.n
+	a.n = 0
+	for _, v := range a.values[:n] {
+		if age/5 <= v.Rule.Horizon || v.Moved > 0 && v.Rule.Spec.Algorithm == FixedWindow {
+			a.Add(v)
 		}
 	}
 }
 
-// Change carries the account over as of a time since which the key was not used: that of the change, or
-// later. A key without a count of a limit that was replaced stays as it is. The plans are those of the table,
-// by their numbers.
-func (a *Account) Change(c *Change, plans []*Plan, at int64) {
-	held := false
-	for _, id := range c.Replaced {
-		for _, r := range plans[id].Rules {
-			if old := a.find(r.ID); old != nil {
-				old.Replaced, held = true, true
+// origin is the place of the value that a limit goes on from: that of its algorithm and period or else, of those that no
+// other limit of the plan goes on from in that way, the one with the most permits used, as all have counted the same takes. It
+// is -1 if there is none: then all usage counts under other limits. A refused take can restate the value if alone is true.
+func (a *Account) origin(p *Plan, r *Rule, now int64) (from int, alone bool) {
+	most, alone := int64(-1), a.n == 1 && len(p.Rules) == 1
+	from = -1
+	for i, v := range a.Values() {
+		of := v.Rule.kind()
+		switch {
+		case v.Rule == r:
+			return i, true
+		case of == r.kind():
+			from, most, alone = i, math.MaxInt64, true
+		case !slices.ContainsFunc(p.Rules, func(other *Rule) bool { return other.kind() == of }):
+			if num, den := v.Rule.alg.used(v.State, v.due(now)); ceilDiv(num, den) > most {
+				from, most = i, ceilDiv(num, den)
 			}
 		}
 	}
-	if held && !a.Over(at) {
-		a.carry(plans[c.Plan], at)
-	}
+	return from, alone
 }
 
-// carry puts a plan into force. It adds the counts that the plan lacks, each with the use of the
-// key so far as one take, and drops those of replaced limits that have recovered.
-func (a *Account) carry(p *Plan, at int64) {
-	over := a.Over(at)
-	a.Drop(func(c Count) bool {
-		own := slices.Contains(p.Rules, c.Rule)
-		return over && !own || own && c.Replaced && c.over(at)
-	})
-	missing := 0
-	for _, r := range p.Rules {
-		if c := a.find(r.ID); c != nil {
-			c.Replaced = false
-		} else {
-			missing++
-		}
-	}
-	for a.n+missing > maxCounts {
-		a.merge(p, at)
-	}
-	old := a.n
-	for _, r := range p.Rules {
-		if a.find(r.ID) == nil {
-			a.Add(a.start(r, p, old, at))
-			a.added = true
-		}
-	}
-	a.Drop(func(c Count) bool { return c.Replaced && c.over(at) })
-}
-
-// start is the count of a limit that has none, as of a time.
-func (a *Account) start(r *Rule, p *Plan, old int, at int64) Count {
-	c := Count{Rule: r, State: r.alg.fresh(at)}
-	if a.Owed.Until > at {
-		c.State = r.alg.owing(a.Owed.end(r, at), min(a.Owed.Permits, r.Capacity), at)
-	}
-	if n := a.use(r, p, old, at) - r.used(c.State, at); n > 0 {
-		c.charge(at, n)
-	}
-	return c
-}
-
-// use returns the permits with which a limit without a count starts: the largest use or, of several limits, that
-// of the limit which it replaces.
-func (a *Account) use(r *Rule, p *Plan, old int, at int64) int64 {
-	paired, unpaired, largest, joined := int64(-1), int64(0), int64(0), false
-	for i := range old {
-		c := &a.counts[i]
-		joined = joined || c.Joined
-		used := c.Rule.used(c.State, at)
-		largest = max(largest, used)
-		switch {
-		case Pairs(c.Rule.Spec, r.Spec):
-			paired = max(paired, used)
-		case !slices.ContainsFunc(p.Rules, func(r *Rule) bool { return Pairs(c.Rule.Spec, r.Spec) }):
-			unpaired = max(unpaired, used)
-		}
-	}
-	switch {
-	case len(p.Rules) == 1 && !joined:
-		return largest
-	case paired >= 0:
-		return paired
-	}
-	return unpaired
-}
-
-// charge takes cost permits, or as many as the capacity allows.
-func (c *Count) charge(now, cost int64) (receipt uint64, taken int64) {
-	alg := c.Rule.alg
-	if log, ok := alg.(segments); ok {
-		taken = min(cost, c.Rule.Capacity)
-		c.State = log.forget(c.State, now, taken)
+// under returns the value that a limit goes on from, and how the key stands under the limit. If the take is refused and
+// restated is true, the value at the place from is replaced by it.
+func (k *Key) under(p *Plan, r *Rule, cost int64) (v Value, raw Raw, from int, restated bool) {
+	from, alone := k.origin(p, r, k.Now)
+	if from < 0 {
+		v = Value{r, k.start(r)}
 	} else {
-		taken = min(cost, alg.available(alg.look(c.State, now, 0), now))
+		v = k.values[from]
 	}
-	if taken > 0 {
-		c.State, receipt = alg.charge(c.State, now, now, now, taken)
+	if v.Rule == r {
+		return v, r.alg.look(v.State, k.Now, cost), from, false
 	}
-	return receipt, taken
+	raw = v.under(r, k.Now, cost)
+	if alone && cost > 0 && raw[earliest] > k.Now {
+		if s, ok := v.restate(r, k.Now, v.due(k.Now)); ok {
+			if now := r.alg.look(s, k.Now, cost); now[earliest] < raw[earliest] && now[full] < raw[full] {
+				return Value{r, s}, now, from, true
+			}
+		}
+	}
+	return v, raw, from, false
 }
 
-// merge drops the count with the least use that is not in force, and charges it to the one
-// with the largest.
-func (a *Account) merge(p *Plan, now int64) {
-	least, most, smallest, largest := -1, -1, int64(math.MaxInt64), int64(-1)
-	for i := range a.n {
-		c := &a.counts[i]
-		used := c.Rule.used(c.State, now)
-		if used < smallest && !slices.Contains(p.Rules, c.Rule) {
-			least, smallest = i, used
-		}
-		if used > largest {
-			most, largest = i, used
-		}
+// start is the state of a limit that goes on from no value.
+func (k *Key) start(r *Rule) State {
+	if k.Owed.Until > k.Now {
+		return r.alg.owing(k.Owed.end(r, k.Now), min(k.Owed.Permits, r.Capacity), k.Now)
 	}
-	if least != most {
-		c := &a.counts[most]
-		c.List = slices.Clone(c.List) // that of a look must stay as it is
-		c.charge(now, smallest)
+	return r.alg.fresh(k.Now)
+}
+
+// due is when the last permits that were reserved can be used, or now. Nothing is taken before.
+func (v *Value) due(now int64) int64 { return v.Rule.alg.due(v.State, now) }
+
+// under is how the key stands under another limit: it has as many permits in use as under its own.
+func (v *Value) under(r *Rule, now, cost int64) Raw {
+	raw := Raw{full: v.Rule.alg.look(v.State, now, 0)[full]}
+	if v.due(now) == now {
+		num, den := v.Rule.alg.used(v.State, now)
+		raw[available] = max(0, r.Capacity-ceilDiv(num, den))
 	}
-	a.n = len(slices.Delete(a.counts[:a.n], least, least+1))
+	first := func(cost int64) int64 { // at which the limit of the value leaves cost permits of the other
+		if cost += v.Rule.Capacity - r.Capacity; cost <= 0 {
+			return v.due(now)
+		}
+		return v.Rule.alg.look(v.State, now, cost)[earliest]
+	}
+	raw[earliest], raw[more] = first(cost), now
+	if raw[available] < r.Capacity {
+		raw[more] = first(raw[available] + 1)
+	}
+	return raw
+}
+
+// restate is the state under another limit, as of now, of what is used at a time that is not before due. Used permits stay
+// used. If algorithm and period are the same, their times stay too: only the number that they are compared to differs.
+// It is false if that state cannot be kept.
+func (v *Value) restate(r *Rule, now, at int64) (s State, ok bool) {
+	if v.Rule.kind() == r.kind() && r.Spec.Algorithm != TokenBucket {
+		return r.alg.same(v.State, v.Rule, now), true
+	}
+	num, den := v.Rule.alg.used(v.State, at)
+	s, ok = r.alg.put(now, at, num, den)
+	if at == v.due(now) {
+		s = r.hold(s, now, at)
+	}
+	return s, ok
+}
+
+// hold lets nothing be taken before a time, at which permits are reserved. Other states than those of a bucket do so anyway.
+func (r *Rule) hold(s State, now, at int64) State {
+	if at > now && r.Spec.Algorithm == TokenBucket {
+		return r.bucket.hold(s, now, at)
+	}
+	return s
+}
+
+// A kind is an algorithm and a period.
+type kind struct {
+	algorithm Algorithm
+	aligned   bool
+	period    int64
+}
+
+func (r *Rule) kind() kind {
+	k := kind{r.Spec.Algorithm, r.Spec.Aligned, int64(r.Spec.Period)}
+	if k.algorithm == SlidingLog {
+		k.algorithm = SlidingWindow // a log with shorter steps
+	}
+	return k
 }
 
 // Owe makes a key owe the limits of a plan a debt that it has in another store. A key that owes more
-// already stays as it is. It reports whether the account has changed.
-func (a *Account) Owe(p *Plan, d Debt, now int64) (changed bool) {
-	a.carry(p, now)
+// already stays as it is.
+func (k *Key) Owe(p *Plan, d Debt) {
 	for _, r := range p.Rules {
 		end := d.Until
-		if end > now && r.Spec.Aligned {
-			end = now + r.alg.recovery(now)
+		if end > k.Now && r.Spec.Aligned {
+			end = k.Now + r.alg.recovery(k.Now)
 		}
-		if end <= now {
+		if end <= k.Now {
 			continue
 		}
-		c, owed := a.find(r.ID), r.alg.owing(end, d.Permits, now)
-		more := r.used(owed, now) > r.used(c.State, now)
-		if r.Spec.Algorithm == TokenBucket {
-			more = end > r.alg.full(r.alg.look(c.State, now, 0), now)
+		v, raw, from, _ := k.under(p, r, 0)
+		owed := r.alg.owing(end, d.Permits, k.Now)
+		more := r.alg.look(owed, k.Now, 0)
+		switch {
+		case r.Spec.Algorithm == TokenBucket && more[full] <= raw[full], r.Spec.Algorithm != TokenBucket && more[available] >= raw[available]:
+			continue
+		case from >= 0 && v.Rule == r:
+			if r.Spec.Algorithm == TokenBucket {
+				owed.Moved = v.Moved
+			}
+			k.values[from].State = owed
+		case from >= 0 && (v.Rule.kind() == r.kind() || k.n == MaxLimits):
+			k.values[from] = Value{r, owed}
+		default:
+			k.Add(Value{r, owed})
 		}
-		if more {
-			owed.Moved = c.Moved
-			c.State, changed = owed, true
-		}
+		k.Changed = true
 	}
-	return changed || a.added && !a.Over(now)
+}
+
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
+
+// mulDiv is a*b/c, rounded up, and false if that is more than a limit.
+func mulDiv(a, b, c, most int64) (q int64, ok bool) {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return 0, false
+	}
+	n, rest := bits.Div64(hi, lo, uint64(c))
+	n += min(1, rest)
+	return int64(n), n <= uint64(most)
 }

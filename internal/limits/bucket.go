@@ -96,16 +96,6 @@ func (b *bucket) after(units, rest int64) time.Duration {
 // debt returns the debt of a word at a time, in units.
 func debt(word, units uint64) int64 { return max(0, int64(word-units)) }
 
-// owesTooMuch reports whether a word has more debt than a bucket: then it is so old that it means
-// nothing.
-func (r *Rule) owesTooMuch(s State, at int64) bool {
-	if r.Spec.Algorithm != TokenBucket {
-		return false
-	}
-	units, _ := r.bucket.now(at)
-	return debt(s.Word, units) > r.bucket.most
-}
-
 // excess is by how much a cost is more than there is; up to 0 it can be taken.
 func (b *bucket) excess(debt, cost int64) int64 { return debt + cost*b.cost - b.capacity }
 
@@ -118,7 +108,7 @@ func (b *bucket) whole(debt int64) (permits, part int64) {
 }
 
 // TakeBucket takes cost permits, 1 to the capacity, of the word of a bucket, as [Key.Apply] does
-// for a key that has no other count.
+// for a key that was counted under it.
 func (r *Rule) TakeBucket(word *uint64, now, cost int64, to *Result) {
 	b := &r.bucket
 	units, rest := b.now(now)
@@ -130,7 +120,7 @@ func (r *Rule) TakeBucket(word *uint64, now, cost int64, to *Result) {
 		*word = units + uint64(owed)
 		r.granted(*word, cost, to)
 	}
-	to.Limit, to.Plan, to.Receipt.At = r.Capacity, r.ID, now
+	to.Limit, to.Receipt.Plan, to.Receipt.At = r.Capacity, r.plan, now
 	n, part := b.whole(owed)
 	if to.Remaining = n; n < b.burst {
 		to.NextAfter = b.after(b.cost-part, rest)
@@ -138,30 +128,65 @@ func (r *Rule) TakeBucket(word *uint64, now, cost int64, to *Result) {
 	to.FullAfter = b.after(owed, rest)
 }
 
-func (b *bucket) look(s State, now, _ int64) Raw {
+// OfDebt is how a key stands under a bucket, from what it owes in units.
+func (r *Rule) OfDebt(debt, now, cost int64) Raw {
+	_, rest := r.bucket.now(now)
+	return r.bucket.raw(debt, now, rest, cost)
+}
+
+func (b *bucket) raw(owed, now, rest, cost int64) Raw {
+	n, part := b.whole(owed)
+	raw := Raw{n, now + int64(b.after(b.excess(owed, cost), rest)), now, now + int64(b.after(owed, rest))}
+	if n < b.burst {
+		raw[more] += int64(b.after(b.cost-part, rest))
+	}
+	return raw
+}
+
+func (b *bucket) look(s State, now, cost int64) Raw {
+	units, rest := b.now(now)
+	return b.raw(debt(s.Word, units), now, rest, cost)
+}
+
+func (b *bucket) due(s State, now int64) int64 { return b.look(s, now, 0)[earliest] }
+
+func (b *bucket) used(s State, at int64) (num, den int64) {
+	units, _ := b.now(at)
+	return debt(s.Word, units), b.cost
+}
+
+// ahead is by how many units a time lies ahead, at the tick after it, and false if that is too far.
+func (b *bucket) ahead(now, at int64) (units int64, ok bool) {
+	ticks := uint64(at/b.tick - now/b.tick)
+	if at%b.tick > 0 {
+		ticks++
+	}
+	return int64(ticks * b.mul), ticks <= uint64(b.most)/b.mul
+}
+
+func (b *bucket) put(now, at, num, den int64) (State, bool) {
+	later, near := b.ahead(now, at)
+	owed, ok := mulDiv(num, b.cost, den, b.most)
 	units, _ := b.now(now)
-	return Raw{debt(s.Word, units)}
+	return State{Word: units + uint64(later+owed)}, near && ok && later+owed <= b.most
 }
 
-func (b *bucket) available(r Raw, _ int64) int64 {
-	n, _ := b.whole(r[0])
-	return n
+// hold empties a bucket at a time that lies ahead, so that nothing is taken before.
+func (b *bucket) hold(s State, now, at int64) State {
+	later, near := b.ahead(now, at)
+	units, _ := b.now(now)
+	if empty := later + b.capacity; near && debt(s.Word, units) < empty {
+		s.Word = units + uint64(min(empty, b.most))
+	}
+	return s
 }
 
-func (b *bucket) earliest(r Raw, now, cost int64) int64 {
-	_, rest := b.now(now)
-	return now + int64(b.after(b.excess(r[0], cost), rest))
-}
-
-func (b *bucket) full(r Raw, now int64) int64 {
-	_, rest := b.now(now)
-	return now + int64(b.after(r[0], rest))
-}
+func (b *bucket) same(s State, _ *Rule, _ int64) State { return s }
 
 func (b *bucket) fits(s State, now, at, cost int64) bool {
-	ticks := uint64(at-now+b.tick-1) / uint64(b.tick)
+	later, near := b.ahead(now, at)
 	units, _ := b.now(now)
-	return ticks <= uint64(b.most)/b.mul && max(debt(s.Word, units), int64(ticks*b.mul))+cost*b.cost <= b.most
+	return near && max(debt(s.Word, units), later)+cost*b.cost <= b.most
 }
 
 // charge adds to the debt. If others make the permits come later than own, the bucket does
@@ -171,8 +196,8 @@ func (b *bucket) charge(s State, now, own, at, cost int64) (State, uint64) {
 	units, _ := b.now(now)
 	owed := debt(s.Word, units)
 	if at > own {
-		later, _ := b.now(at)
-		owed = max(owed, int64(later-units))
+		later, _ := b.ahead(now, at)
+		owed = max(owed, later)
 	}
 	moved := s.moved(units)
 	s = State{Word: units + uint64(owed+cost*b.cost), Moved: moved}
@@ -218,7 +243,7 @@ func (b *bucket) refund(s State, now, cost int64, receipt uint64, taken int64) (
 
 // over is when the bucket would be full without refunds.
 func (b *bucket) over(s State, now int64) int64 {
-	return b.full(b.look(State{Word: s.Word + s.Moved}, now, 0), now)
+	return b.look(State{Word: s.Word + s.Moved}, now, 0)[full]
 }
 
 func (b *bucket) fresh(now int64) State {

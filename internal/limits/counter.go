@@ -51,15 +51,18 @@ func (a counter) fold(s []int64, now int64) (c counted, ahead []int64) {
 	return c, ahead
 }
 
-// look goes on to the first time, now or later, at which permits can be taken after all
-// others.
-func (a counter) look(s State, now, _ int64) Raw {
+// last is the first time, now or later, at which permits can be taken after all others, and the windows then.
+func (a counter) last(s State, now int64) (int64, counted) {
+	at := a.due(s, now)
+	c, _ := a.fold(s.List, at)
+	return at, a.roll(c, at)
+}
+
+func (a counter) due(s State, now int64) int64 {
 	if n := len(s.List); n > counterHead {
-		now = max(now, s.List[n-2])
+		return max(now, s.List[n-2])
 	}
-	c, _ := a.fold(s.List, now)
-	c = a.roll(c, now)
-	return Raw{now, c.start, c.before, c.used}
+	return now
 }
 
 // share is room*period/of, rounded down and at most a period: so long before the end of a
@@ -73,32 +76,48 @@ func (a counter) share(room, of int64) int64 {
 	return int64(q)
 }
 
-func (a counter) earliest(r Raw, _, cost int64) int64 {
-	at, start, before, used := r[0], r[1], r[2], r[3]
-	if room := a.permits - used - cost; room >= 0 {
-		return max(at, start+a.period-a.share(room, before))
+func (a counter) look(s State, now, cost int64) Raw {
+	at, c := a.last(s, now)
+	first := func(cost int64) int64 {
+		if room := a.permits - c.used - cost; room >= 0 {
+			return max(at, c.start+a.period-a.share(room, c.before))
+		}
+		return c.start + 2*a.period - a.share(a.permits-cost, c.used)
 	}
-	return start + 2*a.period - a.share(a.permits-cost, used)
+	raw := Raw{0, first(cost), now, now}
+	if at == now {
+		raw[available] = max(0, a.permits-a.weigh(c, now))
+	}
+	if raw[available] < a.permits {
+		raw[more] = first(raw[available] + 1)
+	}
+	switch {
+	case c.used > 0:
+		raw[full] = c.start + 2*a.period
+	case c.before > 0:
+		raw[full] = c.start + a.period
+	}
+	return raw
 }
 
-func (a counter) available(r Raw, now int64) int64 {
-	at, start, before, used := r[0], r[1], r[2], r[3]
-	if at > now {
-		return 0
-	}
-	hi, lo := bits.Mul64(uint64(before), uint64(start+a.period-now))
+// weigh is how many permits are used at a time in the window.
+func (a counter) weigh(c counted, at int64) int64 {
+	hi, lo := bits.Mul64(uint64(c.before), uint64(c.start+a.period-at))
 	weight, rest := bits.Div64(hi, lo, uint64(a.period)) // at most before: it fits
-	return max(0, a.permits-used-int64(weight)-int64(min(1, rest)))
+	return c.used + int64(weight) + int64(min(1, rest))
 }
 
-func (a counter) full(r Raw, now int64) int64 {
-	switch _, start, before, used := r[0], r[1], r[2], r[3]; {
-	case used > 0:
-		return start + 2*a.period
-	case before > 0:
-		return start + a.period
+func (a counter) used(s State, at int64) (num, den int64) {
+	_, c := a.last(s, at)
+	return a.weigh(c, at), 1
+}
+
+func (a counter) put(now, at, num, den int64) (s State, ok bool) {
+	last, n, ok := a.list.put(now, at, ceilDiv(num, den), 1)
+	if n > 0 || last > now {
+		s, _ = a.charge(s, now, 0, last, n)
 	}
-	return now
+	return s, ok
 }
 
 func (a counter) charge(st State, now, _, at, cost int64) (State, uint64) {
@@ -140,8 +159,7 @@ func (a counter) refund(st State, _, cost int64, receipt uint64, _ int64) (State
 
 // over is when all has come back and the window has ended.
 func (a counter) over(s State, now int64) int64 {
-	r := a.look(s, now, 0)
-	if full := a.full(r, now); full > now || len(s.List) == 0 {
+	if full := a.look(s, now, 0)[full]; full > now || len(s.List) == 0 {
 		return full
 	}
 	if c, _ := a.fold(s.List, now); c.start <= now {

@@ -2,140 +2,120 @@ package limits
 
 import (
 	"math"
-	"slices"
 	"time"
 )
 
-// Apply does an operation at the time of the key, and reports whether it has changed the account: by a
-// charge, or by a refusal if a limit got its count by it.
-func (k *Key) Apply(p *Plan, op *Op) (r Result, changed bool) {
+// A Key is one key during an operation, locked by its table.
+type Key struct {
+	Account
+
+	Now     int64
+	Changed bool // the table must write the account
+}
+
+// Apply does an operation at the time of the key. It sets Changed if the account must be written: after a charge, a
+// refund, or a refusal that has restated a value.
+func (k *Key) Apply(p *Plan, op *Op) (r Result) {
 	switch op.Kind {
 	case Refund:
-		changed, op = k.refund(k.Now, op), &Op{}
+		k.refund(op)
+		op = &Op{}
 	case Reset:
-		k.Account, changed, op = Account{}, true, &Op{}
+		k.Account, k.Changed, op = Account{}, true, &Op{}
 	case Take, TakeAtMost, Reserve, Check, Drain:
 	}
-	k.Changed = k.Changed || changed
-	r, charged := k.operate(p, op)
-	return r, changed || charged
+	k.decide(p, op, &r)
+	return r
 }
 
-// operate does an operation that takes permits or looks.
-func (k *Key) operate(p *Plan, op *Op) (r Result, changed bool) {
-	if looks(op) {
-		b := *k
-		b.carry(p, k.Now)
-		b.decide(p, op, &r)
-		return r, false
+// Asked is the cost for which a refusal says how long to wait: at least a permit, or nothing if that is never.
+func (p *Plan) Asked(op *Op) int64 {
+	switch {
+	case op.Kind == TakeAtMost, op.Kind == Drain:
+		return 1
+	case op.Cost > p.Capacity:
+		return 0
 	}
-	k.carry(p, k.Now)
-	changed = k.decide(p, op, &r) || k.added && !k.Over(k.Now)
-	if changed {
-		k.Changed = true
-		for i := range k.n {
-			c := &k.counts[i]
-			c.Joined = len(p.Rules) > 1 && slices.Contains(p.Rules, c.Rule)
+	return op.Cost
+}
+
+// decide decides under a plan.
+func (k *Key) decide(p *Plan, op *Op, r *Result) {
+	cost := p.Asked(op)
+	var next [MaxLimits]Value
+	var all [MaxLimits]Raw
+	var foreign [MaxLimits]bool
+	raws, before, restated := all[:len(p.Rules)], k.Account, false
+	for i, rule := range p.Rules {
+		v, raw, from, early := k.under(p, rule, cost)
+		if next[i], raws[i], foreign[i] = v, raw, v.Rule != rule; early {
+			before.values[from], restated = v, true
 		}
 	}
-	return r, changed
-}
-
-// decide decides under a plan that is in force, and reports whether permits were taken.
-func (k *Key) decide(p *Plan, op *Op, r *Result) (changed bool) {
-	cost := op.Cost
-	if op.Kind == TakeAtMost || op.Kind == Drain {
-		cost = 1
-	}
-	var room [MaxLimits]Raw
-	raws := room[:len(p.Rules)]
-	k.look(p, cost, raws)
-	granted, at := k.grant(p, op, raws)
-	if granted > 0 {
-		k.charge(p, raws, granted, at, &r.Receipt)
-		k.look(p, 0, raws)
+	granted, at := k.grant(p, op, raws, &next)
+	switch {
+	case granted > 0:
+		if at > k.Now {
+			r.Receipt.More = &More{}
+		}
+		for i, rule := range p.Rules {
+			v, before := &next[i], next[i].State
+			v.State, r.Receipt.Parts[i] = rule.alg.charge(before, k.Now, raws[i][earliest], at, granted)
+			if foreign[i] {
+				v.State = rule.hold(v.State, k.Now, at)
+			}
+			if more := r.Receipt.More; more != nil {
+				more.before[i], more.after[i] = rule.alg.touch(before, k.Now), v.State
+			}
+			raws[i] = rule.alg.look(v.State, k.Now, 0)
+		}
+		k.values, k.n, k.Changed = next, len(p.Rules), true
+	case restated && granted < 0 && op.Kind != Check:
+		k.Account, k.Changed = before, true
 	}
 	r.Receipt.At = k.Now
 	p.result(k.Now, op, granted, at, raws, r)
-	return granted > 0
-}
-
-// look reads the counts of the limits of a plan, for a cost.
-func (k *Key) look(p *Plan, cost int64, to []Raw) {
-	for i, rule := range p.Rules {
-		to[i] = rule.alg.look(k.find(rule.ID).State, k.Now, cost)
-	}
 }
 
 // grant returns how many permits an operation takes of each limit, or -1 if it is refused, and the time
-// at which they can be used.
-func (k *Key) grant(p *Plan, op *Op, raws []Raw) (permits, at int64) {
-	permits = op.Cost
-	if op.Kind == TakeAtMost || op.Kind == Drain {
+// at which they can be used. If it takes some, next are states of the limits of the plan.
+func (k *Key) grant(p *Plan, op *Op, raws []Raw, next *[MaxLimits]Value) (permits, at int64) {
+	permits, at = op.Cost, k.Now
+	switch {
+	case op.Kind == TakeAtMost || op.Kind == Drain:
 		if op.Kind == Drain {
 			permits = math.MaxInt64
 		}
-		for i, rule := range p.Rules {
-			permits = min(permits, rule.alg.available(raws[i], k.Now))
+		for _, raw := range raws {
+			permits = min(permits, raw[available])
 		}
 		if permits == 0 && op.Cost > 0 {
-			return -1, k.Now
+			return -1, at
 		}
-		return permits, k.Now
-	}
-	switch {
 	case permits > p.Capacity:
-		return -1, k.Now
-	case permits == 0:
-		return 0, k.Now
-	}
-	wait, _ := p.wait(raws, k.Now, permits)
-	at = k.Now + int64(wait)
-	switch {
-	case wait > 0 && (op.Kind != Reserve || wait > op.MaxWait || !k.fits(p, at, permits)):
 		return -1, at
-	case op.Kind == Check:
+	case permits > 0:
+		wait, _ := wait(raws, k.Now)
+		if at += int64(wait); wait > 0 && (op.Kind != Reserve || wait > op.MaxWait) {
+			return -1, at
+		}
+	}
+	if permits == 0 || op.Kind == Check && at == k.Now {
 		return 0, at
 	}
-	return permits, at
-}
-
-// fits reports whether permits can be reserved for a time.
-func (k *Key) fits(p *Plan, at, permits int64) bool {
-	return !slices.ContainsFunc(p.Rules, func(r *Rule) bool { return !r.alg.fits(k.find(r.ID).State, k.Now, at, permits) })
-}
-
-// charge charges permits that can be used at a time to all counts.
-func (k *Key) charge(p *Plan, raws []Raw, permits, at int64, to *Receipt) {
-	if at > k.Now {
-		more := MoreOf(to)
-		for i, rule := range p.Rules {
-			s := rule.alg.touch(k.find(rule.ID).State, k.Now)
-			more.Before[i] = s.Word + s.Moved
-		}
-	}
-	for i := range k.n {
-		c := &k.counts[i]
-		c.Short = c.Short && !c.over(k.Now)
-	}
 	for i, rule := range p.Rules {
-		c, own := k.find(rule.ID), rule.alg.earliest(raws[i], k.Now, permits)
-		to.Plans[i] = rule.ID
-		c.State, to.Parts[i] = rule.alg.charge(c.State, k.Now, own, at, permits)
-	}
-	if k.n == len(p.Rules) {
-		return // all counts are of limits in force
-	}
-	for i := range k.n {
-		c := &k.counts[i]
-		if slices.Contains(p.Rules, c.Rule) {
-			continue
+		v := &next[i]
+		if v.Rule != rule {
+			s, ok := v.restate(rule, k.Now, min(at, max(k.Now, raws[i][earliest])))
+			if *v = (Value{rule, s}); !ok {
+				return -1, at
+			}
 		}
-		c.Short = c.Short || c.Rule.Capacity-c.Rule.used(c.State, k.Now) < permits
-		if receipt, taken := c.charge(k.Now, permits); taken > 0 {
-			Keep(to, Kept{c.Rule.ID, receipt, taken})
+		if at > k.Now && !rule.alg.fits(v.State, k.Now, at, permits) {
+			return -1, at
 		}
 	}
+	return permits, at
 }
 
 // Result is how an operation was decided that took so many permits, which can be used at a time; or,
@@ -146,26 +126,23 @@ func (p *Plan) Result(now int64, op *Op, granted, at int64, raws []Raw) (r Resul
 }
 
 func (p *Plan) result(now int64, op *Op, granted, at int64, raws []Raw, r *Result) {
-	r.Allowed, r.Plan = true, p.ID
-	switch cost := op.Cost; {
-	case cost > p.Capacity && op.Kind != TakeAtMost && op.Kind != Drain:
+	r.Allowed, r.Receipt.Plan = true, p
+	switch {
+	case op.Cost > p.Capacity && op.Kind != TakeAtMost && op.Kind != Drain:
 		r.Allowed, r.RetryAfter = false, Never
 	case granted < 0:
-		if op.Kind == TakeAtMost || op.Kind == Drain {
-			cost = 1
-		}
 		r.Allowed = false
-		r.RetryAfter, r.Which = p.wait(raws, now, cost)
+		r.RetryAfter, r.Which = wait(raws, now)
 	default:
 		r.Permits, r.Wait = granted, time.Duration(at-now)
 	}
 	p.report(raws, now, r)
 }
 
-// wait returns how long a cost has to wait, and for which limit.
-func (p *Plan) wait(raws []Raw, now, cost int64) (longest time.Duration, which int) {
-	for i, rule := range p.Rules {
-		if after := time.Duration(rule.alg.earliest(raws[i], now, cost) - now); after > longest {
+// wait returns how long the cost has to wait that raws were read for, and for which limit.
+func wait(raws []Raw, now int64) (longest time.Duration, which int) {
+	for i, raw := range raws {
+		if after := time.Duration(raw[earliest] - now); after > longest {
 			longest, which = after, i
 		}
 	}
@@ -178,11 +155,11 @@ func (p *Plan) report(raws []Raw, now int64, r *Result) {
 	if len(p.Rules) > 1 && (r.Allowed || r.RetryAfter == Never) {
 		least := int64(math.MaxInt64)
 		for i, rule := range p.Rules {
-			n := rule.Capacity // a limit that is too small for the cost
-			if r.RetryAfter != Never {
-				n = rule.alg.available(raws[i], now)
+			n, later := raws[i][available], raws[i][more] > raws[r.Which][more]
+			if r.RetryAfter == Never {
+				n, later = rule.Capacity, false // the limit that is too small for the cost
 			}
-			if n < least || n == least && rule.nextAfter(raws[i], now, n) > p.Rules[r.Which].nextAfter(raws[r.Which], now, n) {
+			if n < least || n == least && later {
 				r.Which, least = i, n
 			}
 		}
@@ -190,41 +167,21 @@ func (p *Plan) report(raws []Raw, now int64, r *Result) {
 	p.Rules[r.Which].Report(raws[r.Which], now, r)
 }
 
-// looks reports whether an operation takes nothing.
-func looks(op *Op) bool {
-	return op.Kind == Check || op.Cost == 0 && (op.Kind == Take || op.Kind == TakeAtMost || op.Kind == Reserve)
-}
-
-// refund gives back the permits of a take that have not come back with time.
-func (a *Account) refund(now int64, op *Op) (changed bool) {
+// refund gives back the permits of a take that have not come back with time, of the limits that the values are still
+// counted under.
+func (k *Key) refund(op *Op) {
 	take := &op.Receipt
-	more, _ := take.More.(*More)
-	reserved := more != nil && more.Before != [MaxLimits]uint64{}
-	for i, id := range take.Plans {
-		c := a.find(id)
-		if c == nil || (now-take.At)/5 > c.Rule.Horizon {
-			continue // it has recovered, and its word means nothing any more
-		}
-		if reserved && !c.Short && !c.Rule.Listed() && c.Word+c.Moved == take.Parts[i] {
-			c.Word, changed = more.Before[i]-c.Moved, true // nothing has come since
-			continue
-		}
-		changed = c.refund(now, op.Cost, take.Parts[i], take.At) || changed
+	if take.Plan == nil {
+		return
 	}
-	if more != nil {
-		for _, k := range more.Kept {
-			if c := a.find(k.Rule); c != nil && (now-take.At)/5 <= c.Rule.Horizon {
-				changed = c.refund(now, min(k.Cost, op.Cost), k.Receipt, take.At) || changed
+	for i, r := range take.Plan.Rules {
+		if v := k.find(r); v != nil && (k.Now-take.At)/5 <= r.Horizon { // later it has recovered
+			if more := take.More; more != nil && !r.Listed() && v.Word == more.after[i].Word && v.Moved == more.after[i].Moved {
+				v.State, k.Changed = more.before[i], true // nothing has come since the reservation
+				continue
 			}
+			s, changed := r.alg.refund(v.State, k.Now, op.Cost, take.Parts[i], take.At)
+			v.State, k.Changed = s, k.Changed || changed
 		}
 	}
-	return changed
-}
-
-func (c *Count) refund(now, cost int64, receipt uint64, taken int64) (changed bool) {
-	if c.Short {
-		return false
-	}
-	c.State, changed = c.Rule.alg.refund(c.State, now, cost, receipt, taken)
-	return changed
 }

@@ -2,9 +2,6 @@ package limits
 
 import "time"
 
-// An ID is the number of a limit, or of several that hold together, in its table, from 1.
-type ID uint16
-
 // OpKind is what an [Op] does.
 type OpKind uint8
 
@@ -34,15 +31,6 @@ type Op struct {
 	Cost    int64         // permits, 0 or more; a Take of 0 only looks
 	MaxWait time.Duration // Reserve: how long the permits may take to come
 	Receipt Receipt       // Refund: that of the Result of the take
-	Change  *Change       // of the limit of most calls, or nil
-}
-
-// A Change is the last one of the limit in this process. A key that was not used since then
-// is carried over as of that time.
-type Change struct {
-	At       time.Time // with a monotonic reading
-	Plan     ID        // that is in force since then
-	Replaced []ID      // those that were in force before
 }
 
 // Never is the RetryAfter of a cost that does not fit into the limit at all, so that
@@ -55,8 +43,6 @@ type Result struct {
 	// Allowed reports whether the permits may be used, after Wait. It is true for a cost
 	// of 0.
 	Allowed bool
-	// Plan is the limit that decided, by its number in the table.
-	Plan ID
 	// Permits is how many permits were taken: the cost, or 0 when refused, or the available
 	// permits for a take of at most so many.
 	Permits int64
@@ -91,10 +77,16 @@ type Receipt struct {
 	// At is the time of the operation on the clock of the store, also without a take; 0 if it is
 	// unknown. It is negative if the operation was decided without the store.
 	At    int64
-	Plans [4]ID     // the limits that were in force
-	Parts [4]uint64 // and how they were charged
-	// More is for less common cases. Its method Standings() []Result, if it has one, returns how the
-	// key stands under each of several joined limits, also without a take: their Remaining and
-	// FullAfter.
-	More any
+	Plan  *Plan             // the limits that decided, also without a take
+	Parts [MaxLimits]uint64 // and how they were charged
+	More  *More             // of joined limits in Redis, and of a reservation in memory
+}
+
+// More is the part of a Receipt for less common cases.
+type More struct {
+	// Stands is how the key stands under each of several joined limits, also without a take: their Remaining and
+	// FullAfter. A store in memory leaves it nil.
+	Stands []Result
+
+	before, after [MaxLimits]State // a reservation
 }

@@ -1,21 +1,23 @@
 package limits
 
 import (
-	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/validate"
 )
 
-// A Plan is one limit, or several that hold together, made ready to decide.
+// A Plan is one limit, or several that hold together, made ready to decide. It is not changed after it was made.
 type Plan struct {
-	ID       ID
 	Capacity int64 // the least of the Rules
 	Rules    []*Rule
+	Store    any // what the store keeps with it
 }
 
 // Exact reports whether takes must never be closer together than the limits allow, also if a
@@ -39,100 +41,86 @@ func Capacity(s Spec) int64 {
 	return s.Permits
 }
 
-// Plans are the limits of a table, by their numbers.
+// Plans are the limits of a table. The same limits are the same Plan as long as somebody uses it.
 type Plans struct {
 	clock   Clock
+	prepare func(*Plan) error
 	mu      sync.Mutex
-	all     atomic.Pointer[[]*Plan] // without the number 0
-	bySpecs map[[MaxLimits]Spec]*Plan
+	all     map[specs]weak.Pointer[Plan]
 	horizon atomic.Int64
 }
 
-// NewPlans makes an empty set.
-func NewPlans(clock Clock) *Plans {
-	s := &Plans{clock: clock, bySpecs: map[[MaxLimits]Spec]*Plan{}}
-	s.all.Store(&[]*Plan{nil})
+type specs [MaxLimits]Spec
+
+// NewPlans makes an empty set. If prepare is not nil, it completes a new plan, or refuses it.
+func NewPlans(clock Clock, prepare func(*Plan) error) *Plans {
+	s := &Plans{clock: clock, prepare: prepare, all: map[specs]weak.Pointer[Plan]{}}
 	s.horizon.Store(math.MaxInt64)
 	return s
 }
 
-// All returns the plans by their numbers; there is none of the number 0.
-func (s *Plans) All() []*Plan { return *s.all.Load() }
-
-// For returns the plan of that number, for an operation of that cost.
-func (s *Plans) For(id ID, cost int64) (*Plan, error) {
-	switch all := s.All(); {
-	case cost < 0:
-		return nil, CostError(cost)
-	case id == 0 || int(id) >= len(all):
-		return nil, fmt.Errorf("ratelimit: no plan %d in this table", id)
-	default:
-		return all[id], nil
-	}
-}
+// Horizon returns the shortest Horizon of all rules so far.
+func (s *Plans) Horizon() int64 { return s.horizon.Load() }
 
 // CostError is the error of a negative cost.
 func CostError(n int64) error {
 	return &core.ConfigError{Field: "ratelimit cost", Value: n, Reason: "must be >= 0 (0 only looks)"}
 }
 
-// Horizon returns the shortest Horizon of all rules.
-func (s *Plans) Horizon() int64 { return s.horizon.Load() }
-
-var errPlans = errors.New("ratelimit: a table knows at most 65535 different limits")
-
-// Plan registers limits that apply together. The same limits are the same plan.
-func (s *Plans) Plan(specs []Spec) (ID, error) {
-	p, err := s.add(specs)
-	if err != nil {
-		return 0, err
-	}
-	return p.ID, nil
-}
-
-func (s *Plans) add(specs []Spec) (*Plan, error) {
+// Plan returns the plan of limits that apply together.
+func (s *Plans) Plan(specs []Spec) (*Plan, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var key [MaxLimits]Spec
+	return s.plan(specs)
+}
+
+func (s *Plans) plan(all []Spec) (*Plan, error) {
+	var key specs
+	copy(key[:], all)
+	if p := s.all[key].Value(); p != nil {
+		return p, nil
+	}
 	p := &Plan{Capacity: math.MaxInt64}
-	for i, spec := range specs {
-		r, err := s.rule(spec)
+	for _, spec := range all {
+		r, err := s.rule(spec, p, len(all) == 1)
 		if err != nil {
 			return nil, err
 		}
-		key[i], p.Rules, p.Capacity = spec, append(p.Rules, r), min(p.Capacity, r.Capacity)
+		p.Rules, p.Capacity = append(p.Rules, r), min(p.Capacity, r.Capacity)
 	}
-	return s.put(key, p)
+	if s.prepare != nil {
+		if err := s.prepare(p); err != nil {
+			return nil, err
+		}
+	}
+	s.all[key] = weak.Make(p)
+	runtime.AddCleanup(p, s.forget, key)
+	return p, nil
 }
 
-// rule registers one limit.
-func (s *Plans) rule(spec Spec) (*Rule, error) {
-	key := [MaxLimits]Spec{spec}
-	if p := s.bySpecs[key]; p != nil {
+// rule returns the rule of a plan: a new one if it is the only one, otherwise that of the plan of the limit alone.
+func (s *Plans) rule(spec Spec, p *Plan, alone bool) (*Rule, error) {
+	if !alone {
+		p, err := s.plan([]Spec{spec})
+		if err != nil {
+			return nil, err
+		}
 		return p.Rules[0], nil
 	}
 	r := s.clock.Rule(spec)
 	if r == nil {
-		return nil, fmt.Errorf("ratelimit: %d permits per %v cannot be counted exactly", spec.Permits, spec.Period)
+		return nil, validate.Bad("ratelimit.Limit.Burst", spec.Burst, fmt.Sprintf("is more than can be counted exactly at %d per %v: take a smaller burst, or permits that share a factor with the period", spec.Permits, spec.Period))
 	}
+	r.plan = p
 	s.horizon.Store(min(s.horizon.Load(), r.Horizon)) // before the first word of this limit
-	_, err := s.put(key, &Plan{Capacity: r.Capacity, Rules: []*Rule{r}})
-	return r, err
+	return r, nil
 }
 
-func (s *Plans) put(key [MaxLimits]Spec, p *Plan) (*Plan, error) {
-	if old := s.bySpecs[key]; old != nil {
-		return old, nil
+// forget removes a plan that nobody uses.
+func (s *Plans) forget(key specs) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all[key].Value() == nil {
+		delete(s.all, key)
 	}
-	old := s.All()
-	if len(old) > math.MaxUint16 {
-		return nil, errPlans
-	}
-	if p.ID = ID(len(old)); len(p.Rules) == 1 {
-		p.Rules[0].ID = p.ID
-	}
-	all := append(old, p) // a reader of the old slice does not look beyond its end
-	s.all.Store(&all)
-	s.bySpecs[key] = p
-	return p, nil
 }

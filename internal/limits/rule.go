@@ -3,6 +3,7 @@ package limits
 import (
 	"math"
 	"math/bits"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,13 +16,15 @@ type Clock struct {
 
 // A Rule is a [Spec] made ready to compute with. It is not changed after it was made.
 type Rule struct {
-	ID       ID // that its store gave it
 	Spec     Spec
 	Capacity int64
 	// Horizon is the time in ns in which a word has to be read again: one that is not
 	// read for five times as long means nothing.
 	Horizon int64
+	// Number is the number of the limit in a table in memory, or 0.
+	Number atomic.Uint32
 
+	plan   *Plan // of the limit alone
 	alg    algorithm
 	bucket bucket
 	window window
@@ -76,14 +79,17 @@ func FillTime(s Spec) (time.Duration, bool) {
 	return time.Duration(q), q < 1<<63
 }
 
-// granted writes the result of a take of a word that was granted.
-func (r *Rule) granted(word uint64, cost int64, to *Result) {
+// granted writes the result of a take that was granted.
+func (r *Rule) granted(receipt uint64, cost int64, to *Result) {
 	to.Allowed, to.Permits = true, cost
-	to.Receipt.Plans[0], to.Receipt.Parts[0] = r.ID, word
+	to.Receipt.Parts[0] = receipt
 }
 
-// Listed reports whether the state of a key is a list. All others are a word.
+// Listed reports whether the state of a key is always a list. All others are a word, as a rule.
 func (r *Rule) Listed() bool { return r.Spec.Algorithm > TokenBucket }
+
+// Alone is the plan of the limit alone.
+func (r *Rule) Alone() *Plan { return r.plan }
 
 // Bucket returns the numbers by which a bucket is counted: the units in a tick of so many
 // nanoseconds, and the units of a permit.
@@ -91,47 +97,46 @@ func (r *Rule) Bucket() (units, cost, tick int64) {
 	return int64(r.bucket.mul), r.bucket.cost, r.bucket.tick
 }
 
-// Longest returns the time in which all comes back that can be taken and reserved of a window, or
-// of a bucket whose reservations lie no further ahead.
-func (r *Rule) Longest() time.Duration {
-	span := r.Spec.Period
-	if r.Spec.Algorithm == TokenBucket {
-		span = r.bucket.after(r.bucket.capacity, 0)
-	}
-	if span > math.MaxInt64/(reserveAhead+1) {
-		return math.MaxInt64
-	}
-	return (reserveAhead + 1) * span
-}
-
 // A State is the state of a key under one Rule: a word, or a list of numbers.
 type State struct {
-	Word  uint64
-	Moved uint64 `json:",omitzero"` // of a bucket: by how much refunds have moved later takes, in units
+	Word uint64
+	// Moved is, of a bucket, by how much refunds have moved later takes, in units; of a window that lies ahead, 1 more than
+	// its use, and then Word is its start.
+	Moved uint64 `json:",omitzero"`
 	List  []int64
 }
 
-// A Raw is where a key stands under one Rule, in at most four numbers:
-//
-//	TokenBucket     debt, in units
-//	FixedWindow     start, used
-//	SlidingCounter  time, start, before, used: at the time from which permits can be taken
-//	others          available, and the times of the cost, of one permit more, and of all
+// A Raw is how a key stands under one limit: in permits, and in times.
 type Raw [4]int64
 
+// The numbers of a Raw.
+const (
+	available = iota // permits
+	earliest         // the first time, now or later, at which the cost can be taken that it was read for
+	more             // the time at which one permit more than these is available; now if all are
+	full             // the time at which all are
+)
+
+// Earliest is the first time, now or later, at which the cost can be taken.
+func (r Raw) Earliest() int64 { return r[earliest] }
+
 // An algorithm is arithmetic. Times are in ns on the clock of the store. A charge at a time
-// after now is a reservation.
+// after now is a reservation, and nothing is taken before it.
 type algorithm interface {
 	// look reads a state as of now, for a cost.
 	look(s State, now, cost int64) Raw
-	available(r Raw, now int64) int64
-	// earliest returns the first time, now or later, at which the cost can be taken that
-	// r was read for, or one permit more than are available.
-	earliest(r Raw, now, cost int64) int64
-	full(r Raw, now int64) int64
+	// due is when the last permits that were reserved can be used, or now.
+	due(s State, now int64) int64
+	// used is how many permits are used at a time that is not before due, as a fraction.
+	used(s State, at int64) (num, den int64)
+	// put is the state, as of now, in which so many permits, as a fraction, were taken at a time, one capacity after
+	// another if they are more than one. It is false if that cannot be kept.
+	put(now, at, num, den int64) (s State, ok bool)
+	// same is the state of another limit of the algorithm and period, which differs in the number of permits only.
+	same(s State, of *Rule, now int64) State
 	// fits reports whether a charge can be kept that lies ahead.
 	fits(s State, now, at, cost int64) bool
-	// charge takes cost permits at a time, which is own, as earliest returned it, or later.
+	// charge takes cost permits at a time, which is own, as look returned it, or later.
 	// The receipt names the charge.
 	charge(s State, now, own, at, cost int64) (next State, receipt uint64)
 	// refund gives back the permits of a charge, taken at a time, that have not come back.
@@ -151,25 +156,8 @@ type algorithm interface {
 // reserveAhead is how many periods, this one included, a reservation can lie ahead.
 const reserveAhead = 4
 
-// used returns the permits that are not available.
-func (r *Rule) used(s State, now int64) int64 {
-	return r.Capacity - r.alg.available(r.alg.look(s, now, 0), now)
-}
-
-// Earliest returns the first time, now or later, at which a cost can be taken that raw was read for.
-func (r *Rule) Earliest(raw Raw, now, cost int64) int64 { return r.alg.earliest(raw, now, cost) }
-
 // Report says how a key stands under one limit.
 func (r *Rule) Report(raw Raw, now int64, to *Result) {
-	to.Limit, to.Remaining = r.Capacity, r.alg.available(raw, now)
-	to.NextAfter = r.nextAfter(raw, now, to.Remaining)
-	to.FullAfter = time.Duration(r.alg.full(raw, now) - now)
-}
-
-// nextAfter returns when there will be one permit more than so many that are available.
-func (r *Rule) nextAfter(raw Raw, now, available int64) time.Duration {
-	if available == r.Capacity {
-		return 0
-	}
-	return time.Duration(r.alg.earliest(raw, now, available+1) - now)
+	to.Limit, to.Remaining = r.Capacity, raw[available]
+	to.NextAfter, to.FullAfter = time.Duration(raw[more]-now), time.Duration(raw[full]-now)
 }

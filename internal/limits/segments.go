@@ -1,6 +1,9 @@
 package limits
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // A list is the common part of the algorithms whose state is a list.
 type list struct{ period, permits int64 }
@@ -8,6 +11,21 @@ type list struct{ period, permits int64 }
 func (a list) fits(_ State, now, at, _ int64) bool { return (at-now)/reserveAhead <= a.period }
 func (a list) fresh(int64) State                   { return State{} }
 func (a list) touch(s State, _ int64) State        { return s }
+
+func (a list) same(s State, _ *Rule, _ int64) State { return State{List: slices.Clone(s.List)} }
+
+// put returns what to charge for permits at a time, one capacity after another, in steps: when, and how many.
+func (a list) put(now, at, used, step int64) (last, n int64, ok bool) {
+	ahead := max(0, used-1) / a.permits
+	if ahead > math.MaxInt64/4/a.period {
+		return 0, 0, false
+	}
+	last = at + ahead*a.period
+	if last -= last % step; last < at && at > now {
+		last += step
+	}
+	return last, used - ahead*a.permits, true
+}
 
 // segments are a log of the takes within a period, each at the beginning of its
 // step: a SlidingWindow with a segment for a step, a SlidingLog with a nanosecond. A list is
@@ -69,18 +87,25 @@ func (a segments) look(s State, now, cost int64) Raw {
 	return r
 }
 
-func (a segments) available(r Raw, _ int64) int64 { return r[0] }
-func (a segments) full(r Raw, _ int64) int64      { return r[3] }
+func (a segments) due(s State, now int64) int64 { return a.last(s.List, now) }
 
-func (a segments) earliest(r Raw, _, cost int64) int64 {
-	if cost == r[0]+1 {
-		return r[2]
-	}
-	return r[1]
+func (a segments) used(s State, at int64) (num, den int64) {
+	_, num = a.live(s.List, at)
+	return num, 1
 }
 
+func (a segments) put(now, at, num, den int64) (s State, ok bool) {
+	last, n, ok := a.list.put(now, at, ceilDiv(num, den), a.step)
+	if n > 0 || last > now {
+		s, _ = a.charge(s, now, 0, last, n)
+	}
+	return s, ok
+}
+
+// charge counts from the beginning of a step or, of a charge that lies ahead, from the end of one: nothing is taken before
+// it.
 func (a segments) charge(st State, now, _, at, cost int64) (State, uint64) {
-	s, receipt := st.List, uint64(at)
+	s := st.List
 	if len(s) == 0 {
 		s = append(make([]int64, 0, segmentsHead+2), segmentsHead, 0)
 	}
@@ -93,34 +118,23 @@ func (a segments) charge(st State, now, _, at, cost int64) (State, uint64) {
 		}
 	}
 	s[0], s[1] = int64(first), sum+cost
-	at -= at % a.step
+	if rest := at % a.step; rest > 0 {
+		if at > now {
+			at += a.step
+		}
+		at -= rest
+	}
 	if n := len(s); n > first && s[n-2] >= at {
 		s[n-1] += cost
 	} else {
 		s = append(s, at, cost)
 	}
-	return State{List: s}, receipt
-}
-
-// forget makes room for a cost, from the oldest entries on: a log that is full holds the latest takes.
-func (a segments) forget(st State, now, cost int64) State {
-	s := st.List
-	first, sum := a.live(s, now)
-	for over := sum + cost - a.permits; over > 0; {
-		n := min(over, s[first+1])
-		over, sum = over-n, sum-n
-		if s[first+1] -= n; s[first+1] == 0 {
-			first += 2
-		}
-		s[0], s[1] = int64(first), sum
-	}
-	return st
+	return State{List: s}, uint64(s[len(s)-2])
 }
 
 func (a segments) refund(st State, now, cost int64, receipt uint64, _ int64) (State, bool) {
 	s, at := st.List, int64(receipt)
 	first, _ := a.live(s, now)
-	at -= at % a.step
 	for i := len(s) - 2; i >= max(first, segmentsHead); i -= 2 {
 		if s[i] == at {
 			back := min(cost, s[i+1])
@@ -138,7 +152,7 @@ func (a segments) refund(st State, now, cost int64, receipt uint64, _ int64) (St
 	return State{List: s}, true
 }
 
-func (a segments) over(s State, now int64) int64 { return a.look(s, now, 0)[3] }
+func (a segments) over(s State, now int64) int64 { return a.look(s, now, 0)[full] }
 
 func (a segments) recovery(int64) int64 { return a.period }
 func (a segments) owing(until, n, now int64) State {

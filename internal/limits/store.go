@@ -17,13 +17,12 @@ type Store interface {
 
 // A Table holds the keys of one limiter. It is used by many goroutines at once.
 type Table interface {
-	// Plan makes limits known that hold together, 1 to 4, and returns the number by
-	// which Apply takes them. The same limits have the same number. They are valid.
-	Plan(limits []Spec) (ID, error)
-	// Apply does one operation on one key. An error means that the store could not decide; it
+	// Plan makes limits ready for Apply that hold together, 1 to 4. They are valid.
+	Plan(limits []Spec) (*Plan, error)
+	// Apply does one operation on one key, under a plan of this table. An error means that the store could not decide; it
 	// is not a refusal. The key may be a buffer that is used again after the call: a store that
 	// keeps it copies it.
-	Apply(ctx context.Context, key string, plan ID, op Op) (Result, error)
+	Apply(ctx context.Context, key string, plan *Plan, op Op) (Result, error)
 }
 
 // An InstanceTable is a Table that counts the processes which use it.

@@ -9,7 +9,7 @@ import (
 )
 
 // MaxLimits is how many limits hold a key at a time.
-const MaxLimits = len(Receipt{}.Plans)
+const MaxLimits = 4
 
 // ErrClosed is the error of a closed limiter or store. It matches core.ErrClosed.
 var ErrClosed = fmt.Errorf("ratelimit: %w", core.ErrClosed)
@@ -55,18 +55,7 @@ type OwingTable interface {
 	// until. A bucket, which recovers evenly, is charged the usage that it recovers until then. An
 	// aligned window stays aligned, and its usage ends with the current window. Owe never lowers
 	// the usage of a key: a key with more usage stays as it is.
-	Owe(key string, plan ID, permits int64, until time.Time) error
-}
-
-// A ChangingTable is a Table that learns at once that a limit was changed, and not with the next
-// operation.
-type ChangingTable interface {
-	Table
-	// Changed is called after the limit of most calls was changed.
-	Changed(c *Change)
-	// ChangedKey is called after the limit of one key was changed; of is the last change of the
-	// limit of most calls, or nil.
-	ChangedKey(key string, of, c *Change)
+	Owe(key string, plan *Plan, permits int64, until time.Time) error
 }
 
 // A CountingTable is a Table that counts its keys.

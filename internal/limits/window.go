@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"math"
 	"math/bits"
 	"time"
 )
@@ -14,8 +15,7 @@ import (
 // can be above the limit. The class gives u.
 var usedBits = [8]uint{8, 12, 16, 20, 24, 28, 32, 41} //nolint:gochecknoglobals // a constant table
 
-// A window is a FixedWindow. A Raw is the start of the window that is on and the use of
-// it; used is negative, and start the end of the last one, if none is on.
+// A window is a FixedWindow. Its state is a word, as above; or, if the window lies ahead, its start and its use.
 type window struct {
 	period, permits int64
 	aligned         bool
@@ -101,12 +101,31 @@ func (w *window) roll(start, used, now int64) (int64, int64) {
 	return start, used
 }
 
-// at is the window that is on, or one that begins now.
-func (w *window) at(word uint64, now int64) (start, used int64) {
-	if start, used = w.last(word, now); used < 0 {
+// lies returns a window that was ahead when it was written.
+func (s State) lies() (start, used int64, ahead bool) {
+	return int64(s.Word), int64(s.Moved) - 1, s.Moved > 0
+}
+
+// at is the window that is on, or one that begins now, or one that lies ahead.
+func (w *window) at(s State, now int64) (start, used int64) {
+	start, used, ahead := s.lies()
+	if !ahead {
+		start, used = w.last(s.Word, now)
+	} else if start <= now {
+		start, used = w.roll(start, used, now)
+	}
+	if used < 0 {
 		return w.begin(now, start), 0
 	}
 	return start, used
+}
+
+// state is the state of a window.
+func (w *window) state(start, used, now int64) State {
+	if start-now >= 1<<(w.shift&63) {
+		return State{Word: uint64(start), Moved: uint64(used + 1)}
+	}
+	return State{Word: w.pack(start, used)}
 }
 
 // place is the first of cost permits to be taken, counted from the start of the window. A
@@ -130,11 +149,14 @@ func (w *window) end(start, used int64) int64 {
 }
 
 // TakeWindow takes cost permits, 1 to the limit, of the word of a fixed window, as [Key.Apply] does
-// for a key that has no other count. If some are reserved for a later window it returns false, and does
+// for a key that was counted under it. If some are reserved for a later window it returns false, and does
 // nothing.
 func (r *Rule) TakeWindow(word *uint64, now, cost int64, to *Result) bool {
 	w := &r.window
-	start, used := w.at(*word, now)
+	start, used := w.last(*word, now)
+	if used < 0 {
+		start, used = w.begin(now, start), 0
+	}
 	end := time.Duration(start + w.period - now)
 	switch {
 	case used > w.permits || end <= 0:
@@ -144,64 +166,136 @@ func (r *Rule) TakeWindow(word *uint64, now, cost int64, to *Result) bool {
 	default:
 		used += cost
 		*word = w.pack(start, used)
-		r.granted(*word, cost, to)
+		r.granted(uint64(start), cost, to)
 	}
-	to.Limit, to.Plan, to.Receipt.At = r.Capacity, r.ID, now
+	to.Limit, to.Receipt.Plan, to.Receipt.At = r.Capacity, r.plan, now
 	to.Remaining, to.NextAfter, to.FullAfter = w.permits-used, end, end
 	return true
 }
 
-func (w *window) look(s State, now, _ int64) Raw {
-	start, used := w.at(s.Word, now)
-	return Raw{start, used}
+// OfWindow is how a key stands under a fixed window, from the start of the one that is on and the permits used since.
+func (r *Rule) OfWindow(start, used, now, cost int64) Raw {
+	return r.window.raw(start, used, now, now, cost)
 }
 
-func (w *window) available(r Raw, _ int64) int64 { return max(0, w.permits-r[1]) }
-
-func (w *window) earliest(r Raw, now, cost int64) int64 {
-	if ahead := w.place(r[1], cost) / w.permits; ahead > 0 {
-		return max(now, r[0]+ahead*w.period)
+// raw is how a key stands of which nothing can be taken before a time, now or later.
+func (w *window) raw(start, used, from, now, cost int64) Raw {
+	first := func(cost int64) int64 {
+		if ahead := w.place(used, cost) / w.permits; ahead > 0 {
+			return max(from, start+ahead*w.period)
+		}
+		return from
 	}
-	return now
+	raw := Raw{max(0, w.permits-used), first(cost), now, from}
+	if from > now {
+		raw[available] = 0
+	}
+	if raw[available] < w.permits {
+		raw[more] = first(raw[available] + 1)
+	}
+	if used > 0 {
+		raw[full] = w.end(start, used)
+	}
+	return raw
 }
 
-func (w *window) full(r Raw, now int64) int64 {
-	if r[1] <= 0 {
+func (w *window) look(s State, now, cost int64) Raw {
+	start, used := w.at(s, now)
+	from := now
+	if s.Moved > 0 {
+		from = max(now, start)
+	}
+	return w.raw(start, used, from, now, cost)
+}
+
+// final is the last window that is in use, and its use.
+func (w *window) final(start, used int64) (int64, int64) {
+	before := max(0, used-1) / w.permits
+	return start + before*w.period, used - before*w.permits
+}
+
+func (w *window) due(s State, now int64) int64 {
+	start, used := w.at(s, now)
+	if s.Moved == 0 && used <= w.permits {
 		return now
 	}
-	return w.end(r[0], r[1])
+	start, _ = w.final(start, used)
+	return max(now, start)
+}
+
+func (w *window) used(s State, at int64) (num, den int64) {
+	_, used := w.at(s, at)
+	return used, 1
+}
+
+func (w *window) put(now, at, num, den int64) (State, bool) {
+	used := ceilDiv(num, den)
+	ahead := max(0, used-1) / w.permits
+	switch {
+	case used == 0 && at == now:
+		return w.fresh(now), true
+	case ahead > math.MaxInt64/4/w.period:
+		return State{}, false
+	}
+	start := at + ahead*w.period
+	if w.aligned {
+		start = w.align(start)
+	}
+	if start < at && at > now {
+		start += w.period
+	}
+	return w.state(start, used-ahead*w.permits, now), true
+}
+
+func (w *window) same(s State, of *Rule, now int64) State {
+	start, used := of.window.final(of.window.at(s, now))
+	return w.state(start, min(used, w.permits), now)
+}
+
+// placed is the place of a charge at a time.
+func (w *window) placed(start, used, at, cost int64) int64 {
+	return max(w.place(used, cost), (at-start)/w.period*w.permits)
 }
 
 func (w *window) fits(s State, now, at, cost int64) bool {
-	start, used := w.at(s.Word, now)
-	return w.placeAt(start, used, at, cost)+cost <= reserveAhead*w.permits
+	start, used := w.at(s, now)
+	before := max(0, start-now+w.period-1) / w.period // windows until the first
+	return w.placed(start, used, at, cost)+cost <= (reserveAhead-before)*w.permits
 }
 
+// charge counts from the window that is on. A charge that lies beyond all that is in use begins a window of its own.
 func (w *window) charge(s State, now, _, at, cost int64) (State, uint64) {
-	start, used := w.at(s.Word, now)
-	s.Word = w.pack(start, w.placeAt(start, used, at, cost)+cost)
-	return s, s.Word
+	start, used := w.at(s, now)
+	if at > now && (used == 0 && start <= now || at > w.end(start, used)) {
+		if start, used = at, cost; w.aligned {
+			start = w.align(at)
+		}
+	} else {
+		used = w.placed(start, used, at, cost) + cost
+	}
+	began, _ := w.final(start, used)
+	return w.state(start, used, now), uint64(began)
 }
 
 // refund gives back to the last window that is in use: places in a later window do not
 // move.
-func (w *window) refund(s State, now, cost int64, receipt uint64, taken int64) (State, bool) {
-	start, used := w.at(s.Word, now)
-	last := max(0, used-1) / w.permits
-	took, place := unpack(receipt, taken)
-	took += (place - 1) / w.permits * w.period
+func (w *window) refund(s State, now, cost int64, receipt uint64, _ int64) (State, bool) {
+	start, used := w.at(s, now)
+	began, last := w.final(start, used)
 	tick := int64(1) << w.shift
-	if away := took - (start + last*w.period); used == 0 || away >= tick || away <= -tick {
+	if away := int64(receipt) - began; used == 0 || away >= tick || away <= -tick {
 		return s, false
 	}
-	s.Word = w.pack(start, used-min(cost, used-last*w.permits))
-	return s, true
+	return w.state(start, used-min(cost, last), now), true
 }
 
 // over is when the tick has ended in which the last window ends: a new window begins in the tick of its
 // first take.
 func (w *window) over(s State, now int64) int64 {
-	start, used := unpack(s.Word, now)
+	start, used, ahead := s.lies()
+	if !ahead {
+		start, used = unpack(s.Word, now)
+	}
 	if !w.aligned {
 		return max(now, w.ceil(w.end(start, used)))
 	}
@@ -217,15 +311,22 @@ func (w *window) fresh(now int64) State { return State{Word: w.pack(now-w.period
 // touch leaves a window that is on as it is: it can be read to its end, and one that is reserved would
 // end up to a tick later if it were packed anew.
 func (w *window) touch(s State, now int64) State {
-	if w.over(s, now) > now {
-		return s
+	switch start, used := w.at(s, now); {
+	case w.over(s, now) <= now:
+		return w.fresh(now)
+	case s.Moved > 0:
+		return w.state(start, used, now)
 	}
-	return w.fresh(now)
+	return s
 }
 
+// owing begins with now, unless more than a capacity is used.
 func (w *window) owing(until, permits, now int64) State {
-	start := min(until-w.period, now+4*w.horizon())
-	return State{Word: w.pack(w.ceil(start), min(permits, w.permits))}
+	start := until - w.period
+	if permits < w.permits {
+		start = min(start, now)
+	}
+	return w.state(w.ceil(start), min(permits, w.permits), now)
 }
 
 func (w *window) recovery(now int64) int64 {

@@ -10,9 +10,9 @@ import (
 )
 
 // each returns the plans of a limit of every algorithm, and of several together.
-func (s *suite) each(n int64, period time.Duration) map[string]limits.ID {
+func (s *suite) each(n int64, period time.Duration) map[string]*limits.Plan {
 	s.Helper()
-	return map[string]limits.ID{
+	return map[string]*limits.Plan{
 		"window":  s.plan(ratelimit.FixedWindow(n, period)),
 		"bucket":  s.plan(ratelimit.TokenBucket(n, period, n)),
 		"sliding": s.plan(ratelimit.SlidingWindow(n, period, 2)),
@@ -82,7 +82,7 @@ func never(s *suite) {
 		s.granted(s.take(key, id, 1), 1, 4)
 		for _, kind := range []limits.OpKind{limits.Take, limits.Reserve} {
 			r := s.apply(key, id, limits.Op{Kind: kind, Cost: 6, MaxWait: 24 * time.Hour})
-			s.fatalIf(r.Allowed || r.RetryAfter != ratelimit.Never || r.Remaining != 4, "%v of 6 = %+v, want never and 4 remaining", kind, r)
+			s.fatalIf(r.Allowed || r.RetryAfter != limits.Never || r.Remaining != 4, "%v of 6 = %+v, want never and 4 remaining", kind, r)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func plans(s *suite) {
 	s.granted(s.take("w", thousand, 0), 0, 948)
 	r := s.take("w", ten, 1)
 	s.fatalIf(r.Allowed || r.Remaining != 0, "52 of 10 are taken: %+v", r)
-	s.granted(s.take("w", s.plan(ratelimit.SlidingCounter(60, time.Hour)), 0), 0, 8) // the largest of all
+	s.granted(s.take("w", s.plan(ratelimit.SlidingCounter(60, time.Hour)), 0), 0, 8)
 }
 
 // overdrawn is a key that has more taken than a lower limit has at all.
@@ -156,7 +156,7 @@ func overdrawn(s *suite) {
 	first := s.take("w", high, 50)
 	s.granted(first, 50, 50)
 	time.Sleep(s.Unit / 4)
-	s.refused(s.take("w", low, 1), s.Unit) // one recovery of the limit in force
+	s.refused(s.take("w", low, 1), s.Unit-s.Unit/4) // what the higher one gives back
 	r := s.apply("w", low, limits.Op{Kind: limits.Reserve, Cost: 1, MaxWait: s.Unit / 2})
 	s.fatalIf(r.Allowed, "a reservation of permits that are taken: %+v", r)
 	s.granted(s.take("w", high, 1), 1, 49) // nothing of it is forgotten
@@ -168,25 +168,22 @@ func overdrawn(s *suite) {
 	small := s.take("r", low, 1)
 	s.granted(s.take("r", high, 59), 59, 40)
 	s.apply("r", low, limits.Op{Kind: limits.Refund, Cost: 1, Receipt: small.Receipt})
-	s.granted(s.take("r", high, 0), 0, 40)
-	s.granted(s.take("r", low, 0), 0, 0) // 59 are in use
+	s.granted(s.take("r", high, 0), 0, 40) // it was counted under other numbers
+	s.granted(s.take("r", low, 0), 0, 0)
 }
 
 func samePlan(s *suite) {
 	l := ratelimit.TokenBucket(3, time.Second, 3)
 	if a, b := s.plan(l), s.plan(ratelimit.TokenBucket(3, time.Second, 3)); a != b {
-		s.Errorf("the same limit is plan %d and %d", a, b)
+		s.Errorf("the same limit is plan %p and %p", a, b)
 	}
 	if a, b := s.plan(ratelimit.Limit{}), s.plan(ratelimit.PerMinute(1000)); a != b {
-		s.Errorf("the zero limit is plan %d, its meaning %d", a, b)
+		s.Errorf("the zero limit is plan %p, its meaning %p", a, b)
 	}
 }
 
 func nonsense(s *suite) {
 	id := s.plan(ratelimit.PerSecond(1))
-	if r, err := s.table.Apply(context.Background(), "k", id+7, limits.Op{Cost: 1}); err == nil {
-		s.Errorf("an unknown plan decided %+v", r)
-	}
 	if r, err := s.table.Apply(context.Background(), "k", id, limits.Op{Cost: -1}); err == nil {
 		s.Errorf("a negative cost decided %+v", r)
 	}

@@ -29,18 +29,9 @@ func (s *suite) held(cfg ratelimit.Config) held {
 	return held{s, l}
 }
 
-func (l held) set(limit ratelimit.Limit) {
-	l.Helper()
-	err := l.SetLimit(limit)
-	l.fatalIf(err != nil, "SetLimit(%v): %v", limit, err)
-}
+func (l held) set(limit ratelimit.Limit) { SetLimit(l, l.Limiter, limit) }
 
-func (l held) tier(limit ratelimit.Limit) held {
-	l.Helper()
-	view, err := l.WithLimit(limit)
-	l.fatalIf(err != nil, "With(%v): %v", limit, err)
-	return held{l.suite, view}
-}
+func (l held) tier(limit ratelimit.Limit) held { return held{l.suite, Under(l, l.Limiter, limit)} }
 
 func (l held) of(key string, n int64) ratelimit.Result {
 	l.Helper()
@@ -68,10 +59,9 @@ func changed(s *suite) {
 			l.granted(l.of("k", 20), 20, 0)
 			r := l.of("k", 1)
 			s.fatalIf(r.Allowed || r.RetryAfter <= 0, "%v to %v: %+v", before, after, r)
-			l.set(ratelimit.FixedWindow(5, 10*s.Unit))
-			r = l.of("k", 1)
-			l.refused(r, 10*s.Unit)
-			s.fatalIf(r.RetryAfter < 10*s.Unit-s.Slack, "%v to %v to a window: %+v", before, after, r)
+			l.set(ratelimit.TokenBucket(30, s.Unit, 30)) // a unit until it has recovered, or earlier
+			r = l.of("k", 15)
+			s.fatalIf(r.Allowed || r.RetryAfter > s.Unit/2+s.Slack, "%v to %v to a bucket: %+v", before, after, r)
 		}
 	}
 }
@@ -80,9 +70,9 @@ func changedTwice(s *suite) {
 	l := s.limiter("twice", ratelimit.FixedWindow(1000, 60*s.Unit))
 	l.granted(l.of("k", 1000), 1000, 0)
 	l.set(ratelimit.FixedWindow(100, s.Unit))
-	l.refused(l.of("k", 1), s.Unit)
+	l.refused(l.of("k", 1), 10*s.Unit) // one hundred after another
 	l.set(ratelimit.FixedWindow(50, s.Unit))
-	l.refused(l.of("k", 1), s.Unit)
+	l.refused(l.of("k", 1), 10*s.Unit)
 
 	l = s.limiter("bucket", ratelimit.TokenBucket(100, s.Unit, 100))
 	l.granted(l.of("k", 100), 100, 0)
@@ -96,12 +86,13 @@ func changedToFaster(s *suite) {
 	l.granted(l.of("k", 10), 10, 0)
 	l.set(ratelimit.FixedWindow(100, s.Unit))
 	time.Sleep(s.Unit / 2)
-	l.granted(l.of("k", 90), 90, 0)
-	l.refused(l.of("k", 1), s.Unit/2) // the change was the take
-	time.Sleep(s.Unit/2 + s.Slack)
+	l.granted(l.of("k", 90), 90, 0) // which counts the ten too
+	l.refused(l.of("k", 1), s.Unit)
+	time.Sleep(s.Unit + s.Slack)
 	l.granted(l.of("k", 100), 100, 0)
 }
 
+// changedBack changes to a limit under which nothing is granted.
 func changedBack(s *suite) {
 	before := ratelimit.TokenBucket(10, 1000*s.Unit, 10)
 	l := s.limiter("back", before)
@@ -112,15 +103,6 @@ func changedBack(s *suite) {
 	time.Sleep(s.Unit)
 	l.set(before)
 	l.granted(l.of("k", 6), 6, 0)
-
-	hour := ratelimit.FixedWindow(10, 3600*s.Unit)
-	l.set(hour)
-	l.granted(l.of("h", 8), 8, 2)
-	l.set(ratelimit.FixedWindow(20, s.Unit))
-	l.granted(l.of("h", 12), 12, 0)
-	time.Sleep(s.Unit + s.Slack)
-	l.set(hour)
-	l.refused(l.of("h", 1), 3599*s.Unit-s.Slack)
 }
 
 // changedChain sets all limits one after the other while a key takes as much as it can.
@@ -146,26 +128,27 @@ func changedKey(s *suite) {
 	s.ok(l.SetKeyLimit("k", ratelimit.FixedWindow(25, s.Unit)))
 	l.granted(l.of("k", 15), 15, 0)
 	l.granted(l.of("other", 1), 1, 9)
+	s.ok(l.SetKeyLimit("k", ratelimit.Limit{}))
+	l.refused(l.of("k", 1), s.Unit) // what the key limit gives back
 	time.Sleep(s.Unit + s.Slack)
-	l.granted(l.of("k", 25), 25, 0)
-	_ = l.SetKeyLimit("k", ratelimit.Limit{})
-	r := l.of("k", 1)
-	s.fatalIf(r.Allowed, "the key limit has emptied the window: %+v", r)
+	l.granted(l.of("k", 10), 10, 0)
 }
 
+// changedTiers: a fast tier and a slow one in turn admit at most what both admit.
 func changedTiers(s *suite) {
-	l := s.limiter("tiers", ratelimit.FixedWindow(1000, 3600*s.Unit))
-	second := l.tier(ratelimit.FixedWindow(10, s.Unit))
+	hour, second := ratelimit.FixedWindow(1000, 3600*s.Unit), ratelimit.FixedWindow(10, s.Unit)
+	l := s.limiter("tiers", hour)
+	tier := l.tier(second)
 	l.granted(l.of("k", 500), 500, 500)
-	l.refused(second.of("k", 1), s.Unit)
-	for i := range int64(3) {
-		time.Sleep(s.Unit + s.Slack)
-		l.granted(l.of("k", 1), 1, 499-10*i)
-		l.granted(second.of("k", 9), 9, 0)
-	}
+	r := tier.of("k", 1)
+	s.fatalIf(r.Allowed || r.RetryAfter > 50*s.Unit, "500 are 50 windows of the tier: %+v", r)
+	l.refused(l.of("k", 1000), 50*s.Unit)
+	time.Sleep(50*s.Unit + s.Slack)
+	l.granted(l.of("k", 1), 1, 999)
+	l.granted(tier.of("k", 9), 9, 0)
 }
 
-// changedOther: a key that was held to a tier only has no count of the limit that is changed.
+// changedOther: the last take was under a tier, so the limit that is changed does not matter.
 func changedOther(s *suite) {
 	l := s.limiter("other", ratelimit.FixedWindow(1000, 3600*s.Unit))
 	second := l.tier(ratelimit.FixedWindow(10, s.Unit))
@@ -174,6 +157,21 @@ func changedOther(s *suite) {
 	l.granted(second.of("k", 4), 4, 2)
 	time.Sleep(s.Unit + s.Slack)
 	l.granted(l.of("k", 5), 5, 0)
+}
+
+// changedFar: permits that are reserved stay so under any number of limits.
+func changedFar(s *suite) {
+	l := s.limiter("far", ratelimit.TokenBucket(20, s.Unit, 1))
+	total := int64(0)
+	for n := range int64(3) {
+		l.set(ratelimit.TokenBucket(20+n, s.Unit, 1))
+		for range 60 {
+			r, err := l.Reserve(context.Background(), "k", 1, 3*s.Unit)
+			s.ok(err)
+			total += r.Permits
+		}
+	}
+	s.fatalIf(total < 60 || total > 67, "22 a unit granted %d in three of them", total)
 }
 
 func changedJoined(s *suite) {
@@ -186,6 +184,9 @@ func changedJoined(s *suite) {
 	l.granted(l.tier(long(50)).of("k", 0), 0, 30)
 	l.set(long(30))
 	l.granted(l.of("k", 0), 0, 10)
-	l.set(long(30).And(ratelimit.TokenBucket(40, 3600*s.Unit, 40)))
-	l.granted(l.of("k", 10), 10, 0)
+	l.granted(l.of("k", 1), 1, 9)
+	l.set(long(30).And(ratelimit.TokenBucket(40, 3600*s.Unit, 40))) // which has counted nothing: the log has all
+	l.granted(l.of("k", 9), 9, 0)
+	l.set(ratelimit.TokenBucket(40, 3600*s.Unit, 40).And(ratelimit.FixedWindow(35, 3600*s.Unit)))
+	l.granted(l.of("k", 0), 0, 5) // the window goes on from the log
 }

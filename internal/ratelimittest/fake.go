@@ -74,7 +74,7 @@ type table struct {
 }
 
 // Apply does the operation after the step.
-func (t *table) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (ratelimit.Result, error) {
+func (t *table) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (ratelimit.Result, error) {
 	if err := t.before(ctx); err != nil {
 		return ratelimit.Result{}, err
 	}

@@ -56,10 +56,10 @@ func Run(t *testing.T, h Harness) {
 		{"reset forgets", reset},
 		{"keys are apart", keys},
 		{"any bytes are a key", strangeKeys},
-		{"a key keeps a count for each limit, and none refills it", plans},
-		{"a lower limit waits for one window and forgets nothing", overdrawn},
+		{"usage counts under any limit", plans},
+		{"a lower limit waits for the one before, and forgets nothing", overdrawn},
 		{"the same limit has the same plan", samePlan},
-		{"an unknown plan and a negative cost are errors", nonsense},
+		{"a negative cost is an error", nonsense},
 		{"reservations come in order and in time", reservations},
 		{"a reservation too far ahead is refused", tooFar},
 		{"a canceled reservation gives its place back", canceledReservation},
@@ -68,12 +68,13 @@ func Run(t *testing.T, h Harness) {
 		{"a changed limit grants nothing and is felt at once", changed},
 		{"two changes refill nothing", changedTwice},
 		{"a faster limit is not blocked by the old one", changedToFaster},
-		{"a limit that is set again finds its count", changedBack},
+		{"a limit under which nothing was granted leaves no trace", changedBack},
+		{"permits reserved ahead stay so when the limit changes", changedFar},
 		{"a chain of limits refills nothing", changedChain},
 		{"a key limit carries over", changedKey},
-		{"tiers in turn do not block each other", changedTiers},
+		{"tiers in turn admit what both admit", changedTiers},
 		{"a changed limit leaves keys of tiers alone", changedOther},
-		{"joined limits replace each other in pairs", changedJoined},
+		{"joined limits go on from those of their kind", changedJoined},
 		{"waiters are served in order, and in time", waitsInOrder},
 		{"a canceled wait takes nothing", canceledWait},
 		{"a queue has a bound", boundedQueue},
@@ -123,21 +124,21 @@ func (s *suite) ok(err error) {
 	s.fatalIf(err != nil, "%v", err)
 }
 
-func (s *suite) plan(l ratelimit.Limit) limits.ID {
+func (s *suite) plan(l ratelimit.Limit) *limits.Plan {
 	s.Helper()
 	id, err := s.table.Plan(limits.Limit(l).Specs())
 	s.fatalIf(err != nil, "Plan(%v): %v", l, err)
 	return id
 }
 
-func (s *suite) apply(key string, id limits.ID, op limits.Op) ratelimit.Result {
+func (s *suite) apply(key string, id *limits.Plan, op limits.Op) ratelimit.Result {
 	s.Helper()
 	r, err := s.table.Apply(context.Background(), key, id, op)
 	s.fatalIf(err != nil, "Apply(%q, %+v): %v", key, op, err)
 	return r
 }
 
-func (s *suite) take(key string, id limits.ID, cost int64) ratelimit.Result {
+func (s *suite) take(key string, id *limits.Plan, cost int64) ratelimit.Result {
 	s.Helper()
 	return s.apply(key, id, limits.Op{Kind: limits.Take, Cost: cost})
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -116,7 +116,12 @@ func (c *call) wait() (Permit, error) {
 		if retry.IsZero() {
 			at = at.Add(-c.lead)
 		}
-		if again, err := c.sleep(at); err != nil {
+		p.hold(l, &permit)
+		again, err := c.sleep(at)
+		if !p.release(l, &permit) {
+			again, unused = true, nil
+		}
+		if err != nil {
 			return Permit{}, err
 		} else if again {
 			retry = at
@@ -229,7 +234,7 @@ func (c *call) ask(l *lane, most time.Duration) (permit Permit, retry time.Time,
 		return permit, retry, ErrClosed
 	case err != nil:
 		return permit, retry, p.explain(err)
-	case !r.Allowed && r.RetryAfter == ratelimit.Never: // the rate was lowered
+	case !r.Allowed && r.RetryAfter == limits.Never: // the rate was lowered
 		return permit, retry, c.tooMuch()
 	case !r.Allowed: // nothing can be reserved that far ahead, or later than most
 		return permit, after.Add(r.RetryAfter), nil
@@ -247,6 +252,7 @@ func (c *call) ask(l *lane, most time.Duration) (permit Permit, retry time.Time,
 			p.stale.Add(1)
 		}
 	}
+	permit.take = &r
 	return permit, retry, nil
 }
 

@@ -23,6 +23,7 @@ type lane struct {
 	out     int64            // permits of calls with a ticket
 	load    int64            // as counted in Pacer.busy
 	spares  []Permit         // of calls that left, not used
+	held    []*Permit        // of calls that wait for their slots
 	last    time.Time        // the latest slot that was reserved, never later than it is
 	ahead   time.Duration    // the time from the last reservation to its slot
 	tickets float64          // the number of permits that may have one

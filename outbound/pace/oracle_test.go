@@ -73,7 +73,7 @@ func (p *process) Open(name string) (limits.Table, error) {
 	return &processTable{t, p}, err
 }
 
-func (t *processTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (limits.Result, error) {
+func (t *processTable) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (limits.Result, error) {
 	way := t.p.slack / 8
 	if t.p.one(40) {
 		way = t.p.slack

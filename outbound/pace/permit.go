@@ -3,6 +3,8 @@ package pace
 import (
 	"context"
 	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
 )
 
 // A Permit allows one call, from At until NotAfter. Both times have a monotonic reading of this
@@ -11,6 +13,8 @@ type Permit struct {
 	At       time.Time
 	NotAfter time.Time // zero if the permit has no end: the store failed, and the policy is Allow
 	Cost     int64
+
+	take *ratelimit.Result // of the slot
 }
 
 // Stale reports whether the shelf life is over: the call must not be made. Check it right before

@@ -129,7 +129,7 @@ type recordingTable struct {
 	s *recording
 }
 
-func (t *recordingTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (limits.Result, error) {
+func (t *recordingTable) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (limits.Result, error) {
 	r, err := t.Table.Apply(ctx, key, plan, op)
 	if err == nil && op.Kind == limits.Reserve && r.Allowed {
 		t.s.write(mark{r.Receipt.At + r.Wait.Microseconds(), r.Wait == 0})

@@ -191,6 +191,7 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 		now := time.Now()
 		switch {
 		case replaced: // another permit, under the new rates
+			s.p.refund(&s.permit)
 		case s.permit.staleAt(now):
 			s.p.giveUp(s.ctx, s.key, &s.permit, now)
 		default:

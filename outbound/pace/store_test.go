@@ -58,7 +58,7 @@ type remoteTable struct {
 	s *remote
 }
 
-func (t *remoteTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (limits.Result, error) {
+func (t *remoteTable) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (limits.Result, error) {
 	if t.s.lag != nil {
 		time.Sleep(t.s.lag())
 		defer func() { time.Sleep(t.s.lag()) }()

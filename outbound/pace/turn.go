@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -162,17 +163,54 @@ func (c *call) passLocked(l *lane, unused *Permit) {
 	c.p.count(l)
 }
 
-// newRates makes all waiting calls come under other rates: those with a slot reserve another one.
+// newRates makes all waiting calls come under other rates: those with a slot reserve another one. Their slots are refunded
+// before, the last one first, since nothing is granted before a slot that is reserved.
 func (p *Pacer) newRates() {
+	p.mu.Lock()
+	var unused []*Permit
+	for _, l := range p.lanes {
+		unused, l.held = append(unused, l.held...), nil
+		for i := range l.spares {
+			unused = append(unused, &l.spares[i])
+		}
+		l.spares = nil
+	}
+	p.mu.Unlock()
+	slices.SortFunc(unused, func(a, b *Permit) int { return b.At.Compare(a.At) })
+	for _, permit := range unused {
+		p.refund(permit)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.replaced)
 	p.replaced = make(chan struct{})
 	for _, l := range p.lanes {
-		l.spares = nil
 		p.grant(l)
 		p.count(l)
 	}
+}
+
+func (p *Pacer) refund(permit *Permit) {
+	if permit.take != nil {
+		_ = p.limiter.Refund(context.Background(), *permit.take) // if the store fails, it comes back in its time
+	}
+}
+
+// hold remembers the slot of a call that waits for it, until release, which reports whether newRates left it.
+func (p *Pacer) hold(l *lane, permit *Permit) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.held = append(l.held, permit)
+}
+
+func (p *Pacer) release(l *lane, permit *Permit) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(l.held, permit)
+	if i >= 0 {
+		l.held = slices.Delete(l.held, i, i+1)
+	}
+	return i >= 0
 }
 
 // grant gives tickets to waiting calls: one to each line in turn.

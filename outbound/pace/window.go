@@ -26,10 +26,8 @@ func (c *call) windowed(r *ratelimit.Result, before, after time.Time) (permit Pe
 
 // firstEnd returns the time from a reservation under several rates to the end of its shortest window.
 func firstEnd(r *ratelimit.Result, per time.Duration, before time.Time) time.Duration {
-	if more, ok := r.Receipt.More.(interface{ Standings() []ratelimit.Result }); ok {
-		if all := more.Standings(); len(all) > 1 {
-			return slices.MinFunc(all, func(a, b ratelimit.Result) int { return cmp.Compare(a.FullAfter, b.FullAfter) }).FullAfter
-		}
+	if more := r.Receipt.More; more != nil && len(more.Stands) > 1 {
+		return slices.MinFunc(more.Stands, func(a, b ratelimit.Result) int { return cmp.Compare(a.FullAfter, b.FullAfter) }).FullAfter
 	}
 	if r.Wait > 0 { // until the start of a window
 		return r.Wait + per

@@ -8,6 +8,7 @@ import (
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/validate"
 )
@@ -25,7 +26,7 @@ type (
 
 // Never is the RetryAfter of a request that costs more than the limit ever
 // allows.
-const Never time.Duration = ratelimit.Never
+const Never time.Duration = limits.Never
 
 // plugin is the life cycle of a [Client], and its limiter.
 type plugin struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/waitq"
 )
 
@@ -70,7 +71,7 @@ func (c *Client) reserve(of *rate.Limiter, most time.Duration) waitq.Slot[turn] 
 	}
 	reserved := of.ReserveN(now, 1)
 	if !reserved.OK() {
-		return waitq.Slot[turn]{Value: turn{wait: ratelimit.Never}, Refused: true}
+		return waitq.Slot[turn]{Value: turn{wait: limits.Never}, Refused: true}
 	}
 	wait := reserved.DelayFrom(now)
 	if wait > most {

@@ -164,7 +164,7 @@ func (s unrefunded) Open(name string) (limits.Table, error) {
 	return unrefundedTable{t}, err
 }
 
-func (t unrefundedTable) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (limits.Result, error) {
+func (t unrefundedTable) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (limits.Result, error) {
 	if op.Kind == limits.Refund {
 		return limits.Result{}, errDown
 	}

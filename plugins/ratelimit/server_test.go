@@ -101,10 +101,14 @@ type brokenStore struct{}
 
 var errDown = errors.New("dial tcp 10.0.0.5:6379: refused")
 
-func (brokenStore) Open(string) (limits.Table, error)     { return brokenStore{}, nil }
-func (brokenStore) Close() error                          { return nil }
-func (brokenStore) Plan([]limits.Spec) (limits.ID, error) { return 1, nil }
-func (brokenStore) Apply(context.Context, string, limits.ID, limits.Op) (limits.Result, error) {
+func (brokenStore) Open(string) (limits.Table, error) {
+	return brokenTable{limits.NewPlans(limits.Clock{}, nil)}, nil
+}
+func (brokenStore) Close() error { return nil }
+
+type brokenTable struct{ *limits.Plans }
+
+func (brokenTable) Apply(context.Context, string, *limits.Plan, limits.Op) (limits.Result, error) {
 	return limits.Result{}, errDown
 }
 

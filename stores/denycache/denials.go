@@ -16,7 +16,7 @@ const (
 
 // denials are the takes that the store has refused. A refused cost stays refused until the
 // earliest time at which it could be taken: other takes can only delay that, and refunds and
-// resets drop the entry.
+// resets drop the entry. (A take under another limit can hasten it: then a denial is too long, by less than longestDenial.)
 type denials struct {
 	begun  time.Time // the base of all times
 	life   time.Duration
@@ -42,7 +42,7 @@ type denial struct {
 }
 
 type answer struct {
-	plan   limits.ID
+	plan   *limits.Plan
 	cost   int64
 	result limits.Result
 	until  time.Duration // refused as long; counted from the sending, so never for too long
@@ -71,7 +71,7 @@ type question struct {
 
 // refuse refuses a take that would certainly be refused; otherwise the answer of the store can be
 // learned.
-func (d *denials) refuse(table, key string, plan limits.ID, op limits.Op) (r limits.Result, refused bool, q question) {
+func (d *denials) refuse(table, key string, plan *limits.Plan, op limits.Op) (r limits.Result, refused bool, q question) {
 	if op.Kind != limits.Take || op.Cost <= 0 {
 		return r, false, q
 	}
@@ -97,7 +97,7 @@ func (d *denials) refuse(table, key string, plan limits.ID, op limits.Op) (r lim
 }
 
 // learn remembers a refusal.
-func (d *denials) learn(q question, table, key string, plan limits.ID, cost int64, r limits.Result) {
+func (d *denials) learn(q question, table, key string, plan *limits.Plan, cost int64, r limits.Result) {
 	if q.shard == nil || r.Allowed || r.RetryAfter <= 0 {
 		return
 	}
@@ -111,7 +111,7 @@ func (d *denials) learn(q question, table, key string, plan limits.ID, cost int6
 	if e == nil {
 		e = s.addLocked(table, key)
 	}
-	r.Receipt = limits.Receipt{At: -1} // it is decided without the store
+	r.Receipt = limits.Receipt{At: -1, Plan: plan} // it is decided without the store
 	e.put(answer{plan: plan, cost: cost, result: r, until: q.sent + min(r.RetryAfter, d.life), at: now})
 }
 

@@ -81,7 +81,7 @@ func (s asked) Open(name string) (limits.Table, error) {
 	return askedTable{t, s.n}, err
 }
 
-func (t askedTable) Apply(ctx context.Context, key string, id limits.ID, op limits.Op) (limits.Result, error) {
+func (t askedTable) Apply(ctx context.Context, key string, id *limits.Plan, op limits.Op) (limits.Result, error) {
 	*t.n++
 	return t.Table.Apply(ctx, key, id, op)
 }
@@ -158,7 +158,7 @@ func TestOnlyCertainRefusalsAreCached(t *testing.T) {
 	require.NoError(t, err)
 	higher, err := table.Plan(limits.Limit(ratelimit.TokenBucket(20, time.Hour, 20)).Specs())
 	require.NoError(t, err)
-	asked := func(key string, id limits.ID, op limits.Op) bool {
+	asked := func(key string, id *limits.Plan, op limits.Op) bool {
 		before := reached
 		_, err := table.Apply(ctx, key, id, op)
 		require.NoError(t, err)
@@ -191,9 +191,6 @@ func TestOnlyCertainRefusalsAreCached(t *testing.T) {
 	refused("drain")
 	require.True(t, asked("drain", id, limits.Op{Kind: limits.Drain}))
 	require.True(t, asked("drain", id, limits.Op{Cost: 5}))
-	refused("limit")
-	change := &limits.Change{Plan: id, Replaced: []limits.ID{higher}, At: time.Now()}
-	require.False(t, asked("limit", id, limits.Op{Cost: 5, Change: change}), "a change gives nothing back")
 
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
@@ -212,7 +209,7 @@ func TestNoRefusalIsCachedWhileATakeMightBeRefunded(t *testing.T) {
 		slow.Set(time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := table.Apply(ctx, "k", 1, limits.Op{Kind: limits.TakeAtMost, Cost: 1})
+		_, err := table.Apply(ctx, "k", planned(t, table, l), limits.Op{Kind: limits.TakeAtMost, Cost: 1})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		slow.Set(0)
 		require.False(t, take(t, table, "k", l, 1).Allowed)
@@ -227,7 +224,7 @@ func TestNoRefusalIsCachedWhileATakeMightBeRefunded(t *testing.T) {
 func TestADenialLastsAsLongAsItIsTrue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p, op := limits.ID(1), limits.Op{Cost: 2}
+		p, op := &limits.Plan{}, limits.Op{Cost: 2}
 		for _, c := range []struct{ retry, until time.Duration }{{300 * time.Millisecond, 300 * time.Millisecond}, {time.Hour, time.Second}} {
 			d := newDenials(1)
 			_, known, q := d.refuse("t", "k", p, op)
@@ -236,12 +233,12 @@ func TestADenialLastsAsLongAsItIsTrue(t *testing.T) {
 			d.learn(q, "t", "k", p, 2, ratelimit.Result{RetryAfter: c.retry, NextAfter: 50 * time.Millisecond, FullAfter: 2 * c.retry})
 			r, known, _ := d.refuse("t", "k", p, op)
 			require.True(t, known)
-			require.Equal(t, ratelimit.Result{Receipt: limits.Receipt{At: -1}, RetryAfter: c.retry, NextAfter: 50 * time.Millisecond, FullAfter: 2 * c.retry}, r)
+			require.Equal(t, ratelimit.Result{Receipt: limits.Receipt{At: -1, Plan: p}, RetryAfter: c.retry, NextAfter: 50 * time.Millisecond, FullAfter: 2 * c.retry}, r)
 			time.Sleep(c.until - 100*time.Millisecond - 1)
 			r, known, _ = d.refuse("t", "k", p, op)
 			require.True(t, known)
 			left := c.retry - c.until + 100*time.Millisecond + 1
-			require.Equal(t, ratelimit.Result{Receipt: limits.Receipt{At: -1}, RetryAfter: left, NextAfter: left, FullAfter: c.retry + left}, r)
+			require.Equal(t, ratelimit.Result{Receipt: limits.Receipt{At: -1, Plan: p}, RetryAfter: left, NextAfter: left, FullAfter: c.retry + left}, r)
 			time.Sleep(time.Nanosecond)
 			_, known, _ = d.refuse("t", "k", p, op)
 			require.False(t, known, "counted from the question, not from its reply")
@@ -252,12 +249,12 @@ func TestADenialLastsAsLongAsItIsTrue(t *testing.T) {
 func TestDenialsOfSeveralCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d, p, other := newDenials(1), limits.ID(1), limits.ID(2)
-		learn := func(p limits.ID, cost int64, retry time.Duration) {
+		d, p, other := newDenials(1), &limits.Plan{}, &limits.Plan{Capacity: 1}
+		learn := func(p *limits.Plan, cost int64, retry time.Duration) {
 			_, _, q := d.refuse("t", "k", p, limits.Op{Cost: cost})
 			d.learn(q, "t", "k", p, cost, ratelimit.Result{RetryAfter: retry})
 		}
-		denied := func(p limits.ID, cost int64) time.Duration {
+		denied := func(p *limits.Plan, cost int64) time.Duration {
 			r, _, _ := d.refuse("t", "k", p, limits.Op{Cost: cost})
 			return r.RetryAfter
 		}
@@ -277,7 +274,7 @@ func TestDenialsOfSeveralCosts(t *testing.T) {
 		learn(p, 2, 600*time.Millisecond)
 		require.Equal(t, 600*time.Millisecond, denied(p, 2))
 		require.Equal(t, 100*time.Millisecond, denied(p, 3))
-		learn(p, 5, ratelimit.Never)
+		learn(p, 5, limits.Never)
 		require.Zero(t, denied(p, 5))
 		d.forget("t", "k", 0)
 		for cost := range int64(6) {
@@ -289,7 +286,7 @@ func TestDenialsOfSeveralCosts(t *testing.T) {
 // TestAnAnswerFromBeforeARefundIsNotLearned: whichever of them comes first.
 func TestAnAnswerFromBeforeARefundIsNotLearned(t *testing.T) {
 	t.Parallel()
-	d, p, refusal := newDenials(1), limits.ID(1), ratelimit.Result{RetryAfter: time.Hour}
+	d, p, refusal := newDenials(1), &limits.Plan{}, ratelimit.Result{RetryAfter: time.Hour}
 	_, _, q := d.refuse("t", "k", p, limits.Op{Cost: 1})
 	d.forget("t", "k", 0)
 	d.learn(q, "t", "k", p, 1, refusal)
@@ -306,7 +303,7 @@ func TestAnAnswerFromBeforeARefundIsNotLearned(t *testing.T) {
 func TestDenialsAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{1, 7, 16, 100} {
-		d, p := newDenials(most), limits.ID(1)
+		d, p := newDenials(most), &limits.Plan{}
 		last := ""
 		for i := range 5000 {
 			key := strconv.Itoa(i % 3000)
@@ -339,8 +336,9 @@ func TestADenialAllocatesNothing(t *testing.T) {
 	l := ratelimit.PerHour(1)
 	take(t, table, "k", l, 1)
 	require.False(t, take(t, table, "k", l, 1).Allowed)
+	plan := planned(t, table, l)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		if r, err := table.Apply(ctx, "k", 1, limits.Op{Cost: 1}); r.Allowed || err != nil {
+		if r, err := table.Apply(ctx, "k", plan, limits.Op{Cost: 1}); r.Allowed || err != nil {
 			t.Error(r, err)
 		}
 	}))
@@ -356,7 +354,7 @@ func TestAClosedCacheFails(t *testing.T) {
 	require.EqualValues(t, 1, s.Stats().Denied)
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close())
-	_, err := table.Apply(t.Context(), "k", 1, limits.Op{Cost: 1})
+	_, err := table.Apply(t.Context(), "k", planned(t, table, ratelimit.PerHour(1)), limits.Op{Cost: 1})
 	require.ErrorIs(t, err, core.ErrClosed)
 }
 
@@ -379,4 +377,11 @@ func TestConfigOfADenyCache(t *testing.T) {
 	require.NoError(t, s.Close())
 	_, ok := core.Lookup[*Store](registry, "redis")
 	require.False(t, ok)
+}
+
+func planned(tb testing.TB, t limits.Table, l ratelimit.Limit) *limits.Plan {
+	tb.Helper()
+	p, err := t.Plan(limits.Limit(l).Specs())
+	require.NoError(tb, err)
+	return p
 }

@@ -101,7 +101,7 @@ type table struct {
 func (t *table) Unwrap() limits.Table { return t.Table }
 
 // Apply refuses a take that the store would certainly refuse; the store decides all others.
-func (t *table) Apply(ctx context.Context, key string, plan limits.ID, op limits.Op) (limits.Result, error) {
+func (t *table) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (limits.Result, error) {
 	s := t.store
 	denied, refused, asked := s.denials.refuse(t.name, key, plan, op)
 	if refused && ctx.Err() == nil && !s.closed.Load() {

@@ -17,6 +17,7 @@ import (
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/registry"
 )
@@ -113,10 +114,7 @@ func allKinds(t *testing.T, client redis.UniversalClient, mode Mode) error {
 			if err := limiter.Refund(ctx, take); err != nil {
 				return err
 			}
-			other, err := limiter.WithLimit(ratelimit.TokenBucket(10, time.Minute, 10)) // two kinds on one key
-			if err != nil {
-				return err
-			}
+			other := ratelimittest.Under(t, limiter, ratelimit.TokenBucket(10, time.Minute, 10)) // two kinds on one key
 			for _, l := range []*ratelimit.Limiter{limiter, other, limiter} {
 				if _, err := l.Take(ctx, key, 1); err != nil {
 					return err

@@ -31,7 +31,7 @@ func TestShortDeadlinesSayNothingOfTheServer(t *testing.T) {
 		proxy.Delay(20 * time.Millisecond)
 		for range 2 * failures {
 			short, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-			_, err := table.Apply(short, "k", 1, limits.Op{Cost: 1})
+			_, err := table.Apply(short, "k", planned(t, table, ratelimit.PerHour(9)), limits.Op{Cost: 1})
 			cancel()
 			require.Error(t, err)
 		}
@@ -49,7 +49,7 @@ func TestAValueThatIsNotOursSaysNothingOfTheServer(t *testing.T) {
 	take(t, table, "k", ratelimit.PerHour(9), 1)
 	require.NoError(t, client.LPush(t.Context(), keyName(keyPrefix(defaultPrefix, "t"), "bad", false), "x").Err())
 	for range 2 * failures {
-		_, err := table.Apply(t.Context(), "bad", 1, limits.Op{Cost: 1})
+		_, err := table.Apply(t.Context(), "bad", planned(t, table, ratelimit.PerHour(9)), limits.Op{Cost: 1})
 		require.ErrorContains(t, err, "WRONGTYPE")
 	}
 	take(t, table, "k", ratelimit.PerHour(9), 1)
@@ -86,14 +86,14 @@ func TestTimeoutIsForAllThatADecisionNeeds(t *testing.T) {
 		require.Eventually(t, func() bool { // one value of several limits
 			_, err := table.Plan(limits.Limit(limit.And(ratelimit.PerMinute(50))).Specs())
 			require.NoError(t, err)
-			_, err = table.Apply(t.Context(), "k", 3, limits.Op{Cost: 1})
+			_, err = table.Apply(t.Context(), "k", planned(t, table, limit.And(ratelimit.PerMinute(50))), limits.Op{Cost: 1})
 			return err == nil
 		}, patient, time.Millisecond)
 		take(t, table, "k", limit, 1)
 		proxy.Delay(1400 * time.Millisecond) // each way
 		quiettest.Repeat(t, func() error {
 			begun := time.Now()
-			_, err := table.Apply(t.Context(), "k", 1, limits.Op{Cost: 1})
+			_, err := table.Apply(t.Context(), "k", planned(t, table, ratelimit.PerHour(9)), limits.Op{Cost: 1})
 			require.Error(t, err)
 			if took := time.Since(begun); took >= 5400*time.Millisecond {
 				return fmt.Errorf("the timeout is 3s: %v", took)
@@ -138,7 +138,7 @@ func TestCloseWaitsForWhatWasSent(t *testing.T) {
 		require.Eventually(t, func() bool { return !sends(s) }, patient, time.Millisecond)
 		ended := make(chan error, 1)
 		go func() {
-			_, err := table.Apply(context.WithoutCancel(t.Context()), "k", 1, limits.Op{Cost: 1})
+			_, err := table.Apply(context.WithoutCancel(t.Context()), "k", planned(t, table, ratelimit.PerHour(9)), limits.Op{Cost: 1})
 			ended <- err
 		}()
 		if mode == Strict {

@@ -92,7 +92,7 @@ func TestRealRefusals(t *testing.T) {
 			wg.Wait()
 			require.NoError(t, client.Do(ctx, c.to...).Err())
 			require.Eventually(t, func() bool {
-				_, err := table.Apply(ctx, "other", 1, limits.Op{Cost: 1})
+				_, err := table.Apply(ctx, "other", planned(t, table, ratelimit.PerHour(9)), limits.Op{Cost: 1})
 				return err == nil
 			}, patient, 10*time.Millisecond)
 		}

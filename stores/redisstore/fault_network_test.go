@@ -100,7 +100,7 @@ func TestNobodyWaitsForATry(t *testing.T) {
 	require.NoError(t, s.first.guard.SetState(breaker.HalfOpen))
 	tried := make(chan error)
 	call := func() error {
-		_, err := table.Apply(t.Context(), "k", 1, limits.Op{Cost: 1})
+		_, err := table.Apply(t.Context(), "k", planned(t, table, ratelimit.PerHour(9)), limits.Op{Cost: 1})
 		return err
 	}
 	go func() { tried <- call() }()

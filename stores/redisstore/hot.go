@@ -57,9 +57,9 @@ func (req *request) bucket(now int64, n []int64) (r ratelimit.Result, ok bool) {
 	p, debt, moved, granted, at := req.plan.parts[0], n[1], n[2], n[0], now*1000
 	if _, _, looks := p.amount(&req.op); granted > 0 && !looks {
 		granted /= p.b
-		at = p.Earliest(limits.Raw{debt - n[0]}, at, granted)
+		at = p.OfDebt(debt-n[0], at, granted).Earliest()
 	}
-	return req.alone(now, granted, at, uint64(debt+moved), limits.Raw{debt}), true
+	return req.alone(now, granted, at, uint64(debt+moved), p.OfDebt(debt, now*1000, req.plan.Asked(&req.op))), true
 }
 
 // forWindows makes it a request for lua/windows.lua.
@@ -85,7 +85,7 @@ func (req *request) window(now int64, n []int64) (r ratelimit.Result, ok bool) {
 		return r, false
 	}
 	p, start, used := req.plan.parts[0], n[1], n[2]
-	return req.alone(now, n[0], now*1000, uint64(start+(used-1)/p.Capacity*p.a), limits.Raw{start * 1000, used}), true
+	return req.alone(now, n[0], now*1000, uint64(start+(used-1)/p.Capacity*p.a), p.OfWindow(start*1000, used, now*1000, req.plan.Asked(&req.op))), true
 }
 
 // alone is the result of a script for many keys, under one limit.
@@ -99,7 +99,7 @@ func (req *request) alone(now, granted, at int64, receipt uint64, raw limits.Raw
 	}
 	r := req.plan.Result(now*1000, op, granted, at, []limits.Raw{raw})
 	if r.Receipt.At = now; r.Permits > 0 {
-		r.Receipt.Plans[0], r.Receipt.Parts[0] = req.plan.ID, receipt
+		r.Receipt.Parts[0] = receipt
 	}
 	return r
 }

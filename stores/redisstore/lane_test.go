@@ -54,7 +54,7 @@ func TestCloseEndsThoseWhoWait(t *testing.T) {
 	resume := pause(t, client, l)
 	errs := make(chan error, 20)
 	call := func() {
-		_, err := table.Apply(ctx, "k", 1, limits.Op{Cost: 1})
+		_, err := table.Apply(ctx, "k", planned(t, table, ratelimit.PerHour(9)), limits.Op{Cost: 1})
 		errs <- err
 	}
 	go call()
@@ -128,7 +128,7 @@ func TestAScriptThatIsNotKnownKeepsTheOrder(t *testing.T) {
 	for name, l := range kinds(100, time.Hour) {
 		id, err := table.Plan(limits.Limit(l).Specs())
 		require.NoError(t, err)
-		p := (*table.plans.Load())[id]
+		p := planOf(id)
 		for range 2 {
 			reset := table.request(name, p, limits.Op{Kind: limits.Reset})
 			require.NoError(t, client.ScriptFlush(ctx).Err())
@@ -157,7 +157,7 @@ func TestAKeyThatCannotBeRead(t *testing.T) {
 			table := open(t, s, name+mode.String()).(*table) //nolint:forcetypeassert // it is one of ours
 			id, err := table.Plan(limits.Limit(l).Specs())
 			require.NoError(t, err)
-			p := (*table.plans.Load())[id]
+			p := planOf(id)
 			require.NoError(t, client.HSet(ctx, table.keyName("hash"), "a", "b").Err())
 			require.NoError(t, client.Set(ctx, table.keyName("text"), "text", time.Hour).Err())
 			keys := []string{"a", "hash", "b", "text", "c"}

@@ -19,9 +19,25 @@ var clock = limits.Clock{Unix: epoch * 1000, Micros: true} //nolint:gochecknoglo
 
 // A plan is one limit, or several that hold together, made ready to be sent.
 type plan struct {
-	limits.Plan
+	*limits.Plan
 
 	parts []*part
+}
+
+func planOf(p *limits.Plan) *plan { return p.Store.(*plan) } //nolint:forcetypeassert // see prepare
+
+// prepare makes limits ready to be sent. A limit that a server cannot count is a [*core.ConfigError].
+func prepare(of *limits.Plan) (err error) {
+	p := &plan{of, make([]*part, len(of.Rules))}
+	for i, r := range of.Rules {
+		if len(of.Rules) > 1 {
+			p.parts[i] = planOf(r.Alone()).parts[0]
+		} else if p.parts[i], err = newPart(r); err != nil {
+			return err
+		}
+	}
+	of.Store = p
+	return nil
 }
 
 // A part is one limit.
@@ -37,16 +53,13 @@ type part struct {
 	one          []any  // the arguments for a take of one, which is the most common
 }
 
-// newPart prepares a limit for sending, or returns an error if a server cannot count it.
-func newPart(s limits.Spec) (*part, error) {
-	p := &part{aligned: s.Aligned}
+func newPart(r *limits.Rule) (*part, error) {
+	s := r.Spec
 	us, period, kind := s.Period.Microseconds(), int64(0), ""
 	if s.Algorithm != limits.TokenBucket && s.Period%time.Microsecond != 0 {
 		return nil, validate.Bad("ratelimit.Limit.Period", s.Period, "must be whole microseconds in Redis")
 	}
-	if p.Rule, p.a = clock.Rule(s), us; p.Rule == nil {
-		return nil, validate.Bad("ratelimit.Limit.Burst", s.Burst, fmt.Sprintf("is more than Redis can count exactly at %d per %v: take a smaller burst, or permits that share a factor with the period", s.Permits, s.Period))
-	}
+	p := &part{Rule: r, aligned: s.Aligned, a: us}
 	switch s.Algorithm {
 	case limits.TokenBucket:
 		var tick int64
@@ -84,18 +97,4 @@ func (p *part) window() any {
 		return number(p.a) + "+" + number(p.b)
 	}
 	return p.mul
-}
-
-// raw returns the state of a key under a limit, from the numbers in a reply.
-func (p *part) raw(n []int64) limits.Raw {
-	us := func(t int64) int64 { return t * 1000 }
-	switch p.algorithm {
-	case algBucket:
-		return limits.Raw{n[0]}
-	case algWindow:
-		return limits.Raw{us(n[0]), n[1]}
-	case algCounter:
-		return limits.Raw{us(n[0]), us(n[1]), n[2], n[3]}
-	}
-	return limits.Raw{n[0], us(n[1]), us(n[2]), us(n[3])}
 }

@@ -22,7 +22,9 @@ func useAll(t *testing.T, srv server, client *redis.Client, s *Store, n int) (re
 	take(t, table, "k", ratelimit.PerHour(1000), 1)
 	resume, wg = pause(t, srv.client(t)), &sync.WaitGroup{}
 	for range n {
-		wg.Go(func() { _, _ = table.Apply(context.WithoutCancel(t.Context()), "k", 1, limits.Op{Cost: 1}) })
+		wg.Go(func() {
+			_, _ = table.Apply(context.WithoutCancel(t.Context()), "k", planned(t, table, ratelimit.PerHour(9)), limits.Op{Cost: 1})
+		})
 	}
 	require.Eventually(t, func() bool {
 		stats := client.PoolStats()
@@ -113,7 +115,7 @@ func TestConnectionsThatWereCutCostOneDecision(t *testing.T) {
 	dials.Lock()
 	require.NoError(t, near.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err())
 	table := open(t, s, "t")
-	_, err := table.Apply(t.Context(), "k", 1, limits.Op{Cost: 1})
+	_, err := table.Apply(t.Context(), "k", planned(t, table, ratelimit.PerHour(9)), limits.Op{Cost: 1})
 	left := s.first.connections()
 	dials.Unlock()
 	require.Error(t, err)

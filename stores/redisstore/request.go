@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -30,9 +29,6 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 // window, have a script of their own.
 func (t *table) request(key string, p *plan, op limits.Op) *request {
 	req := &request{key: t.keyName(key), table: t, plan: p, op: op}
-	if op.Change != nil && t.store.since(op.Change.At) > time.Duration(t.life.Load()) {
-		req.op.Change = nil // no earlier usage is left
-	}
 	switch first := p.parts[0]; {
 	case first.algorithm == algBucket && first.c == 1 && p.simple(&req.op):
 		req.forBuckets()
@@ -46,7 +42,7 @@ func (t *table) request(key string, p *plan, op limits.Op) *request {
 
 // simple reports whether a script for many keys might decide an operation.
 func (p *plan) simple(op *limits.Op) bool {
-	if len(p.parts) > 1 || op.Change != nil || op.Kind == limits.Refund || op.Kind == limits.Reset {
+	if len(p.parts) > 1 || op.Kind == limits.Refund || op.Kind == limits.Reset {
 		return false
 	}
 	return op.Kind != limits.Reserve || p.parts[0].algorithm == algBucket
@@ -75,87 +71,47 @@ func (req *request) general() bool {
 
 // forAccount makes it a request for lua/account.lua, with the algorithms of set and those that it names.
 func (req *request) forAccount(set uint) {
-	t, p, op := req.table, req.plan, &req.op
-	plans := *t.plans.Load()
-	names := func(args []any, parts []*part) []any {
-		args = append(args, number(int64(len(parts))))
-		for _, part := range parts {
-			set |= part.algorithm
-			args = append(args, part.name)
-		}
-		return args
-	}
+	p, op := req.plan, &req.op
 	args := make([]any, 0, 16)
-	args = append(args, number(int64(op.Kind)), number(min(op.Cost, limits.MaxPermits+1)), number(int64(op.MaxWait/time.Microsecond)), number(p.Capacity))
-	args = names(args, p.parts)
-	if c := op.Change; c == nil {
-		args = append(args, "-1")
-	} else {
-		args = names(args, plans[c.Plan].parts)
-		var replaced []*part
-		for _, id := range c.Replaced {
-			replaced = append(replaced, plans[id].parts...)
-		}
-		args = append(names(args, replaced), number(t.store.since(c.At).Microseconds()))
+	args = append(args, number(int64(op.Kind)), number(min(op.Cost, limits.MaxPermits+1)), number(int64(op.MaxWait/time.Microsecond)), number(p.Capacity), number(int64(len(p.parts))))
+	for _, part := range p.parts {
+		set |= part.algorithm
+		args = append(args, part.name)
 	}
-	if op.Kind == limits.Refund {
-		args = append(args, t.charges(op)...)
+	if take := &op.Receipt; op.Kind == limits.Refund {
+		args = append(args, number(take.At))
+		if take.Plan != nil {
+			for i, part := range planOf(take.Plan).parts {
+				args = append(args, part.name, strconv.FormatUint(take.Parts[i], 10))
+			}
+		}
 	}
 	req.script, req.args, req.width, req.all, req.decode = accountScript(set), args, 0, set == algAll, (*request).account
 }
 
-// charges returns the charges that a refund names.
-func (t *table) charges(op *limits.Op) []any {
-	plans, take := *t.plans.Load(), &op.Receipt
-	args := []any{number(take.At), ""}
-	charge := func(id limits.ID, receipt uint64, cost int64) {
-		if id > 0 && int(id) < len(plans) && len(plans[id].parts) == 1 {
-			args = append(args, plans[id].parts[0].name, strconv.FormatUint(receipt, 10), number(min(cost, op.Cost)))
-		}
-	}
-	for i, id := range take.Plans {
-		charge(id, take.Parts[i], op.Cost)
-	}
-	if more, ok := take.More.(*limits.More); ok {
-		for _, k := range more.Kept {
-			charge(k.Rule, k.Receipt, k.Cost)
-		}
-	}
-	args[1] = number(int64(len(args) / 3))
-	return args
-}
-
 // account reads a reply of lua/account.lua.
 func (req *request) account(_ int64, n []int64) (r ratelimit.Result, ok bool) {
-	const head, each, kept = 3, 5, 8
+	const head, each = 3, 5
 	p, op := req.plan, req.op
 	if len(n) < head+each*len(p.parts) {
 		return r, false
 	}
-	now, granted, at := n[0]*1000, n[1], n[2]*1000
-	raws, receipt := make([]limits.Raw, len(p.parts)), limits.Receipt{At: n[0]}
+	us := func(t int64) int64 { return t * 1000 }
+	now, raws, stands := us(n[0]), make([]limits.Raw, len(p.parts)), make([]ratelimit.Result, len(p.parts))
 	for i, part := range p.parts {
-		raws[i] = part.raw(n[head+each*i:])
-		if granted > 0 {
-			receipt.Plans[i], receipt.Parts[i] = part.ID, uint64(n[head+each*i+4])
-		}
-		if len(p.parts) > 1 {
-			var alone ratelimit.Result
-			part.Report(raws[i], now, &alone)
-			more := limits.MoreOf(&receipt)
-			more.Stands = append(more.Stands, alone)
-		}
-	}
-	for n = n[head+each*len(p.parts):]; len(n) >= kept; n = n[kept:] {
-		name := fmt.Sprintf("%c:%d:%d:%d:%d:%d", rune(n[0]), n[1], n[2], n[3], n[4], n[5])
-		if part := req.table.partNamed(name); part != nil {
-			limits.Keep(&receipt, limits.Kept{Rule: part.ID, Receipt: uint64(n[6]), Cost: n[7]})
-		}
+		of := n[head+each*i:]
+		raws[i] = limits.Raw{of[0], us(of[1]), us(of[2]), us(of[3])}
+		r.Receipt.Parts[i] = uint64(of[4])
+		part.Report(raws[i], now, &stands[i])
 	}
 	if op.Kind == limits.Refund || op.Kind == limits.Reset {
 		op.Cost = 0
 	}
-	r = p.Result(now, &op, granted, at, raws)
-	r.Receipt = receipt
+	parts := r.Receipt.Parts
+	r = p.Result(now, &op, n[1], us(n[2]), raws)
+	r.Receipt.At, r.Receipt.Parts = n[0], parts
+	if len(stands) > 1 {
+		r.Receipt.More = &limits.More{Stands: stands}
+	}
 	return r, true
 }

@@ -65,7 +65,7 @@ func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 		for _, l := range all {
 			id, err := table.Plan(limits.Limit(l).Specs())
 			require.NoError(t, err)
-			plans = append(plans, (*table.plans.Load())[id])
+			plans = append(plans, planOf(id))
 		}
 		now := time.UnixMicro(epoch).AddDate(1, 0, 0)
 		for range 1000 {

@@ -159,3 +159,10 @@ func take(tb testing.TB, t limits.Table, key string, l ratelimit.Limit, n int64)
 	require.NoError(tb, err)
 	return r
 }
+
+func planned(tb testing.TB, t limits.Table, l ratelimit.Limit) *limits.Plan {
+	tb.Helper()
+	p, err := t.Plan(limits.Limit(l).Specs())
+	require.NoError(tb, err)
+	return p
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 )
 
 // TestInstancesShareALimit: four instances, each with connections and a mode of its own, grant
@@ -157,22 +158,21 @@ func TestALimitThatChangesInUse(t *testing.T) {
 		return r.Remaining
 	}
 	require.EqualValues(t, 4, remaining("k", 6))
-	require.NoError(t, l.SetLimit(ratelimit.PerHour(20)))
+	ratelimittest.SetLimit(t, l, ratelimit.PerHour(20))
 	require.EqualValues(t, 13, remaining("k", 1), "six are used, whatever the window was")
 	require.EqualValues(t, 19, remaining("new", 1))
 	require.NoError(t, l.Reset(ctx, "k"))
 	require.EqualValues(t, 13, remaining("k", 7))
-	require.NoError(t, l.SetLimit(ratelimit.SlidingLog(20, time.Hour)))
+	ratelimittest.SetLimit(t, l, ratelimit.SlidingLog(20, time.Hour))
 	require.EqualValues(t, 12, remaining("k", 1), "so it is under a limit of another kind")
 	require.EqualValues(t, 19, remaining("newer", 1))
-	require.NoError(t, l.SetLimit(ratelimit.TokenBucket(20, time.Hour, 20)))
+	ratelimittest.SetLimit(t, l, ratelimit.TokenBucket(20, time.Hour, 20))
 	require.EqualValues(t, 18, remaining("newer", 1), "what it has goes over")
 	require.NoError(t, l.SetKeyLimit("vip", ratelimit.PerHour(1000)))
 	require.EqualValues(t, 999, remaining("vip", 1))
 	require.NoError(t, l.Reset(ctx, "k"))
 	require.EqualValues(t, 19, remaining("k", 1))
-	tier, err := l.WithLimit(ratelimit.TokenBucket(40, time.Hour, 40))
-	require.NoError(t, err)
+	tier := ratelimittest.Under(t, l, ratelimit.TokenBucket(40, time.Hour, 40))
 	r, err := tier.Take(ctx, "k", 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 38, r.Remaining, "a tier begins with what is used")

@@ -144,14 +144,6 @@ func (s *Store) time() any {
 	return number(s.clock().UnixMicro() - epoch)
 }
 
-// since is how long ago a time was.
-func (s *Store) since(t time.Time) time.Duration {
-	if s.clock != nil {
-		return s.clock().Sub(t)
-	}
-	return time.Since(t)
-}
-
 // apply has a request decided, until ctx ends; ok is false if the script could not decide it. If
 // the caller's own context has ended, the outcome does not count for the server.
 func (s *Store) apply(ctx, caller context.Context, req *request) (r ratelimit.Result, ok bool, err error) {

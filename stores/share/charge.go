@@ -3,8 +3,6 @@ package share
 import (
 	"context"
 	"maps"
-	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,14 +101,6 @@ func (l *local) chargeAll(ctx context.Context) bool {
 	return !failed.Load() && ctx.Err() == nil
 }
 
-// A debt is the usage of one account that the store does not count yet.
-type debt struct {
-	account *account
-	all     int64
-	rest    int64 // has not recovered, and is not charged
-	charged int64
-}
-
 // charge charges the store with the permits of a key that were granted here and have not recovered,
 // up to the limit. A failed charge stays a debt, though the store might have counted it: charging
 // twice is better than not at all.
@@ -120,62 +110,31 @@ func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
 	defer cancel()
 	s := l.shard(key)
 	s.mu.Lock()
-	var debts []*debt
-	var plans []*plan
-	if k.plan != nil && len(k.plan.parts) > 1 {
-		plans = append(plans, k.plan) // first the same takes under all its limits, which the store charges to each
-	}
+	p, debts, cost := k.plan, map[*account]int64{}, int64(0)
 	for _, a := range k.parts {
 		if a.debt > 0 {
-			a.sent = a.took
-			debts = append(debts, &debt{account: a, all: a.debt, rest: min(a.debt, l.used(ctx, key, a))})
-			plans = append(plans, a.part)
+			a.sent, debts[a] = a.took, a.debt
+			cost = max(cost, min(a.debt, l.used(ctx, key, a))) // the rest has recovered
 		}
 	}
 	s.mu.Unlock()
-	for _, p := range plans {
-		if c.err == nil {
-			c.err = l.send(ctx, k, key, p, debts)
-		}
+	sent, r := time.Now(), limits.Result{}
+	if cost > 0 { // together: a take under one of joined limits alone would forget the others
+		r, c.err = l.table.Table.Apply(ctx, key, p.at, limits.Op{Kind: limits.TakeAtMost, Cost: cost})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.err != nil && whole.Err() == nil {
-		k.failed(c.err)
-	}
-	for _, d := range debts {
-		if c.err == nil {
-			d.charged = d.all // the rest has recovered, or is more than the limit
+	switch {
+	case c.err == nil:
+		if cost > 0 {
+			k.learn(p, &r, sent)
 		}
-		l.owe(d.account, -d.charged)
+		for a, debt := range debts {
+			l.owe(a, -debt)
+		}
+	case whole.Err() == nil:
+		k.failed(c.err)
 	}
 	k.charge = nil
 	close(c.over)
-}
-
-// send charges the store with the debts that all limits of a plan have, and remembers how the key
-// stands there.
-func (l *local) send(ctx context.Context, k *known, key string, p *plan, debts []*debt) error {
-	cost, own := int64(math.MaxInt64), debts[:0:0]
-	for _, d := range debts {
-		if slices.Contains(p.parts, d.account.part) {
-			own, cost = append(own, d), min(cost, d.rest)
-		}
-	}
-	if len(own) < len(p.parts) || cost <= 0 {
-		return nil
-	}
-	sent := time.Now()
-	r, err := l.table.Table.Apply(ctx, key, p.id, limits.Op{Kind: limits.TakeAtMost, Cost: cost})
-	if err != nil {
-		return err
-	}
-	s := l.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k.learn(p, &r, sent)
-	for _, d := range own {
-		d.rest, d.charged = d.rest-r.Permits, d.charged+r.Permits
-	}
-	return nil
 }

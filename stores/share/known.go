@@ -9,8 +9,6 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-const maxLimits = 8 // of a key that are remembered
-
 // A shard has some of the keys.
 type shard struct {
 	mu   sync.Mutex
@@ -110,25 +108,25 @@ func (k *known) account(p *plan) *account {
 	return a
 }
 
-// prune bounds the limits of a key, which can change often. It drops the oldest that are not in force:
-// first those without a debt. The debts of others are added to the limits in force.
+// prune drops the limits of a key that are not in force any more: the store counts their usage under those in force. Their
+// debts are added to these.
 func (l *local) prune(k *known, p *plan) {
 	if k.charge != nil {
 		return
 	}
-	for _, indebted := range []bool{false, true} {
-		over := len(k.parts) - maxLimits
-		k.parts = slices.DeleteFunc(k.parts, func(a *account) bool {
-			if over <= 0 || a.debt > 0 != indebted || slices.Contains(p.parts, a.part) {
-				return false
-			}
-			for _, part := range p.parts {
-				l.owe(k.account(part), a.debt)
-			}
-			l.owe(a, -a.debt)
-			over--
-			return true
-		})
+	debt := int64(0)
+	k.plan, k.parts = p, slices.DeleteFunc(k.parts, func(a *account) bool {
+		if slices.Contains(p.parts, a.part) {
+			return false
+		}
+		debt = max(debt, a.debt) // joined limits have counted the same takes
+		l.owe(a, -a.debt)
+		return true
+	})
+	for _, part := range p.parts {
+		if debt > 0 {
+			l.owe(k.account(part), debt)
+		}
 	}
 }
 
@@ -160,8 +158,8 @@ func (k *known) failed(err error) {
 // learn remembers the state of a key after an operation that was sent at a time.
 func (k *known) learn(p *plan, r *limits.Result, sent time.Time) {
 	var all []limits.Result
-	if more, ok := r.Receipt.More.(interface{ Standings() []limits.Result }); ok {
-		all = more.Standings()
+	if r.Receipt.More != nil {
+		all = r.Receipt.More.Stands
 	}
 	if sent.After(k.lostAt) {
 		k.unknown = 0

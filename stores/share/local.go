@@ -39,16 +39,14 @@ func (l *local) shard(key string) *shard {
 }
 
 // Plan registers limits with the table itself.
-func (l *local) Plan(limits []limits.Spec) (limits.ID, error) { return l.table.Plan(limits) }
+func (l *local) Plan(limits []limits.Spec) (*limits.Plan, error) { return l.table.Plan(limits) }
 
 // Apply decides one operation here.
-func (l *local) Apply(ctx context.Context, key string, id limits.ID, op limits.Op) (limits.Result, error) {
-	p := l.table.plan(id)
+func (l *local) Apply(ctx context.Context, key string, of *limits.Plan, op limits.Op) (limits.Result, error) {
+	p := planOf(of)
 	switch {
 	case l.table.store.ctx.Err() != nil:
 		return limits.Result{}, limits.ErrClosed
-	case p == nil:
-		return limits.Result{}, errPlan(id)
 	case op.Kind == limits.Refund:
 		return limits.Result{}, errTake
 	}
@@ -88,26 +86,23 @@ func (l *local) Apply(ctx context.Context, key string, id limits.ID, op limits.O
 
 // apply does an operation in memory.
 func (l *local) apply(ctx context.Context, key string, p *plan, op limits.Op, n int64) (limits.Result, error) {
-	op.Change = nil // it is of the limits, and not of the shares
-	id, err := l.share(p, n)
+	share, err := l.share(p, n)
 	if err != nil {
 		return limits.Result{}, err
 	}
-	r, err := l.memory.Apply(ctx, key, id, op)
-	r.Plan = p.id
-	return r, err
+	return l.memory.Apply(ctx, key, share, op)
 }
 
-// share is the number in memory of the share of a plan.
-func (l *local) share(p *plan, n int64) (limits.ID, error) {
-	if id, ok := p.shares.Load(n); ok {
-		return id.(limits.ID), nil //nolint:forcetypeassert // nothing else is stored
+// share is the share of a plan, in memory.
+func (l *local) share(p *plan, n int64) (*limits.Plan, error) {
+	if share, ok := p.shares.Load(n); ok {
+		return share.(*limits.Plan), nil //nolint:forcetypeassert // nothing else is stored
 	}
-	id, err := l.memory.Plan(p.split(n))
+	share, err := l.memory.Plan(p.split(n))
 	if err == nil {
-		p.shares.Store(n, id)
+		p.shares.Store(n, share)
 	}
-	return id, err
+	return share, err
 }
 
 // prepare charges a key in memory with its usage at the store, as far as that is new, and with the
@@ -130,17 +125,11 @@ func (l *local) prepare(ctx context.Context, key string, k *known, p *plan, op *
 	}
 	unknown := k.unknown + k.flying - k.covered
 	k.unknown, k.covered = 0, k.flying
-	for _, a := range k.parts {
-		if unknown <= 0 {
-			break
-		}
-		r, err := l.apply(ctx, key, a.part, limits.Op{Kind: limits.TakeAtMost, Cost: unknown}, in.n)
-		if err != nil {
-			return err
-		}
-		unknown -= r.Permits // of all accounts
+	if unknown <= 0 {
+		return nil
 	}
-	return nil
+	_, err := l.apply(ctx, key, p, limits.Op{Kind: limits.TakeAtMost, Cost: unknown}, in.n)
+	return err
 }
 
 // raise charges a key in memory with the share of its usage at the store. The permits left at the
@@ -199,7 +188,7 @@ func (l *local) remote(ctx context.Context, key string, p *plan, op limits.Op) (
 		return limits.Result{}, err
 	}
 	sent := time.Now()
-	r, err := l.table.Table.Apply(ctx, key, p.id, op)
+	r, err := l.table.Table.Apply(ctx, key, p.at, op)
 	ended := err != nil && blame.EndedBy(ctx, err)
 	s := l.shard(key)
 	s.mu.Lock()
@@ -266,8 +255,8 @@ func (l *local) refund(ctx context.Context, key string, p *plan, op limits.Op) (
 
 // charged reports whether a take here was charged to the limit.
 func (p *plan) charged(take *limits.Receipt) (is bool) {
-	p.shares.Range(func(_, id any) bool {
-		is = slices.Contains(take.Plans[:], id.(limits.ID)) //nolint:forcetypeassert // nothing else is stored
+	p.shares.Range(func(_, share any) bool {
+		is = take.Plan != nil && slices.Contains(take.Plan.Rules, share.(*limits.Plan).Rules[0]) //nolint:forcetypeassert // nothing else is stored
 		return !is
 	})
 	return is

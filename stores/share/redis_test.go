@@ -46,8 +46,7 @@ func TestInstancesOfRedis(t *testing.T) {
 		tiers := map[string][]*ratelimit.Limiter{}
 		for name, limit := range byName {
 			for _, s := range all {
-				tier, err := s.WithLimit(limit)
-				require.NoError(t, err)
+				tier := ratelimittest.Under(t, s.Limiter, limit)
 				r, err := tier.TakeAtMost(t.Context(), name, 20)
 				require.NoError(t, err)
 				require.EqualValues(t, 20, r.Permits)

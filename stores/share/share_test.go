@@ -107,8 +107,7 @@ func TestAFixedNumberOfInstances(t *testing.T) {
 		require.EqualValues(t, 25, takeAll(t, l, "k"))
 		require.Equal(t, 4, s.Stats().Instances)
 		require.EqualValues(t, 26, s.Stats().Local)
-		slow, err := l.WithLimit(ratelimit.TokenBucket(2, time.Second, 1))
-		require.NoError(t, err)
+		slow := ratelimittest.Under(t, l, ratelimit.TokenBucket(2, time.Second, 1))
 		sum := int64(0)
 		for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(10 * time.Millisecond) {
 			sum += takeAll(t, slow, "slow")
@@ -179,8 +178,7 @@ func TestAWindowEndsWithThatOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const period = 4 * time.Second
 		stores, limiters := newGroup(t, 1, ratelimit.FixedWindow(100, period))
-		bucket, err := limiters[0].WithLimit(ratelimit.TokenBucket(100, period, 100))
-		require.NoError(t, err)
+		bucket := ratelimittest.Under(t, limiters[0], ratelimit.TokenBucket(100, period, 100))
 		require.EqualValues(t, 100, takeAll(t, limiters[0], "k"))
 		require.EqualValues(t, 100, take(t, bucket, "b", 100).Permits)
 		time.Sleep(time.Second)
@@ -258,7 +256,9 @@ func TestDebtsAreChargedByClose(t *testing.T) {
 		require.EqualValues(t, 40, inStore(t, stores[0], limit, "k"))
 		_, err := s.Open("l")
 		require.ErrorIs(t, err, core.ErrClosed)
-		_, err = localOf(s).Apply(t.Context(), "k", 1, limits.Op{Cost: 1})
+		plan, err := localOf(s).Plan(limits.Limit(limit).Specs())
+		require.NoError(t, err)
+		_, err = localOf(s).Apply(t.Context(), "k", plan, limits.Op{Cost: 1})
 		require.ErrorIs(t, err, core.ErrClosed)
 	})
 }
@@ -365,7 +365,7 @@ func (s *scripted) Open(name string) (limits.Table, error) {
 	return scriptedTable{t, s}, err
 }
 
-func (t scriptedTable) Apply(ctx context.Context, key string, id limits.ID, op limits.Op) (limits.Result, error) {
+func (t scriptedTable) Apply(ctx context.Context, key string, id *limits.Plan, op limits.Op) (limits.Result, error) {
 	t.store.mu.Lock()
 	before, after := t.store.before, t.store.after
 	t.store.mu.Unlock()
@@ -475,8 +475,7 @@ func TestAShareWaitsRefundsAndForgets(t *testing.T) {
 		ctx := t.Context()
 		stores, limiters := newGroup(t, 2, ratelimit.TokenBucket(10, time.Second, 10))
 		l, limit := limiters[0], ratelimit.PerHour(10)
-		hourly, err := l.WithLimit(limit)
-		require.NoError(t, err)
+		hourly := ratelimittest.Under(t, l, limit)
 		remote := take(t, hourly, "store", 4)
 		down(stores)
 		require.ErrorIs(t, hourly.Refund(ctx, remote), ratelimit.ErrStore, "it is not a take of the share")
@@ -488,7 +487,7 @@ func TestAShareWaitsRefundsAndForgets(t *testing.T) {
 		require.EqualValues(t, 3, take(t, hourly, "store", 0).Remaining)
 
 		// A wait is one for the share: 5 a second.
-		r, err = l.Drain(ctx, "w")
+		r, err := l.Drain(ctx, "w")
 		require.NoError(t, err)
 		require.EqualValues(t, 5, r.Permits)
 		r, err = l.Reserve(ctx, "w", 1, time.Second)
@@ -562,8 +561,6 @@ func checkBounds(t *testing.T, most int) {
 		require.NoError(t, err)
 		require.Equal(t, allowed, r.Allowed, "memory knows it still")
 	}
-	_, err = l.Apply(t.Context(), "0", 99, limits.Op{Cost: 1})
-	require.ErrorContains(t, err, "no plan 99")
 }
 
 // TestAChargeThatFails holds back no other, is not retried with each decision, and charges no other twice.

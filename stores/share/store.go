@@ -74,8 +74,7 @@ func (s *Store) Open(name string) (limits.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &table{Table: inner, store: s}
-	t.counts, _ = limits.As[limits.InstanceTable](inner)
+	t := newTable(s, inner)
 	s.tables[name] = t
 	return t, nil
 }

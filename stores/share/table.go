@@ -2,9 +2,7 @@ package share
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,65 +15,64 @@ import (
 // A table is a table of the store that is wrapped, with the share of this process.
 type table struct {
 	limits.Table
+	*limits.Plans
+
 	store  *Store
 	counts limits.InstanceTable // nil if the store does not count
-	plans  sync.Map             // limits.ID to *plan
 	local  atomic.Pointer[local]
 }
 
 // A plan is one limit, or several that hold together.
 type plan struct {
-	id       limits.ID
+	at       *limits.Plan // of the store that is wrapped
 	capacity int64
 	limit    limits.Spec // of a plan of one
 	parts    []*plan     // of one limit each: the plan itself, if it is one
-	shares   sync.Map    // the number of instances to the limits.ID in memory
+	shares   sync.Map    // the number of instances to the *limits.Plan in memory
+}
+
+func newTable(s *Store, inner limits.Table) *table {
+	t := &table{Table: inner, store: s}
+	t.Plans = limits.NewPlans(limits.Clock{}, t.prepare)
+	t.counts, _ = limits.As[limits.InstanceTable](inner)
+	return t
 }
 
 // Unwrap returns the table of the store that is wrapped.
 func (t *table) Unwrap() limits.Table { return t.Table }
 
-// Plan registers limits, and each of them alone, as which debts are charged.
-func (t *table) Plan(specs []limits.Spec) (limits.ID, error) {
-	id, err := t.Table.Plan(specs)
-	if err != nil || t.plan(id) != nil {
-		return id, err
-	}
-	p := &plan{id: id, capacity: math.MaxInt64}
-	if len(specs) == 1 {
-		p.limit, p.parts = specs[0], []*plan{p}
-		p.capacity = limits.Capacity(p.limit)
-	} else {
-		for _, spec := range specs {
-			one, err := t.Plan([]limits.Spec{spec})
-			if err != nil {
-				return 0, err
-			}
-			part := t.plan(one)
-			p.capacity, p.parts = min(p.capacity, part.capacity), append(p.parts, part)
+// Plan prepares limits, and each of them alone, as which debts are charged.
+func (t *table) Plan(specs []limits.Spec) (*limits.Plan, error) { return t.Plans.Plan(specs) }
+
+func (t *table) prepare(of *limits.Plan) (err error) {
+	p := &plan{capacity: of.Capacity}
+	var specs []limits.Spec
+	for _, r := range of.Rules {
+		specs = append(specs, r.Spec)
+		if len(of.Rules) > 1 {
+			p.parts = append(p.parts, planOf(r.Alone()))
 		}
 	}
-	t.plans.LoadOrStore(id, p)
-	return id, nil
+	if len(specs) == 1 {
+		p.limit, p.parts = specs[0], []*plan{p}
+	}
+	p.at, err = t.Table.Plan(specs)
+	of.Store = p
+	return err
 }
 
-// plan returns a plan by its number, or nil.
-func (t *table) plan(id limits.ID) *plan {
-	p, _ := t.plans.Load(id)
-	known, _ := p.(*plan)
-	return known
-}
+func planOf(p *limits.Plan) *plan { return p.Store.(*plan) } //nolint:forcetypeassert // see prepare
 
 // Apply has the store decide.
-func (t *table) Apply(ctx context.Context, key string, id limits.ID, op limits.Op) (limits.Result, error) {
+func (t *table) Apply(ctx context.Context, key string, of *limits.Plan, op limits.Op) (limits.Result, error) {
 	if t.store.ctx.Err() != nil {
 		return limits.Result{}, limits.ErrClosed
 	}
-	l, p := t.local.Load(), t.plan(id)
-	if l == nil || p == nil || op.Cost < 0 {
-		return t.Table.Apply(ctx, key, id, op)
+	p := planOf(of)
+	if l := t.local.Load(); l != nil && op.Cost >= 0 {
+		return l.remote(ctx, key, p, op)
 	}
-	return l.remote(ctx, key, p, op)
+	return t.Table.Apply(ctx, key, p.at, op)
 }
 
 // Local returns the table that decides while the store fails, with the share of this process.
@@ -106,5 +103,3 @@ func (t *table) instances() (in instances) {
 	in.n, in.rank, in.now = t.counts.Instances()
 	return in
 }
-
-func errPlan(id limits.ID) error { return fmt.Errorf("share: no plan %d in this table", id) }

@@ -4,50 +4,43 @@ local function take1()
   return ARGV[arg]
 end
 
--- limit reads a limit, or returns nil.
+-- limit reads a limit, or returns nil. Limits of one kind have the algorithm and the period in common.
 local function limit(name)
   local k, n, a, b, c, d = match(name, '^(%a):(%d+):(%d+):(%d+):(%d+):(%d+)$')
-  return k and {name = name, k = k, alg = A[k], n = tonumber(n), a = tonumber(a), b = tonumber(b), c = tonumber(c), d = tonumber(d)}
-end
-
-local function limits()
-  local all = {}
-  for i = 1, tonumber(take1()) do
-    all[i] = limit(take1())
-  end
-  return all
+  return k and {
+    name = name, k = k, alg = A[k], n = tonumber(n), a = tonumber(a), b = tonumber(b), c = tonumber(c), d = tonumber(d),
+    kind = (k == 'l' and 's' or k) .. (k == 'b' and d or a),
+  }
 end
 
 local kind, cost, wait, capacity = tonumber(take1()), tonumber(take1()), tonumber(take1()), tonumber(take1())
-local parts = limits()
-
--- The counts, by their order and by the names of their limits.
-local counts, known = {}, {}
-local function add(c)
-  counts[#counts + 1], known[c.p.name] = c, c
+local parts, ours = {}, {} -- the limits, and their kinds
+for i = 1, tonumber(take1()) do
+  parts[i] = limit(take1())
+  ours[parts[i].kind] = true
 end
 
--- ours reports whether a text has the form of the algorithm that it is under; a list of entries, which
+-- formed reports whether a text has the form of the algorithm that it is under; a list of entries, which
 -- can be long, by its length.
 local shapes = {
   b = '^%d+ ?%d* ?%d*$', f = '^%-?%d+ %d+$', a = '^%-?%d+ %d+$', c = '^%-?%d+ %d+ %d+[%d ]*$', s = '^%d+ ()', l = '^%d+ ()',
 }
-local function ours(p, text)
+local function formed(p, text)
   local shape = p and shapes[p.k]
   local list = shape and (text == '' or match(text, shape))
   return list and (type(list) ~= 'number' or (#text - list + 1) % 32 == 0)
 end
 
-local written
+local values, written = {}, nil -- of limits p, with states s
 local value = pcall('GET', KEYS[1])
 if value then
   local at, rest = match(not value.err and value or '', '^(%d+)(|.+|)$')
-  local size, read, lacks = at and #at + 1 or -1, {}, false
-  for name, marks, text in gmatch(rest or '', '([^ |!+-]+)([!+-]*) ([^|]*)|') do
+  local size, lacks = at and #at + 1 or -1, false
+  for name, text in gmatch(rest or '', '([^ |]+) ([^|]*)|') do
     local p = limit(name)
-    if ours(p, text) then
-      size, lacks = size + #name + #marks + #text + 2, lacks or not p.alg
-      read[#read + 1] = {p = p, s = {}, text = text, replaced = match(marks, '!') ~= nil, joined = match(marks, '%+') ~= nil, short = match(marks, '%-') ~= nil}
+    if formed(p, text) then
+      size, lacks = size + #name + #text + 2, lacks or not p.alg
+      values[#values + 1] = {p = p, s = {}, text = text}
     end
   end
   if size ~= #(value.err or value) then
@@ -56,22 +49,21 @@ if value then
     return {now, -2}
   end
   written = tonumber(at)
-  for i = 1, #read do
-    if read[i].text ~= '' then
-      read[i].s = read[i].p.alg.read(read[i].text, written)
+  for i = 1, #values do
+    local v = values[i]
+    if v.text ~= '' then
+      v.s = v.p.alg.read(v.text, written)
     end
-    add(read[i])
   end
 end
 
--- write writes all counts, if one of them has not recovered.
+-- write writes all values, if one of them has not recovered.
 local function write()
   local list, last = {format('%d', now)}, now
-  for i = 1, #counts do
-    local c = counts[i]
-    local over = c.p.alg.over(c.p, c.s)
-    last = max(last, over)
-    list[#list + 1] = c.p.name .. (c.replaced and '!' or '') .. (c.joined and '+' or '') .. (c.short and '-' or '') .. ' ' .. (next(c.s) and c.p.alg.write(c.p, c.s) or '')
+  for i = 1, #values do
+    local v = values[i]
+    last = max(last, v.p.alg.over(v.p, v.s))
+    list[#list + 1] = v.p.name .. ' ' .. (next(v.s) and v.p.alg.write(v.p, v.s) or '')
   end
   if last <= now then
     if written then
@@ -82,273 +74,185 @@ local function write()
   call('SET', KEYS[1], concat(list, '|') .. '|', 'PX', ceil((last - now) / 1000) + 1)
 end
 
-local function used(c)
-  return c.p.n - c.p.alg.available(c.p, c.s)
-end
-
-local function drop(is)
-  local old = counts
-  counts, known = {}, {}
-  for i = 1, #old do
-    if not is(old[i]) then
-      add(old[i])
-    end
-  end
-end
-
-local function over()
-  for i = 1, #counts do
-    local c = counts[i]
-    if c.p.alg.over(c.p, c.s) > now then
-      return false
-    end
-  end
-  return true
-end
-
--- charge takes n permits, or as many as the capacity allows.
-local function charge(c, n)
-  if c.p.alg.forget then
-    n = min(n, c.p.n)
-    c.p.alg.forget(c.p, c.s, n)
-  else
-    n = min(n, c.p.alg.available(c.p, c.s))
-  end
-  return n, n > 0 and c.p.alg.charge(c.p, c.s, now, now, n) or 0
-end
-
--- pair reports whether limits differ only in the number of permits.
-local function pair(p, o)
-  return p.k == o.k and p.d == o.d and (p.k == 'b' or p.a == o.a and p.b == o.b)
-end
-
-local function pairsAny(plan, p)
-  for i = 1, #plan do
-    if pair(plan[i], p) then
-      return true
-    end
-  end
-  return false
-end
-
--- use returns the usage with which a limit without a count starts, from the first counts: the largest
--- usage or, of several limits, the usage of the limit that it replaces.
-local function use(p, plan, old)
-  local paired, unpaired, largest, joined = -1, 0, 0, false
-  for i = 1, old do
-    local c = counts[i]
-    local n = used(c)
-    joined, largest = joined or c.joined, max(largest, n)
-    if pair(c.p, p) then
-      paired = max(paired, n)
-    elseif not pairsAny(plan, c.p) then
-      unpaired = max(unpaired, n)
-    end
-  end
-  if #plan == 1 and not joined then
-    return largest
-  end
-  return paired >= 0 and paired or unpaired
-end
-
--- merge drops the count with the least usage that is not in force, and charges it to the count with
--- the largest.
-local function merge(isPart)
-  local least, most
-  for i = 1, #counts do
-    local c = counts[i]
-    c.used = used(c)
-    if not isPart[c.p.name] and (not least or c.used < least.used) then
-      least = c
-    end
-    if not most or c.used > most.used then
-      most = c
-    end
-  end
-  if least ~= most then
-    charge(most, least.used)
-  end
-  drop(function(c) return c == least end)
-end
-
--- carry puts limits into force, and adds the missing counts, each with the past usage of the key as
--- one take.
-local added = false
-local function carry(plan)
-  local isPart, missing, whole = {}, 0, over()
-  for i = 1, #plan do
-    isPart[plan[i].name] = true
-  end
-  drop(function(c)
-    local part = isPart[c.p.name]
-    return whole and not part or part and c.replaced and c.p.alg.over(c.p, c.s) <= now
-  end)
-  for i = 1, #plan do
-    local c = known[plan[i].name]
-    if c then
-      c.replaced = false
-    else
-      missing = missing + 1
-    end
-  end
-  if missing > 0 then
-    while #counts + missing > 8 do
-      merge(isPart)
-    end
-    local old = #counts
-    for i = 1, #plan do
-      if not known[plan[i].name] then
-        local c = {p = plan[i], s = {}}
-        charge(c, use(c.p, plan, old))
-        add(c)
-      end
-    end
-    added = true
-  end
-  drop(function(c) return c.replaced and c.p.alg.over(c.p, c.s) <= now end)
-end
-
 -- If the clock went back, all times are moved back too.
 local changed = false
 if written and written > now then
-  for i = 1, #counts do
-    if next(counts[i].s) then
-      counts[i].p.alg.shift(counts[i].s, written - now, counts[i].p)
+  for i = 1, #values do
+    local v = values[i]
+    if next(v.s) then
+      v.p.alg.shift(v.s, written - now, v.p)
     end
   end
   changed = true
 end
-local looks = kind == 5 or cost == 0 and kind < 3
-if changed and looks then
-  write()
-end
 
--- The last change of the limit, if the key was not used since then.
-arg = arg + 1
-if ARGV[arg] ~= '-1' then
-  arg = arg - 1
-  local plan, replaced = limits(), {}
-  for i = 1, tonumber(take1()) do
-    replaced[take1()] = true
-  end
-  local moment, present = now - tonumber(take1()), now
-  if written and moment >= min(written, now) then
-    local held = false
-    for i = 1, #counts do
-      if replaced[counts[i].p.name] then
-        counts[i].replaced, held = true, true
-      end
-    end
-    now = moment
-    if held and not over() then
-      carry(plan)
-    end
-    now = present
-  end
-end
-
--- refund gives permits back to each count that was charged.
+-- A refund gives permits back to the values that are still under the limits of the take, and a reset drops them.
 if kind == 3 then
-  local at = tonumber(take1())
-  for _ = 1, tonumber(take1()) do
-    local c, receipt, back = known[take1()], tonumber(take1()), tonumber(take1())
-    if c and not c.short and next(c.s) and c.p.alg.refund(c.p, c.s, at, receipt, back) then
-      changed = true
+  local at, name = tonumber(take1()), take1()
+  while name do
+    local receipt = tonumber(take1())
+    for i = 1, #values do
+      local v = values[i]
+      if v.p.name == name and next(v.s) and v.p.alg.refund(v.p, v.s, at, receipt, cost) then
+        changed = true
+      end
     end
+    name = take1()
   end
-  if changed then
-    write()
-  end
+  cost = 0
 elseif kind == 4 then
-  counts, known, changed = {}, {}, true
-  write()
+  values, changed, cost = {}, true, 0
 end
-carry(parts)
 
-local allowed, granted, at = true, 0, now
-local receipts, others = {}, {}
+-- usage returns the number of permits in use, as a whole one: now or, with permits reserved ahead, when the last of them
+-- is due.
+local function usage(v)
+  local num, den = v.p.alg.used(v.p, v.s, v.p.alg.due(v.p, v.s))
+  return ceil(num / den)
+end
 
--- take takes n permits, at least 1, of all limits or of none.
-local function take(n)
-  local own = {}
-  for i = 1, #parts do
-    own[i] = parts[i].alg.earliest(parts[i], known[parts[i].name].s, n)
-    at = max(at, own[i])
-  end
-  if at > now then
-    allowed = kind == 2 and at - now <= wait
-    for i = 1, #parts do
-      allowed = allowed and parts[i].alg.fits(parts[i], known[parts[i].name].s, at, n)
-    end
-  end
-  if not allowed or kind == 5 then
-    return
-  end
-  for i = 1, #counts do
-    counts[i].short = counts[i].short and counts[i].p.alg.over(counts[i].p, counts[i].s) > now
-  end
-  for i = 1, #parts do
-    local p = parts[i]
-    receipts[i] = p.alg.charge(p, known[p.name].s, own[i], at, n)
-  end
-  for i = 1, #counts do
-    local c = counts[i]
-    local other = true
-    for j = 1, #parts do
-      other = other and parts[j].name ~= c.p.name
-    end
-    c.joined = #parts > 1 and not other
-    if other then
-      c.short = c.short or c.p.alg.available(c.p, c.s) < n
-      local taken, receipt = charge(c, n)
-      if taken > 0 then
-        others[#others + 1] = {string.byte(c.p.k), c.p.n, c.p.a, c.p.b, c.p.c, c.p.d, receipt, taken}
+-- origin returns the place of the value that a limit goes on from, or nil: that of its kind or else, of those that no other
+-- limit goes on from in that way, the one with the largest usage. A refusal can restate the value if alone is true.
+local function origin(p)
+  local from, most, same
+  for i = 1, #values do
+    local v = values[i]
+    if v.p.name == p.name then
+      return i, true
+    elseif v.p.kind == p.kind then
+      same = i
+    elseif not ours[v.p.kind] then
+      local n = usage(v)
+      if not most or n > most then
+        from, most = i, n
       end
     end
   end
-  granted, changed = n, true
+  return same or from, same or #values == 1 and #parts == 1
+end
+
+-- under returns how the key stands under another limit than that of its value: it has as many permits in use.
+local function under(v, p, asked)
+  local alg, due, n = v.p.alg, v.p.alg.due(v.p, v.s), 0
+  local function first(m)
+    m = m + v.p.n - p.n
+    if m <= 0 then
+      return due
+    end
+    local _, at = alg.look(v.p, v.s, m)
+    return at
+  end
+  if due == now then
+    n = max(0, p.n - usage(v))
+  end
+  local _, _, _, full = alg.look(v.p, v.s, 0)
+  return {n, first(asked), n < p.n and first(n + 1) or now, full}
+end
+
+-- restate returns the state under another limit of what is used at a time that is not before due, or nil.
+local function restate(v, p, t)
+  if v.p.kind == p.kind and p.k ~= 'b' then
+    return p.alg.same(p, v.s, v.p)
+  end
+  local s = p.alg.put(p, t, v.p.alg.used(v.p, v.s, t))
+  if s and t > now and p.alg.hold and t == v.p.alg.due(v.p, v.s) then
+    p.alg.hold(p, s, t)
+  end
+  return s
 end
 
 local asked = cost
-if cost > capacity and kind ~= 1 then
+if kind == 1 or kind == 6 then
+  asked = 1
+elseif cost > capacity then
   asked = 0 -- never allowed: only read the state
-elseif kind == 0 or kind == 2 or kind == 5 then
-  if cost > 0 then
-    take(cost)
+end
+
+local next_, stands, early = {}, {}, {}
+for i = 1, #parts do
+  local p = parts[i]
+  local from, alone = origin(p)
+  local v = from and values[from] or {p = p, s = {}}
+  local stand
+  if v.p.name == p.name then
+    stand = {p.alg.look(p, v.s, asked)}
+  else
+    stand = under(v, p, asked)
+    local s = alone and asked > 0 and stand[2] > now and restate(v, p, v.p.alg.due(v.p, v.s))
+    if s then -- both the take and the recovery come sooner
+      local again = {p.alg.look(p, s, asked)}
+      if again[2] < stand[2] and again[4] < stand[4] then
+        v, stand = {p = p, s = s}, again
+        early[from] = v
+      end
+    end
   end
-elseif kind == 1 or kind == 6 then
-  local most = kind == 6 and huge or cost
-  for i = 1, #parts do
-    most = min(most, parts[i].alg.available(parts[i], known[parts[i].name].s))
-  end
-  asked = min(1, cost)
-  if most > 0 then
-    take(most)
+  next_[i], stands[i] = v, stand
+end
+
+-- grant returns the permits to take of each limit, or -1, and the time at which they can be used.
+local function grant()
+  local n, at = cost, now
+  if kind == 1 or kind == 6 then
+    n = kind == 6 and huge or cost
+    for i = 1, #parts do
+      n = min(n, stands[i][1])
+    end
+    if n == 0 and cost > 0 then
+      return -1, now
+    end
+  elseif cost > capacity then
+    return -1, now
   elseif cost > 0 then
-    take(1)
+    for i = 1, #parts do
+      at = max(at, stands[i][2])
+    end
+    if at > now and (kind ~= 2 or at - now > wait) then
+      return -1, at
+    end
+  end
+  if n == 0 or kind == 5 then
+    return 0, at
+  end
+  for i = 1, #parts do
+    local p, v = parts[i], next_[i]
+    if v.p.name ~= p.name then
+      v = {p = p, s = restate(v, p, min(at, stands[i][2])), restated = true}
+      next_[i] = v
+    end
+    if not v.s or at > now and not p.alg.fits(p, v.s, at, n) then
+      return -1, at
+    end
+  end
+  return n, at
+end
+
+local granted, at = grant()
+local receipts = {}
+if granted > 0 then
+  for i = 1, #parts do
+    local p, s = parts[i], next_[i].s
+    receipts[i] = p.alg.charge(p, s, stands[i][2], at, granted)
+    if next_[i].restated and at > now and p.alg.hold then
+      p.alg.hold(p, s, at)
+    end
+    stands[i] = {p.alg.look(p, s, 0)}
+  end
+  values, changed = next_, true
+elseif granted < 0 and kind ~= 5 then
+  for i, v in pairs(early) do
+    values[i], changed = v, true
   end
 end
-if not looks and kind ~= 3 and kind ~= 4 and (changed or added and not over()) then
-  if granted == 0 then
-    for i = 1, #counts do
-      counts[i].joined = false
-    end
-    for i = 1, #parts do
-      known[parts[i].name].joined = #parts > 1
-    end
-  end
+if changed then
   write()
 end
 
-local reply = {now, allowed and granted or -1, at}
+local reply = {now, granted, at}
 for i = 1, #parts do
-  local p = parts[i]
-  local a, b, c, d = p.alg.look(p, known[p.name].s, asked)
-  reply[5 * i - 1], reply[5 * i], reply[5 * i + 1], reply[5 * i + 2], reply[5 * i + 3] = a, b, c, d, receipts[i] or 0
-end
-for i = 1, #others do
-  for j = 1, 8 do
-    reply[#reply + 1] = others[i][j]
+  for j = 1, 4 do
+    reply[5 * i + j - 2] = stands[i][j]
   end
+  reply[5 * i + 3] = receipts[i] or 0
 end
 return reply

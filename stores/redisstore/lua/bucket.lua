@@ -25,26 +25,23 @@ local function excess(debt, charge, full)
 end
 
 if A then
-  local function debt(p, s)
-    if not s.debt then
-      return 0
-    end
-    return owed(s.debt, s.at, now, p.a, p.c)
+  local function debt(p, s, t)
+    return s.debt and owed(s.debt, s.at, t, p.a, p.c) or 0
   end
 
   -- whole returns the debt without refunds.
   local function whole(p, s)
-    if not s.debt then
-      return 0
-    end
-    return owed(s.debt + s.moved, s.at, now, p.a, p.c)
+    return s.debt and owed(s.debt + s.moved, s.at, now, p.a, p.c) or 0
   end
 
+  -- after returns the time at which a number of units has come back.
   local function after(p, units)
-    if units <= 0 then
-      return 0
-    end
-    return ceil(units / p.a) * p.c - now % p.c
+    return units > 0 and now + ceil(units / p.a) * p.c - now % p.c or now
+  end
+
+  -- ahead returns by how many units a time lies ahead.
+  local function ahead(p, t)
+    return (ceil(t / p.c) - floor(now / p.c)) * p.a
   end
 
   A.b = {
@@ -53,7 +50,7 @@ if A then
       return {debt = tonumber(d), moved = tonumber(moved) or 0, back = tonumber(back) or 0, at = at}
     end,
     write = function(p, s)
-      local d = debt(p, s)
+      local d = debt(p, s, now)
       local moved = whole(p, s) - d
       return moved > 0 and format('%d %d %d', d, moved, s.back) or format('%d', d)
     end,
@@ -62,28 +59,38 @@ if A then
       s.moved, s.back = stepped(s.moved, s.back, units, p.n * p.b)
       s.at = s.at - by
     end,
-    look = function(p, s)
-      return debt(p, s), 0, 0, 0
+    look = function(p, s, cost)
+      local d, full = debt(p, s, now), p.n * p.b
+      local n = floor(max(0, full - d) / p.b)
+      return n, after(p, excess(d, cost * p.b, full)), n < p.n and after(p, excess(d, (n + 1) * p.b, full)) or now, after(p, d)
     end,
-    available = function(p, s)
-      return floor(max(0, p.n * p.b - debt(p, s)) / p.b)
+    due = function(p, s)
+      return after(p, debt(p, s, now) - p.n * p.b)
     end,
-    full = function(p, s)
-      return now + after(p, debt(p, s))
+    used = function(p, s, t)
+      return debt(p, s, t), p.b
+    end,
+    put = function(p, t, num, den)
+      local n = floor(num / den)
+      local rest = (num - n * den) * p.b
+      local d = n * p.b + ceil(rest / den + (rest < 9007199254740992 and 0 or 1)) -- rounded up where it is not exact
+      d = d + ahead(p, t)
+      return d <= most and {debt = d, moved = 0, back = 0, at = now}
+    end,
+    -- hold empties a bucket at a time that lies ahead, so that nothing is taken before.
+    hold = function(p, s, t)
+      s.debt = max(s.debt, min(most, ahead(p, t) + p.n * p.b))
     end,
     over = function(p, s)
-      return now + after(p, whole(p, s))
-    end,
-    earliest = function(p, s, cost)
-      return now + after(p, excess(debt(p, s), cost * p.b, p.n * p.b))
+      return after(p, whole(p, s))
     end,
     fits = function(p, s, at, cost)
-      return max(debt(p, s), ceil((at - now) / p.c) * p.a) + cost * p.b <= most
+      return max(debt(p, s, now), ahead(p, at)) + cost * p.b <= most
     end,
     charge = function(p, s, own, at, cost)
-      local d, moved = debt(p, s), whole(p, s) - debt(p, s)
+      local d, moved = debt(p, s, now), whole(p, s) - debt(p, s, now)
       if at > own then -- a reservation: the bucket is not full before it
-        d = max(d, (floor(at / p.c) - floor(now / p.c)) * p.a)
+        d = max(d, ahead(p, at))
       end
       s.debt, s.moved, s.back, s.at = d + cost * p.b, moved, moved > 0 and s.back or 0, now
       return s.debt + moved
@@ -91,7 +98,7 @@ if A then
     -- refund gives back one of two parts, of which each is never too much: the debt without all that
     -- was taken after the take, refunded or not; and, the charge without all that has recovered since.
     refund = function(p, s, at, receipt, cost)
-      local d, moved, full, charge = debt(p, s), whole(p, s) - debt(p, s), p.n * p.b, cost * p.b
+      local d, moved, full, charge = debt(p, s, now), whole(p, s) - debt(p, s, now), p.n * p.b, cost * p.b
       local since = max(-full, (floor(now / p.c) - floor(at / p.c)) * p.a)
       local unpaid = receipt - moved - since
       local later = d - unpaid

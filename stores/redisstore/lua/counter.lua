@@ -46,10 +46,13 @@ do
     return start, before, used, i
   end
 
-  -- look returns the first time at which a take can follow all others, and the state then.
-  local function look(p, s)
-    local ahead = s.ahead or {}
-    local t = max(now, ahead[#ahead - 1] or now)
+  local function due(s)
+    return s.start and max(now, s.ahead[#s.ahead - 1] or now) or now
+  end
+
+  -- last returns the state at the first time, t or later, at which a take can follow all others.
+  local function last(p, s, t)
+    t = max(t, due(s))
     local start, before, used = fold(p, s, t)
     return t, roll(p, start, before, used, t)
   end
@@ -62,12 +65,41 @@ do
     return (muldiv(room, p.a, of))
   end
 
+  -- weigh returns how many permits are used at a time in the window.
+  local function weigh(p, t, start, before, used)
+    local weight, rest = muldiv(start + p.a - t, before, p.a)
+    return used + weight + (rest > 0 and 1 or 0)
+  end
+
   local function full(p, s)
-    local _, start, before, used = look(p, s)
+    local _, start, before, used = last(p, s, now)
     if used > 0 then
       return start + 2 * p.a
     end
     return before > 0 and start + p.a or now
+  end
+
+  local function charge(p, s, t, cost)
+    local start, before, used, i = fold(p, s, now)
+    local ahead = {}
+    while s.ahead and s.ahead[i] do
+      ahead[#ahead + 1] = s.ahead[i]
+      i = i + 1
+    end
+    if ahead[#ahead - 1] == t then
+      ahead[#ahead] = ahead[#ahead] + cost
+    elseif t > now then
+      if not s.start then
+        start = t
+      end
+      ahead[#ahead + 1] = t
+      ahead[#ahead + 1] = cost
+    else
+      start, before, used = roll(p, start, before, used, t)
+      used = used + cost
+    end
+    s.start, s.before, s.used, s.ahead = start, before, used, ahead
+    return t
   end
 
   A.c = {
@@ -95,8 +127,35 @@ do
         s.ahead[i] = s.ahead[i] - by
       end
     end,
-    look = look,
-    full = full,
+    look = function(p, s, cost)
+      local t, start, before, used = last(p, s, now)
+      local function first(m)
+        local room = p.n - used - m
+        if room >= 0 then
+          return max(t, start + p.a - share(p, room, before))
+        end
+        return max(now, start + 2 * p.a - share(p, p.n - m, used))
+      end
+      local n = t > now and 0 or max(0, p.n - weigh(p, now, start, before, used))
+      return n, first(cost), n < p.n and first(n + 1) or now, full(p, s)
+    end,
+    due = function(_, s)
+      return due(s)
+    end,
+    used = function(p, s, t)
+      return weigh(p, last(p, s, t)), 1
+    end,
+    put = function(p, t, num, den)
+      local used, s = ceil(num / den), {}
+      local ahead = floor(max(0, used - 1) / p.n)
+      if used > 0 or t > now then
+        charge(p, s, t + ahead * p.a, used - ahead * p.n)
+      end
+      return s
+    end,
+    same = function(_, s)
+      return s
+    end,
     over = function(p, s)
       local over = full(p, s)
       if over > now or not s.start then
@@ -105,46 +164,11 @@ do
       local start = fold(p, s, now)
       return start <= now and max(now, start + p.a) or now
     end,
-    available = function(p, s)
-      local t, start, before, used = look(p, s)
-      if t > now then
-        return 0
-      end
-      local weight, rest = muldiv(start + p.a - now, before, p.a)
-      return max(0, p.n - used - weight - (rest > 0 and 1 or 0))
-    end,
-    earliest = function(p, s, cost)
-      local t, start, before, used = look(p, s)
-      local room = p.n - used - cost
-      if room >= 0 then
-        return max(t, start + p.a - share(p, room, before))
-      end
-      return max(now, start + 2 * p.a - share(p, p.n - cost, used))
-    end,
     fits = function(p, _, t)
       return (t - now) / 4 <= p.a
     end,
     charge = function(p, s, _, t, cost)
-      local start, before, used, i = fold(p, s, now)
-      local ahead = {}
-      while s.ahead and s.ahead[i] do
-        ahead[#ahead + 1] = s.ahead[i]
-        i = i + 1
-      end
-      if ahead[#ahead - 1] == t then
-        ahead[#ahead] = ahead[#ahead] + cost
-      elseif t > now then
-        if not s.start then
-          start = t
-        end
-        ahead[#ahead + 1] = t
-        ahead[#ahead + 1] = cost
-      else
-        start, before, used = roll(p, start, before, used, t)
-        used = used + cost
-      end
-      s.start, s.before, s.used, s.ahead = start, before, used, ahead
-      return t
+      return charge(p, s, t, cost)
     end,
     refund = function(p, s, _, receipt, cost)
       if not s.start then

@@ -2,36 +2,36 @@
 -- account.
 --
 -- KEYS[1]  the value of the key
--- ARGV     the time, or '' for that of the server; the operation, as in driver.OpKind; the cost; the
---          longest wait in µs; the capacity; then lists, each after its length: the limits in force;
---          the limits that came into force by the last change, for which the length may be -1: there
---          was none; the limits that were replaced; how long ago that was, in µs. Of a refund: the
---          time of the take; and how many, then for each count that it charged: the limit, the
---          receipt, the cost
+-- ARGV     the time, or '' for that of the server; the operation, as in limits.OpKind; the cost; the
+--          longest wait in µs; the capacity; the number of limits, and the limits. Of a refund then
+--          the time of the take, and for each of its limits: the limit, the receipt
 --
 -- A limit is 'K:N:A:B:C:D', where K is its algorithm and N how many permits there are at once; each
 -- algorithm says what the others are. Times are in µs since the beginning of 2020.
 --
--- The value is all counts that are kept of the key, 'AT|LIMIT STATE|LIMIT STATE|', as of the time
--- AT at which it was written. LIMIT ends with '!' if it was replaced, with '+' if it was in force
--- with others when the key was written, and with '-' if it was not in force and had fewer permits than
--- were taken: until it has recovered it takes no refunds, since they could be of permits that it has
--- not counted. The value expires when all counts have recovered. A
--- value that is none of these is an error.
+-- The value is 'AT|LIMIT STATE|', as of the time AT at which it was written, with a state for each of the joined
+-- limits that the last permits were taken under. An operation under other limits asks the states how many
+-- permits are in use; the first take that is granted restates them: see docs/adr/0006-a-key-has-one-value.md. A
+-- refusal writes nothing, unless the take and the recovery come sooner when restated. The value
+-- expires when all states have recovered. A value that is none of these is an error.
 --
--- Reply: the time; the permits taken, -1 for a refusal, or -2 if a count needs an algorithm that is not
--- part of this text; the time from which it can be used; then for each limit in force its
--- state, in four numbers: see driver.Raw; and the receipt of the charge, or 0. Then for each other
--- count that was charged: its algorithm, N, A, B, C, D, the receipt, and the permits taken.
+-- Reply: the time; the permits taken, -1 for a refusal, or -2 if a state needs an algorithm that is not
+-- part of this text; the time from which it can be used; then for each limit how the key stands
+-- under it: the permits that are available, the times of the cost, of one permit more and of all; and
+-- the receipt of the charge, or 0.
 --
 -- An algorithm has these functions, where p is a limit and s a state, empty for a new key:
---   read(text), write(s)        a state in the value
+--   read(text), write(p, s)     a state in the value
 --   shift(s, by, p)             moves all times back, behind a clock that went back
---   look(p, s, cost)            the four numbers
---   available(p, s), full(p, s), over(p, s)    over is when the state can be dropped
---   earliest(p, s, cost)        the first time, now or later, at which cost can be taken
+--   look(p, s, cost)            how the key stands, as in the reply
+--   due(p, s)                   when the last permits that were reserved can be used, or now
+--   used(p, s, t)               the permits in use at a time not before due, as a fraction
+--   put(p, t, num, den)         the state in which so many permits were taken at a time, now or later, one capacity
+--                               after another; nothing if that cannot be kept
+--   hold(p, s, t)               lets nothing be taken before a time that lies ahead, where put and charge do not
+--   same(p, s, of)              the state of another limit with the same algorithm and period
+--   over(p, s)                  when the state can be dropped
 --   fits(p, s, at, cost)        whether a charge that lies ahead can be kept
---   charge(p, s, own, at, cost) charges at a time, which is own, as earliest returned it, or later
---   forget(p, s, cost)          makes room for a cost, if a limit that is full holds the latest takes
+--   charge(p, s, own, at, cost) charges at a time, which is own, as look returned it, or later
 --   refund(p, s, at, receipt, cost) gives back the part of a charge that has not recovered; whether it did
 A = {}

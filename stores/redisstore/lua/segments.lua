@@ -64,6 +64,33 @@ do
     return s.len and s.len > 0 and max(now, time(s, s.len) + p.a) or now
   end
 
+  -- charge counts from the beginning of a step or, of a charge that lies ahead, from the end of one.
+  local function charge(p, s, at, cost)
+    if not s.len then
+      s.base, s.list, s.len = 0, '', 0
+    end
+    local first = live(p, s, now)
+    if first > 1 then
+      s.base, s.list, s.len = sum(s, first - 1), sub(s.list, 32 * first - 31), s.len - first + 1
+    end
+    if sum(s, s.len) > 4503599627370496 then
+      local base = s.base
+      s.base = 0
+      rebuild(s, 0, 1, -base)
+    end
+    local start, total = at - at % p.b, sum(s, s.len) + cost
+    if start < at and at > now then
+      start = start + p.b
+    end
+    if s.len > 0 and time(s, s.len) >= start then
+      start = time(s, s.len)
+      s.len = s.len - 1
+    end
+    s.list = sub(s.list, 1, 32 * s.len) .. format('%016d%016d', start, total)
+    s.len = s.len + 1
+    return start
+  end
+
   A.s = {
     read = function(text)
       local base, list = match(text, '^(%d+) (%d*)$')
@@ -79,52 +106,42 @@ do
       local n = available(p, s)
       return n, earliest(p, s, cost), n < p.n and earliest(p, s, n + 1) or now, full(p, s)
     end,
-    available = available,
-    earliest = earliest,
-    full = full,
+    due = function(_, s)
+      return last(s)
+    end,
+    used = function(p, s, t)
+      local _, taken = live(p, s, t)
+      return taken, 1
+    end,
+    put = function(p, t, num, den)
+      local used, s = ceil(num / den), {}
+      local ahead = floor(max(0, used - 1) / p.n)
+      local last = t + ahead * p.a
+      last = last - last % p.b
+      if last < t and t > now then
+        last = last + p.b
+      end
+      if used > 0 or last > now then
+        charge(p, s, last, used - ahead * p.n)
+      end
+      return s
+    end,
+    same = function(_, s)
+      return {base = s.base, list = s.list, len = s.len}
+    end,
     over = full,
     fits = function(p, _, at)
       return (at - now) / 4 <= p.a
     end,
     charge = function(p, s, _, at, cost)
-      if not s.len then
-        s.base, s.list, s.len = 0, '', 0
-      end
-      local first = live(p, s, now)
-      if first > 1 then
-        s.base, s.list, s.len = sum(s, first - 1), sub(s.list, 32 * first - 31), s.len - first + 1
-      end
-      if sum(s, s.len) > 4503599627370496 then
-        local base = s.base
-        s.base = 0
-        rebuild(s, 0, 1, -base)
-      end
-      local start, total = at - at % p.b, sum(s, s.len) + cost
-      if s.len > 0 and time(s, s.len) >= start then
-        start = time(s, s.len)
-        s.len = s.len - 1
-      end
-      s.list = sub(s.list, 1, 32 * s.len) .. format('%016d%016d', start, total)
-      s.len = s.len + 1
-      return at
-    end,
-    -- forget makes room for a cost, from the oldest entries on: a log that is full holds the latest takes.
-    forget = function(p, s, cost)
-      local first, taken = live(p, s, now)
-      local over = taken + cost - p.n
-      if over > 0 then
-        local base = sum(s, first - 1) + over
-        first = search(first, s.len + 1, function(i) return sum(s, i) > base end)
-        s.base, s.list, s.len = base, sub(s.list, 32 * first - 31), s.len - first + 1
-      end
+      return charge(p, s, at, cost)
     end,
     refund = function(p, s, _, receipt, cost)
       if not s.len then
         return false
       end
-      local start, first = receipt - receipt % p.b, live(p, s, now)
-      local i = search(first, s.len + 1, function(j) return time(s, j) >= start end)
-      if i > s.len or time(s, i) ~= start then
+      local i = search(live(p, s, now), s.len + 1, function(j) return time(s, j) >= receipt end)
+      if i > s.len or time(s, i) ~= receipt then
         return false
       end
       rebuild(s, 0, i, -min(cost, sum(s, i) - sum(s, i - 1)))

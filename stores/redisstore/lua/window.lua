@@ -7,11 +7,11 @@ local function align(t, period, zero)
   return zero and t - (t + zero) % period or t
 end
 
--- roll returns the current window, or nil and 0 if it has ended. After a refund of all its permits it
--- still lasts to its end.
-local function roll(start, used, permits, period, zero)
+-- roll returns the window at a time, or nil and 0 if the last one has ended. After a refund of all its permits it
+-- still lasts to its end. Before a window that lies ahead, the windows count as full.
+local function roll(start, used, permits, period, zero, t)
   start = align(start, period, zero) -- it began with the clock's time, if that went back
-  local over = floor((now - start) / period)
+  local over = floor((t - start) / period)
   start, used = start + over * period, used - over * permits
   if over > 0 and used <= 0 then
     return nil, 0
@@ -20,16 +20,20 @@ local function roll(start, used, permits, period, zero)
 end
 
 if A then
+  local function zero(p)
+    return p.k == 'a' and p.b
+  end
+
   local function last(p, s)
     if not s.start then
       return nil, 0
     end
-    return roll(s.start, s.used, p.n, p.a, p.k == 'a' and p.b)
+    return roll(s.start, s.used, p.n, p.a, zero(p), now)
   end
 
   local function own(p, s)
     local start, used = last(p, s)
-    return start or align(now, p.a, p.k == 'a' and p.b), used
+    return start or align(now, p.a, zero(p)), used
   end
 
   -- place returns the first of cost permits: a cost is never split over two windows.
@@ -40,8 +44,18 @@ if A then
     return used
   end
 
-  local function placeAt(p, start, used, at, cost)
+  local function placed(p, start, used, at, cost)
     return max(place(p, used, cost), floor((at - start) / p.a) * p.n)
+  end
+
+  -- final returns the last window that is in use, and the permits used in it.
+  local function final(p, start, used)
+    local before = floor(max(0, used - 1) / p.n)
+    return start + before * p.a, used - before * p.n
+  end
+
+  local function over(p, start, used)
+    return start + max(1, ceil(used / p.n)) * p.a
   end
 
   A.f = {
@@ -55,49 +69,76 @@ if A then
     shift = function(s, by, p)
       s.start = p.k == 'a' and min(s.start, now) or s.start - by
     end,
-    look = function(p, s)
+    look = function(p, s, cost)
       local start, used = own(p, s)
-      return start, used, 0, 0
+      local function first(m)
+        local ahead = floor(place(p, used, m) / p.n)
+        return ahead > 0 and max(now, start + ahead * p.a) or now
+      end
+      local n = max(0, p.n - used)
+      return n, first(cost), n < p.n and first(n + 1) or now, used > 0 and over(p, start, used) or now
     end,
-    available = function(p, s)
-      local _, used = own(p, s)
-      return max(0, p.n - used)
-    end,
-    full = function(p, s)
+    due = function(p, s)
       local start, used = own(p, s)
-      return used > 0 and start + ceil(used / p.n) * p.a or now
+      if s.used == 0 and s.start > now then
+        return s.start
+      elseif used <= p.n then
+        return now
+      end
+      return max(now, (final(p, start, used)))
+    end,
+    used = function(p, s, t)
+      if not s.start then
+        return 0, 1
+      end
+      local _, used = roll(s.start, s.used, p.n, p.a, zero(p), t)
+      return used, 1
+    end,
+    put = function(p, t, num, den)
+      local used = ceil(num / den)
+      if used == 0 and t == now then
+        return {}
+      end
+      local ahead = floor(max(0, used - 1) / p.n)
+      local start = align(t + ahead * p.a, p.a, zero(p))
+      if start < t and t > now then
+        start = start + p.a
+      end
+      return {start = start, used = used - ahead * p.n}
+    end,
+    same = function(p, s, of)
+      local start, used = final(of, own(of, s))
+      return {start = start, used = min(used, p.n)}
     end,
     over = function(p, s)
       local start, used = last(p, s)
       if not start or used == 0 and p.k == 'a' then
         return now
       end
-      return start + max(1, ceil(used / p.n)) * p.a
-    end,
-    earliest = function(p, s, cost)
-      local start, used = own(p, s)
-      local ahead = floor(place(p, used, cost) / p.n)
-      if ahead > 0 then
-        return max(now, start + ahead * p.a)
-      end
-      return now
+      return over(p, start, used)
     end,
     fits = function(p, s, at, cost)
       local start, used = own(p, s)
-      return placeAt(p, start, used, at, cost) + cost <= 4 * p.n
+      return placed(p, start, used, at, cost) + cost <= 4 * p.n
     end,
+    -- charge counts from the window that is on. A charge that lies beyond all that is in use begins a window of its own.
     charge = function(p, s, _, at, cost)
       local start, used = own(p, s)
-      s.start, s.used = start, placeAt(p, start, used, at, cost) + cost
-      return start + floor((s.used - 1) / p.n) * p.a -- the window it is in
+      if at > now and (used == 0 or at > over(p, start, used)) then
+        start, used = align(at, p.a, zero(p)), cost
+      else
+        used = placed(p, start, used, at, cost) + cost
+      end
+      s.start, s.used = start, used
+      return (final(p, start, used))
     end,
     refund = function(p, s, _, receipt, cost)
       local start, used = own(p, s)
-      local on = floor(max(0, used - 1) / p.n)
-      if used == 0 or receipt ~= start + on * p.a then
+      local began, n = final(p, start, used)
+      if used == 0 or receipt ~= began then
         return false -- it has ended, or there are reservations in a later one
       end
-      s.start, s.used = start, used - min(cost, used - on * p.n)
+      s.start, s.used = start, used - min(cost, n)
       return true
     end,
   }

@@ -47,7 +47,7 @@ for i = 1, #KEYS do
     began = zero and min(began, now) or began - back
   end
   if is == limit then
-    start, used = roll(began, count, permits, period, zero)
+    start, used = roll(began, count, permits, period, zero, now)
   end
   start, used = start or align(now, period, zero), used or 0
   if is and is ~= limit then
