@@ -44,15 +44,10 @@
 //     one each 100ms for a billion and seven permits a day.
 //   - A refunded reservation gives back its permits. In memory it also gives back the permits that
 //     it skipped: the rest of a window that was too small for it.
-//   - [ratelimit.Limiter.SetLimit] applies to the process that calls it. While some processes have
-//     changed the limit and others have not, a key has a count for both, and every take is charged
-//     to both. If the other processes have used a key since then, its first operation under the
-//     new limit carries the usage over. The same applies to a key whose own limit was cleared.
-//   - If all counts of a key have recovered by its next operation, nothing is carried over. Of
-//     several changes without an operation on the key in between, only the last carries over, what has
-//     not recovered by then.
-//   - A key with several counts, or whose limit was changed a short time ago, is decided by the
-//     script for all algorithms; the first such operation can take two round trips.
+//   - SetConfig and SetKeyLimit of a limiter apply to the process that calls them. While processes have
+//     different limits, they admit at most what these limits allow together.
+//   - A key that was counted under another limit is decided by the script for all algorithms. That can
+//     take two round trips.
 //   - If another program wrote the value of a key, operations on that key return an error until
 //     the value is deleted. This applies to every value that does not have the form of a limit,
 //     also a text of several words.
