@@ -1,41 +1,54 @@
-// Package gresil is the root of a suite of resilience middleware for net/http. It
-// holds no code; start with one of these:
+// Package gresil is the root of a suite of resilience middleware for net/http. It holds no code. Most programs begin with one of these:
 //
-//	plugins/ratelimit  limit a server, by key and route; limit a client
-//	plugins/retry      repeat requests that failed, if that is safe
-//	plugins/breaker    stop calling a service that is down; protect a handler
-//	plugins/timeout    bound an exchange, an attempt, a handler
-//	client             put several plugins around an http.RoundTripper
-//	server             put several plugins around an http.Handler; keys, rejections
-//	standard           all of these in one http.Client, with defaults that fit
-//	outbound           keep to the limits of vendors: outbound/pace,
-//	                   outbound/dispatch, outbound/jobs, outbound/batch
-//	metrics            export all counters to Prometheus
-//	logs               write events to log/slog
-//	dash               a page of what waits and runs
-//	stores/redisstore  limits common to all instances of a service;
-//	                   stores/share and stores/denycache in front of it
-//	core               the mechanisms, for any function: core/retry,
-//	                   core/breaker, core/ratelimit, core/timeout, core/backoff,
-//	                   core/cooldown, core/bulkhead
+//	plugins/ratelimit   limit the requests that a server takes
+//	plugins/retry       send requests again that failed, if that is safe
+//	plugins/breaker     stop calling a host, or a handler, that keeps failing
+//	plugins/timeout     limit an exchange, an attempt, a handler
+//	standard            a complete client, a complete server
+//	client              several plugins around an http.RoundTripper
+//	server              several plugins around an http.Handler; keys, rejections, routes
+//
+// The mechanisms work for any function:
+//
+//	core                outcomes, errors, a registry, pipelines
+//	core/ratelimit      permits in a time, by key
+//	core/bulkhead       calls in flight, by key
+//	core/retry          another attempt
+//	core/breaker        no calls to what keeps failing
+//	core/timeout        an end for each call
+//	core/cooldown       a pause that a server has asked for
+//	core/backoff        delays that grow
+//
+// Calls to vendors that limit their callers:
+//
+//	outbound/dispatch   one gate for all calls to a vendor that punishes haste
+//	outbound/pace       a slot for each call, so that no rolling window has too many
+//	outbound/jobs       calls that survive a restart, with the engine outbound/jobs/asynqjobs, tested by jobstest
+//	outbound/batch      single records in calls with many, with the store outbound/batch/redisbatch, tested by batchtest
+//
+// Where state is kept, and what an operator sees:
+//
+//	stores/redisstore   limits and pauses that all processes share
+//	stores/share        a share of the limit while a store is unavailable
+//	stores/denycache    refusals without asking the store
+//	metrics             Prometheus
+//	logs                log/slog
+//	dash                a page of what waits and runs
 //
 // # Limit a chi server
 //
 //	r := chi.NewRouter()
-//	r.Use(ratelimit.PerIP(ratelimit.PerMinute(1000)))
+//	r.Use(ratelimit.PerIP(ratelimit.PerMinute(100)))
 //
 // # Make a client that survives
 //
-//	policy, err := retry.New(retry.Config{MaxAttempts: 4})
+//	c, err := standard.NewClient(standard.ClientConfig{Name: "search"})
 //	if err != nil {
 //		return err
 //	}
-//	retries := retry.NewClient(policy, retry.ClientOptions{})
-//	breakers := breaker.NewClient(nil, breaker.ClientOptions{}) // one for each host
-//	httpClient := &http.Client{Transport: client.New(nil, breakers, retries)}
+//	resp, err := c.Get("https://api.example.com/orders")
 //
 // # Change it for one request
 //
-//	ctx = policy.Override(ctx, func(c *retry.Config) { c.MaxAttempts = 1 })
-//	ctx = breakers.Override(ctx, func(o *breaker.ClientOptions) { o.Disabled = true })
+//	ctx = c.Retry.Override(ctx, func(cfg *retry.Config) { cfg.MaxAttempts = 1 })
 package gresil

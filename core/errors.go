@@ -25,8 +25,8 @@ type ConfigError struct {
 	Reason string // what is accepted, as in "must be >= 0 (0 means 3)"
 }
 
-// Error names the field, the value and the reason. Of a Value that is not a number, a bool or a string it names the type: another
-// goroutine may be writing to what it refers to.
+// Error names the field, the value and the reason. It names only the type of a Value that is not a number, a bool or a string, since
+// another goroutine may be writing to what it refers to.
 func (e *ConfigError) Error() string {
 	return fmt.Sprintf("%s = %s: %s", e.Field, plain(e.Value), e.Reason)
 }

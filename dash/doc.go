@@ -52,14 +52,14 @@
 // be used is an error 400 that names it.
 //
 // Times are in UTC, and durations, whose names end with _s, in seconds. A value that is not known is
-// null. A number above 2^53-1 is a text. A row that has controls has its verbs, and a target, which a
-// control can have instead of kind, name and option: it is exact also for an option that is not UTF-8.
+// null. A number above 2^53-1 is a text. A row with controls lists their verbs, and has a target. A control
+// can name the target instead of kind, name and option, for example if the option is not UTF-8.
 // Errors are problem details (RFC 9457).
 //
 // # Guarantees
 //
-//   - A Handler is safe for concurrent use. It starts a goroutine for the reading of an instance, at
-//     most one for each, which all viewers of that moment share.
+//   - A Handler is safe for concurrent use. It reads each instance in a goroutine, of which there is at
+//     most one for an instance. All viewers of that moment share its result.
 //   - A page takes at most Config.Timeout. An instance that fails, panics or takes longer is shown with
 //     its error, and the others with their state.
 //   - A response has at most 500 rows of a table, and counts the others. The default order begins with

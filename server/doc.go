@@ -18,8 +18,8 @@
 // A timeout with Cut goes around the whole router instead, as in http.Server{Handler: pipeline.Handler(r)}: at the limit it returns
 // while the handler may still run, and chi then lends the routing context of that handler to the next request.
 //
-// For middleware without an order, as compression or CORS, no pipeline is needed.
+// Middleware whose order does not matter, such as compression or CORS, needs no pipeline.
 //
-// Everything here can be used from several goroutines at once. Nothing starts a goroutine or logs, and no request body is read,
-// but by [Reject], which discards it.
+// Everything here can be used from several goroutines at once. Nothing starts a goroutine or logs. Only [Reject] reads the body of a
+// request, to discard it.
 package server

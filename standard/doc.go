@@ -1,34 +1,15 @@
-// Package standard makes an http.Client for real servers from one struct: a total
-// timeout, retries, a limit and a breaker for each host, and a timeout for each
-// attempt, in a safe order.
+// Package standard makes a complete http.Client, and the pipeline of a complete server, from one struct each.
 //
-//	c, err := standard.New(standard.Config{})
+//	c, err := standard.NewClient(standard.ClientConfig{Name: "search"})
 //	if err != nil {
 //		return err
 //	}
-//	defer c.Close()
 //	resp, err := c.Get("https://api.example.com/orders")
 //
-// A request may take 30 seconds in all, and so may each hop of a redirect, which
-// http.Client follows outside of its Transport (HTTP.Timeout is for all hops). It is sent
-// up to four times, if it may be repeated. Each attempt waits for the limit, also if a
-// response of the host had a Retry-After, is rejected while the host is failing, and has
-// 10 seconds until the headers of its response. Each part can be changed in the [Config],
-// while it runs (c.Retry.SetConfig), and for a single request:
+// A request has 30 seconds in all. It is sent up to 3 times if it can be repeated. Each attempt has 10 seconds until the headers of
+// its response, and is rejected while its host keeps failing. A host that asks for a pause gets it.
 //
-//	ctx = c.Retry.Override(ctx, func(r *retry.Config) { r.MaxAttempts = 1 })
+//	ctx = c.Retry.Override(ctx, func(cfg *retry.Config) { cfg.MaxAttempts = 1 }) // this request only
 //
-// When not to use it: if fewer parts are enough. Package client combines any of the
-// plugins, and imports none of the others.
-//
-// # Guarantees
-//
-// The guarantees of package client and of the plugins apply. A Client may be used by any
-// number of goroutines. [New] refuses settings that work against each other, with the
-// field, its value and the accepted values.
-//
-// # Failure mode
-//
-// A rejection without a call matches core.ErrRejected and has a wait (core.RetryAfter).
-// The last response of a server is returned unchanged, after any number of attempts.
+// If you need fewer parts, use packages client and server with some of the plugins.
 package standard

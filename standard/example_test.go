@@ -11,7 +11,7 @@ import (
 	"github.com/gresil/gresil/standard"
 )
 
-func ExampleNew() {
+func ExampleNewClient() {
 	calls := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if calls++; calls == 1 {
@@ -20,7 +20,7 @@ func ExampleNew() {
 	}))
 	defer server.Close()
 
-	c, err := standard.New(standard.Config{
+	c, err := standard.NewClient(standard.ClientConfig{
 		Total: timeout.Config{Limit: 5 * time.Second},
 		Retry: retry.Config{MaxAttempts: 2},
 	})
@@ -37,9 +37,9 @@ func ExampleNew() {
 	defer func() { _ = resp.Body.Close() }()
 	fmt.Println(resp.StatusCode, "after", calls, "attempts")
 
-	_, err = standard.New(standard.Config{Attempt: timeout.Config{Limit: time.Hour}})
+	_, err = standard.NewClient(standard.ClientConfig{Attempt: timeout.Config{Limit: time.Hour}})
 	fmt.Println(err)
 	// Output:
 	// 200 after 2 attempts
-	// standard.Config.Attempt.Limit = 1h0m0s: must be at most that of Total, 30s, or nothing is retried after it
+	// standard.ClientConfig.Attempt.Limit = 1h0m0s: must be at most that of Total, 30s, or nothing is retried after it
 }

@@ -15,12 +15,12 @@
 // After a while it is half-open and admits a few trials, whose results close or open it. A call that is not one function has two
 // steps: [Breaker.Acquire], and [Permit.Done]. A [Group] has a breaker for each key, such as a host.
 //
-// If calls fail because of their caller, use a Classify that ignores those failures. It limits neither a rate nor the number of
-// calls at once. For HTTP there is plugins/breaker.
+// If calls fail because of their caller, set a Classify that ignores those failures. A breaker limits neither a rate nor the number
+// of calls at once. For HTTP there is plugins/breaker.
 //
 // # Guarantees
 //
 // A result counts only in the state in which its call was admitted. Neither an admitted call nor a rejection allocates. While
-// closed, a breaker reads no clock unless there is a SlowCall or a WindowTime. It starts no goroutine: a change that is due is made
-// by the next call of a method.
+// closed, a breaker reads no clock unless there is a SlowCall or a WindowTime. It starts no goroutine: when the time of
+// a state is over, the next call changes it.
 package breaker

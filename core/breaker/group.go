@@ -89,7 +89,7 @@ func (g *Group) evict() bool {
 	return false
 }
 
-// idle reports whether nothing but counts is lost with a breaker: it is closed, or as a new one would be.
+// idle reports whether only counts are lost if a breaker is evicted: it is closed, or in the state in which a new one begins.
 func (b *Breaker) idle() bool {
 	s := stateOf(b.word.Load())
 	return s == Closed || s > HalfOpen && s == b.life.Load().Settings.Initial

@@ -27,6 +27,6 @@
 //
 // # Failure mode
 //
-// A permit without a Done is lost. With calls of MaxKeys keys in flight, a call of a further key is rejected. An idle key can be
-// overlooked then, since only 64 are looked at. A key that was forgotten begins with the Limit of the Config again.
+// A permit without a Done is lost. With calls of MaxKeys keys in flight, a call of a further key is rejected. Only 64 keys are searched for an
+// idle one to forget. A key that was forgotten begins with the Limit of the Config again.
 package bulkhead

@@ -56,11 +56,11 @@
 //   - While a key is held, no call is admitted. After the hold, at most as many calls run
 //     as have slots, apart from those that take longer than ProbeTimeout.
 //   - The result of a call that was admitted before a hold decides nothing after that
-//     hold. While the hold lasts, a [Permit.Hold] of such a call can extend it. Nothing else
-//     makes a result late: a call of the ramp can begin the next hold after the ramp's end,
-//     after ProbeTimeout, and after a Release.
-//   - While no key is remembered, Acquire costs an atomic load, with a Store some more. Neither admitting a call
-//     whose key is free nor a rejection allocates.
+//     hold. While the hold lasts, a [Permit.Hold] of such a call can extend it. Any
+//     call that was admitted after it can begin the next hold, also after the end of the ramp, after
+//     ProbeTimeout, and after a Release.
+//   - Without a held key, Acquire costs an atomic load, or a little more with a Store. Neither a rejection nor an
+//     admission without a wait allocates.
 //   - Memory is bounded by MaxKeys and MaxQueue. A key is forgotten when a call succeeded
 //     and none is left, or after an idle time as long as its hold, unless Config.Keep is set.
 //

@@ -7,11 +7,10 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// takeOne is what Apply does for a Take of at least one permit in the most common case: one
-// bucket or fixed window, which the key has a word of and nothing else, and no slot to be made or
-// swept. Otherwise it returns false, and has done nothing. It spares the account that
-// the general way copies; the limiter counts in the shard, under its lock, and not with an atomic
-// (BenchmarkTake). Unless refuse is set, a refusal is false, and not counted.
+// takeOne is a short cut for the most common operation: a Take of at least one permit of a bucket or a fixed window, of a key that
+// has a slot with a word of this limit. Otherwise it returns false, and has done nothing. It copies no account, and counts in the
+// shard, under its lock, instead of with an atomic (BenchmarkTake). Unless refuse is set, it returns false for a refusal too, and does
+// not count it.
 func (t *table) takeOne(now int64, key string, p *limits.Rule, cost int64, refuse bool, r *Result) bool {
 	if cost <= 0 || cost > p.Capacity || t.store.closed.Load() {
 		return false
@@ -44,7 +43,6 @@ func (t *table) takeOne(now int64, key string, p *limits.Rule, cost int64, refus
 	return r.Allowed || refuse
 }
 
-// clock is a time for takeOne that stands for that of the table, which it reads under the lock. No
-// time is before that of the take before; and if many goroutines take of one key, one of them
-// sleeps while another works, rather than that they disturb each other between the locks.
+// clock is a time for takeOne that means now: takeOne reads the clock under the lock. So times never go back from one take to the next,
+// and goroutines that take of one key do not compete between two locks.
 const clock = math.MinInt64

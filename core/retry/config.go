@@ -43,8 +43,8 @@ type Config struct {
 	RetryIf func(err error) bool
 	// RetryResult reports whether a result without an error is retried. If nil, no result is.
 	RetryResult func(result any) bool
-	// RetryRejected retries rejections too, after the wait that they ask for. One that says that waiting does not help is not
-	// retried even so.
+	// RetryRejected retries rejections too, after the wait that they ask for. It does not retry one with a
+	// negative RetryAfter, since waiting does not help.
 	RetryRejected bool
 
 	// OnRetry is called before each wait for a retry, by the goroutine of the call. It can be nil.

@@ -15,7 +15,7 @@ type Decision struct {
 	// It can be nil.
 	Discard func()
 	// Not is the reason why there must be none although it is wanted, such as "not_repeatable". It is counted, and in Error.
-	// With "rejected" the attempt counts as not made, as one whose error matches [core.ErrRejected] does.
+	// After "rejected", as after an error that matches [core.ErrRejected], the attempt counts as not made.
 	Not string
 }
 

@@ -9,13 +9,13 @@
 //	})
 //
 // Use it if a failure is likely to pass by itself, and if the operation can run twice. Do not use it in several layers: three
-// attempts inside of three attempts are nine. If many callers share what they call, give their policies a [Budget]. For HTTP
+// attempts inside of three attempts are nine. If many callers use one service, give their policies one [Budget]. For HTTP
 // there is plugins/retry.
 //
 // # Guarantees
 //
 // A policy starts no goroutine. Once the caller's context is done nothing is repeated, and a wait that would reach its deadline
-// is not begun. A rejection ([core.ErrRejected]) is not repeated unless RetryRejected is set, and [core.Permanent] never. A wait that
+// is not begun. A rejection ([core.ErrRejected]) is not repeated unless RetryRejected is set. An error that is [core.Permanent] never is. A wait that
 // an error asks for ([core.RetryAfter]) is the shortest wait, and jitter comes on top of it. The result and the error of the last
 // attempt are never hidden. A call whose first attempt succeeds allocates nothing.
 package retry

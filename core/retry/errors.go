@@ -63,7 +63,7 @@ func ended(cause, last error) error {
 	return fmt.Errorf("%w (last error: %w)", cause, last)
 }
 
-// A lateError is a rejection after an attempt that was made: what it wraps, but for core.ErrRejected. So it has no Unwrap.
+// A lateError is a rejection that came after an attempt was made. It matches what it wraps except core.ErrRejected, so it has no Unwrap.
 type lateError struct{ error }
 
 func (e lateError) Is(target error) bool {

@@ -90,8 +90,8 @@ func (p *Policy) now() time.Duration { return time.Since(p.base) }
 
 type attemptKey struct{}
 
-// Attempt returns the number of the attempt under ctx, from 1, of the innermost of nested retries. Outside of any it is 1 too: a
-// first attempt has the caller's own context.
+// Attempt returns the number of the attempt under ctx, from 1. Of nested retries the innermost counts. Outside of any it is 1, since
+// a first attempt has the caller's own context.
 func Attempt(ctx context.Context) int {
 	n, _ := ctx.Value(attemptKey{}).(int)
 	return max(1, n)

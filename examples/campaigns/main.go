@@ -4,11 +4,11 @@
 //	campaigns [-campaigns N] [-calls N] [-workers N] [-cps N] [-redis HOST:PORT] [-vendor URL] [-algorithm A] [-engine memory|asynq] [-kill N] [-json]
 //
 // With the algorithm gresil, each process has a pacer of outbound/pace, and the pacers share the limit
-// in Redis. The controls are article, a counter of each second in Redis where a call above the limit
-// is delayed for 60 to 120 seconds at random, and naive, no limit.
+// in Redis. There are two controls. Article counts the calls of each second in Redis, and delays a call
+// above the limit by 60 to 120 seconds at random. Naive has no limit.
 //
-// Without -redis, the program starts a redis-server of its own, on a free port, unless one worker with
-// gresil, or naive, does without. The key of the limit is the URL of the vendor, so that runs with one
+// Without -redis, the program starts a redis-server of its own, on a free port, if it needs one: naive and a
+// single worker with gresil do not. The key of the limit is the URL of the vendor, so that runs with one
 // Redis and one vendor share the limit.
 //
 // The vendor is a process that the program starts, or the one at the URL. It must answer
@@ -32,9 +32,8 @@
 // 60 to 120 seconds later. runs_per_call are the runs of handlers, and retried those that followed a failure.
 //
 // The exit code is 0 if all calls were served and the vendor saw no second above the limit, otherwise
-// 1, and 2 for a wrong command line. It is 3 if the run is void: a second was above the limit, but a
-// process stalled for longer than the skew of the pacer, or a call was on the way for so much longer than
-// another one, and the run was not faster than the limit. No limiter can prevent that. A control that has run exits with 0 in any case.
+// 1, and 2 for a wrong command line. It is 3 if the run is void: a second was above the limit because the
+// machine stalled, as a process or a call was delayed by more than the skew of the pacer. No limiter can prevent that. A control that has run exits with 0 in any case.
 //
 // "campaigns vendor -addr 127.0.0.1:8090" is the vendor alone.
 package main

@@ -1,6 +1,6 @@
 // Command cluster-demo shows that a limit in Redis holds for several servers together. It starts
-// demo servers, each a process of its own, on one Redis, also its own unless it is given one. It
-// has clients ask all of them for more than the limit, and counts what passed in each second. It
+// several demo servers and a Redis, unless it is given one. Its clients ask all servers for more than
+// the limit, and it counts what passed in each second. It
 // exits non-zero when a second had more than the limit, or none had as much.
 //
 // With -shared=false each server has a limit of its own, in memory: three let three times as much

@@ -2,7 +2,7 @@
 // routes, for the demo client and for curl:
 //
 //	GET  /hello                -limit in each -period, for an X-API-Key, otherwise for an IP
-//	GET  /search               5 a second, on their own
+//	GET  /search               5 a second, counted apart
 //	POST /upload               100 KiB a minute, by Content-Length
 //	GET  /flaky?id=ID&fail=N   503 for the first N requests of the id
 //	GET  /unstable             500 between POST /unstable/down and POST /unstable/up

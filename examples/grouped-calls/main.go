@@ -8,16 +8,16 @@
 // records are added first. Then the calls begin.
 //
 // With the algorithm gresil, each process has a batcher of outbound/batch and a pacer of outbound/pace.
-// Several processes share the groups and the limit in Redis, so a call has records of any of them. The
-// controls are fork, which groups in Redis too, but splits the limit evenly over the options, sends
-// the calls of a flush at once, and repeats a whole flush of an option if a call is refused; and naive,
-// one call for each record, without a limit, where a call that is refused is not repeated.
+// Several processes share the groups and the limit in Redis, so a call has records of any of them. There
+// are two controls. Fork groups in Redis too, but splits the limit evenly over the options, sends the calls
+// of a flush at once, and repeats the whole flush of an option if a call is refused. Naive makes one call for
+// each record, without a limit, and repeats none.
 //
 // If a process ends, such as by a kill, the others take its records. Those of its calls in flight can
 // arrive again, with the same Idempotency-Key. A control, and a single process, cannot go on.
 //
-// Without -redis, the program starts a redis-server of its own, on a free port, unless one process with
-// gresil, or naive, does without. The names in Redis have the name of the run.
+// Without -redis, the program starts a redis-server of its own, on a free port, if it needs one: naive and a
+// single process with gresil do not. The names in Redis have the name of the run.
 //
 // The vendor is a process that the program starts, or the one at the URL. It must answer
 //
@@ -34,9 +34,9 @@
 // Times in the figures are real ones.
 //
 // The exit code is 0 if all records were served once, by the smallest number of calls of each option,
-// or with a process that ended at least once, and the vendor saw no minute above the limit, otherwise 1, and 2 for a wrong command line. It is 3 if
-// the run is void: a minute was above the limit, but a process stalled for longer than the skew of the
-// pacer, or a call was on the way for so much longer than another one, and the run was not faster than the limit. No limiter can prevent that. A control that has run exits with
+// or with a process that ended at least once, and the vendor saw no minute above the limit, otherwise 1, and 2 for a wrong command line. It is 3 if the
+// run is void: a minute was above the limit because the machine stalled, as a process or a call was delayed by more than the
+// skew of the pacer. No limiter can prevent that. A control that has run exits with
 // 0 in any case. A run without a record that is accepted for three minutes of the vendor is stopped.
 //
 // "grouped-calls vendor -addr 127.0.0.1:8090" is the vendor alone.

@@ -133,7 +133,8 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 	constructors := map[string]func() error{
 		"client.New":               func() error { client.New(nil, retries.NewClient(nil, retries.ClientOptions{})); return nil },
 		"client.NewReplay":         func() error { client.NewReplay(&http.Request{}, 10); return nil },
-		"standard.New":             func() error { return check(standard.New(standard.Config{})) },
+		"standard.NewClient":       func() error { return check(standard.NewClient(standard.ClientConfig{})) },
+		"standard.NewServer":       func() error { return check(standard.NewServer(standard.ServerConfig{})) },
 		"core.NewPipeline":         func() error { return check(core.NewPipeline(core.Must(retry.New(retry.Config{})))) },
 		"core/breaker.New":         func() error { return check(breaker.New(breaker.Config{Registry: registry})) },
 		"core/breaker.NewGroup":    func() error { return check(breaker.NewGroup(breaker.Config{})) },

@@ -1,4 +1,4 @@
-// Package jitter keeps the jitter of a backoff where a server asks for a longer wait.
+// Package jitter adds the jitter of a backoff to a longer wait that a server asks for.
 package jitter
 
 import (

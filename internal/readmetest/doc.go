@@ -1,5 +1,3 @@
-// Package readmetest compiles the Go code of the README and of docs in this module. Code
-// that uses another library of the kind, as the start of a migration does, is compiled
-// in the module of bench, or of a guide, which requires them. It runs without the race
-// detector, by make check.
+// Package readmetest compiles the Go blocks of README and docs. It does so in the module of bench, which requires the libraries
+// that the migration guides begin with. It runs without the race detector, by make check.
 package readmetest

@@ -28,8 +28,8 @@
 // a bubble inside it, with the bubble's t. Waits are those of package time, and end
 // when the request's context does.
 //
-// When not to use it: for tests of handlers [net/http/httptest] is enough, and so it
-// is for servers that answer well, or with TLS.
+// When not to use it: [net/http/httptest] is enough for tests of handlers, for servers that
+// do not fail, and for TLS.
 //
 // # Guarantees
 //

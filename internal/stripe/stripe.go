@@ -1,4 +1,4 @@
-// Package stripe counts what happens in every call.
+// Package stripe has counters that many goroutines can increment at once.
 package stripe
 
 import (

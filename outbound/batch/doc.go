@@ -1,5 +1,5 @@
-// Package batch groups calls: code adds single records, and the vendor gets calls with up to as many
-// records as it accepts, and no more calls in a minute than it accepts.
+// Package batch groups calls. Code adds single records; the vendor gets calls with many of them, and no more
+// calls in a minute than it accepts.
 //
 //	limit, err := pace.New(pace.Config{
 //		Name:  "crm",
@@ -32,8 +32,8 @@
 // groups: it waits for a permit of the Pacer, takes the oldest records of one group from the store, calls
 // Send, and settles each record. Due groups take turns, one call at a time.
 //
-// A limit of calls a second that leaves no time to group is that of outbound/pace alone. For records
-// that must be sent in one transaction with others, group them before.
+// If the vendor accepts many calls with one record each, outbound/pace is enough. Records that must be sent together have
+// to be grouped before they are added.
 //
 // # Records that fail
 //
@@ -45,9 +45,9 @@
 //     record: each half of the call is sent, until the record is found. This takes up to 2·log2 of
 //     MaxRecords further calls, each with a permit.
 //   - A call during which the process ends is sent again after Lease by another process. If that ends too,
-//     each half of the call is sent, until the record that ends them is found: it has failed after
-//     MaxAttempts of them. Such a record takes no other one with it. A process that is killed for another
-//     reason lets no record fail: the last attempts of each are made while no other suspect is sent.
+//     each half of the call is sent, and so on, until a single record is left. That has failed after MaxAttempts
+//     processes. So it takes no other record with it. Such calls are sent one at a time in a process, so a
+//     process that is killed for another reason lets no record fail. One that waits for its turn counts for Concurrency.
 //   - A record has failed when its error is permanent or MaxAttempts are used up. Its Call gets the error.
 //     The group keeps the record, up to MaxFailed, for [Batcher.Retry].
 //
@@ -65,11 +65,11 @@
 //     permit is checked right before the call.
 //   - Records of one option are taken in the order of their arrival. Calls can overtake each other,
 //     except with a Concurrency of 1 and one process.
-//   - With k due options, an option has one call in k at least, and the calls that others do not need.
+//   - With k due options, each has at least one call in k.
 //   - Between two processes that share a group, all operations on it are atomic; the store chooses the
 //     next group.
 //   - User code can panic: Send is recovered, and its records are sent again.
-//   - There is no goroutine without Run, except for that of waiting Calls. Memory is bounded by MaxPending,
+//   - Only Run and waiting Calls start goroutines. Memory is bounded by MaxPending,
 //     MaxGroups and MaxFailed. A record in memory costs 2 allocations (BenchmarkAdd).
 //
 // # Failure mode

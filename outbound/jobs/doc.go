@@ -54,8 +54,8 @@
 // # Campaigns
 //
 // [Runner.Feed] takes the jobs of a campaign from an iterator about a minute ahead of the calls, so that
-// a million of them need neither memory nor patience: campaigns take turns, and [Runner.Cancel] deletes
-// the few jobs that wait.
+// a million of them need little memory. Campaigns take turns, and [Runner.Cancel] deletes the few jobs that
+// wait.
 //
 // # Guarantees
 //
@@ -68,7 +68,8 @@
 //   - Jobs of a queue begin in the order in which they are due, as far as Concurrency permits.
 //   - A job whose handler panics or ends its goroutine is not lost.
 //   - A job that ends its process runs again in another one, and is kept as failed after Job.MaxAttempts
-//     processes. It takes no other job with it.
+//     processes. Its last run begins when no other such job runs in the process, and counts for Concurrency while it
+//     waits for that. So it takes no other job with it.
 //   - A Runner that is not running has no goroutine. Memory is bounded by the engine; Feed has one job.
 //
 // # Failure mode

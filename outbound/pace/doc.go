@@ -69,8 +69,8 @@
 //   - Changed rates apply at once: a call that waits for its slot reserves another one. A change grants
 //     nothing, as in core/ratelimit: an interval of Per in which rates change has at most the calls of
 //     the highest of them. A change of Burst can add as many calls as the Bursts differ.
-//   - There is no goroutine. A permit in memory whose slot is now takes less than twice the time of a
-//     take, and allocates nothing; over a store it is one operation, which a store may batch.
+//   - It starts no goroutine. In memory, a permit whose slot is now takes less than twice the time of a
+//     take, and allocates nothing. Over a store it is one operation.
 //   - Memory is bounded by MaxQueue, by the keys with calls or slots ahead, and by the store.
 //
 // # With a dispatcher, and after a 429

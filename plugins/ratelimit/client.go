@@ -95,9 +95,8 @@ func (c *Client) Config() ClientConfig { return c.life.Load().Config }
 // SetConfig replaces the ClientConfig while the plugin is in use, as SetConfig of
 // core/ratelimit does. Keys keep their usage and their holds. A Key and a Feedback apply to
 // requests that begin from now on. Observers and overrides stay. An empty Name and a nil
-// Registry stay as they are: another one is a [*core.ConfigError], as are another Store,
-// CooldownStore or MaxKeys, a Limiter if there was none, none if there was one, and the errors of
-// [ClientConfig.Validate], and nothing changes.
+// Registry stay as they are. Another Name, Registry, Store, CooldownStore or MaxKeys, a Limiter that is added or
+// removed, and each error of [ClientConfig.Validate], is a [*core.ConfigError], and nothing changes.
 func (c *Client) SetConfig(cfg ClientConfig) error {
 	return c.life.SetConfig(cfg, func(cfg *ClientConfig) error {
 		if err := c.setCore(*cfg); err != nil {

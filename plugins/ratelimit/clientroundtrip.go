@@ -27,7 +27,7 @@ type clientTransport struct {
 // CloseIdleConnections passes the call on.
 func (t *clientTransport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.next) }
 
-// notYet is the hold of a key after a failed probe whose response has no time to wait. It is the least that core/cooldown holds a key after a failure.
+// notYet is how long a key is held if a probe fails and its response does not say how long to wait. core/cooldown may hold it for longer.
 const notYet = time.Second
 
 // RoundTrip waits until req may be sent, sends it, and applies the Feedback to the response.

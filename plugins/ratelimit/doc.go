@@ -1,5 +1,5 @@
-// Package ratelimit limits the requests that a server takes. What decides is core/ratelimit, whose names for such a program
-// are here too.
+// Package ratelimit limits the requests that a server takes. It is core/ratelimit for net/http, and forwards the names of
+// core/ratelimit that such a program needs.
 //
 //	r := chi.NewRouter()
 //	r.Use(ratelimit.PerIP(ratelimit.PerMinute(100)))
@@ -18,8 +18,8 @@
 // can ever grant has 413, one without a key or on the block list 403. X-Rate-Limited is true on a refusal and false otherwise.
 // If the store fails, by Config.OnStoreError the request passes without fields, has 503, or this process decides.
 //
-// Fields of several limits are about the one with the fewest permits left, or the one that refuses; RateLimit and
-// RateLimit-Policy are lists of all of them. They are set before the handler runs, and do not change afterwards.
+// If a request is under several limits, X-RateLimit-* are about the one that refuses, or has the fewest permits left. RateLimit and
+// RateLimit-Policy list all of them. The fields are set before the handler runs, and do not change afterwards.
 //
 // # Which limits a request is under
 //

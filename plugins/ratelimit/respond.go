@@ -22,7 +22,7 @@ var (
 
 // Respond takes n permits of another key in a handler, such as the user name of a login. If they are refused, it answers the
 // request as the plugin does, and returns false. The limit is that of Named, or Config.Limit. Keys are counted apart from those
-// of requests. Refund of the limiter gives take back. The fields of the response change only if it is refused. While the store fails
+// of requests. To give the permits back, pass take to Refund of the limiter. The fields of the response change only if it is refused. While the store fails
 // with Allow, and with Shadow, it returns true.
 func (s *Server) Respond(w http.ResponseWriter, r *http.Request, key string, n int64) (take Result, ok bool) {
 	opts := s.options(r.Context())

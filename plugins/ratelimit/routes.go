@@ -226,8 +226,8 @@ func (rs *routes) asChi(method, host, p string) *rule {
 	return rs.look(t, &probe)
 }
 
-// mounted returns the rule for a path with a slash more, if there is a pattern for just that: a router that is mounted in chi has
-// both.
+// mounted returns the rule for a path with a slash at its end, if there is a pattern for just that. A router that is mounted in chi
+// serves the path with the slash and without it.
 func (rs *routes) mounted(method, host, p string) *rule {
 	if u := rs.asChi(method, host, p+"/"); u != rs.root && u.slash && u.slashes == strings.Count(p, "/")+1 {
 		return u

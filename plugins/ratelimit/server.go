@@ -95,8 +95,8 @@ func (s *shared) limit(name string) *limit {
 	return l.(*limit) //nolint:forcetypeassert // likewise
 }
 
-// Keys of requests under Config.Limit are as they are, so that they can be used with the limiter. All others have a mark, also
-// one that looks as if it had a mark. Names in Config.Limits have no colon.
+// Keys of requests under Config.Limit are unchanged, so that they can be used with the limiter, unless they begin with #. All others
+// have a mark. Names in Config.Limits have no colon.
 const (
 	markKey     = "#key:"
 	markLimit   = "#limit:"
@@ -115,8 +115,7 @@ func (s *shared) named(name string) *rule {
 //
 //	r.With(byUser.Named("export").Handler).Post("/export", export)
 //
-// It has the options of s but Routes, Layers and Tier, also those that Override of s has changed. It panics if there is no such
-// limit.
+// It has the options of s without Routes, Layers and Tier; an Override of s applies to it too. It panics if there is no such limit.
 func (s *Server) Named(name string) *Server {
 	if _, ok := s.limiter.Config().Limits[name]; !ok {
 		panic(validate.Bad("ratelimit.Server.Named", strconv.Quote(name), "must be a name in Config.Limits"))

@@ -16,7 +16,7 @@
 // # Guarantees
 //
 // The last response is returned as it came, whatever its status. If the last attempt has no response, the error is that of the
-// transport, after more than one attempt in an [*Error]. What a response says about waiting (client.RetryAfter) is the shortest
+// transport. After more than one attempt it is wrapped in an [*Error]. What a response says about waiting (client.RetryAfter) is the shortest
 // wait. A discarded response is drained within limits and closed. The caller's request is never changed, and its body is closed
 // once. A rejection by an inner plugin is not retried. A GET that succeeds at once costs no allocation.
 //

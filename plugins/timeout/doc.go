@@ -18,8 +18,7 @@
 //	}
 //	r.Use(timeout.NewServer(handling, timeout.ServerOptions{}).Handler)
 //
-// The timeout is the mechanism: SetConfig, Override of its Limit, Stats and the registry are its methods. Several plugins can share
-// one, and its counts.
+// The limit, its changes and its counts belong to the timeout, not to the plugin. Several plugins can share one timeout.
 //
 // Do not use a total limit without a limit per attempt: an attempt that hangs then leaves no time for a retry.
 //
@@ -30,13 +29,13 @@
 // an *Error. The limit of an attempt ends with the headers of the response, and includes the sending of the request body. To limit
 // only the wait after an upload, set ResponseHeaderTimeout of http.Transport.
 //
-// The request of a response (resp.Request) is the caller's own, so its context lives on after the body, unless a transport further
-// in has made a copy. An upgraded connection (101) is not cut.
+// resp.Request is the caller's own request, unless an inner transport has made a copy; its context does not end with the body. An
+// upgraded connection (101) is not cut.
 //
 // # On the server
 //
 // The handler gets a context with a deadline, whose cause is an *Error. If it returns late without a response, the request has 503; a
-// response that has begun goes on. A handler that ignores its context is not cut off, unless Cut is set: then the response is
-// buffered, as by http.TimeoutHandler, and the request is answered at the limit while the handler still runs, until it ends by
-// itself. To protect a server from slow clients, use the timeouts of http.Server.
+// response that has begun goes on. A handler that ignores its context is not cut off, unless Cut is set. With Cut, the
+// response is buffered, as by http.TimeoutHandler, and the request is answered at the limit while the handler still runs. To protect
+// a server from slow clients, use the timeouts of http.Server.
 package timeout

@@ -44,10 +44,10 @@
 //     one each 100ms for a billion and seven permits a day.
 //   - A refunded reservation gives back its permits. In memory it also gives back the permits that
 //     it skipped: the rest of a window that was too small for it.
-//   - A changed limit applies to the process that changed it. While some processes have another limit than others, each
-//     counts what a key has used under the limit of the other; together they admit at most what both limits admit.
-//   - An operation on a key with joined limits, or whose value was written under another limit, is decided by the
-//     script for all algorithms; the first such operation can take two round trips.
+//   - SetConfig and SetKeyLimit of a limiter apply to the process that calls them. While processes have
+//     different limits, they admit at most what these limits allow together.
+//   - A key that was counted under another limit is decided by the script for all algorithms. That can
+//     take two round trips.
 //   - If another program wrote the value of a key, operations on that key return an error until
 //     the value is deleted. This applies to every value that does not have the form of a limit,
 //     also a text of several words.

@@ -37,8 +37,8 @@
 //   - If a process dies, its jobs run again 50 to 70 seconds later in another one, or if there is
 //     none, once one is started: a lease takes 30 seconds, its margin 25, and each process looks every
 //     5 seconds. The vendor may have seen the calls: send Job.ID as an idempotency key.
-//   - This counts in Job.Losses. A job whose next loss is its last runs while no other such job does in
-//     its process, so that one which ends the process takes no other with it. If an asynq server
+//   - Job.Losses counts this. Before the last loss that is permitted, a job runs while no other such job does in its
+//     process. So a job that ends the process takes no other with it. If an asynq server
 //     without this package works on the queue too, what it redelivers does not count.
 //   - If a process loses Redis for 30 seconds, the contexts of its handlers end, and the jobs run
 //     again elsewhere.

@@ -23,7 +23,6 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
-	corelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/ratelimit"
@@ -60,7 +59,6 @@ func (l load) replies() []resiltest.Reply {
 		{Status: 421, Body: "not here"},
 		{Status: 425, Body: "too early"},
 		{Status: 429, Header: header("Retry-After", "1")},
-		{Status: 429, Header: header("Retry-After", "86400")},
 		{Status: 500, Body: "oops"},
 		{Status: 501},
 		{Status: 502, Body: large},
@@ -100,12 +98,11 @@ func (l load) run(t *testing.T, listen func(name string) net.Listener) {
 	tr := servers[0].Transport()
 	tr.MaxConnsPerHost = l.atOnce / len(servers)
 	base := resiltest.Count(t, tr)
-	c := newClient(t, standard.Config{
-		HTTP:    http.Client{Transport: base},
+	c := newClient(t, standard.ClientConfig{
+		Base:    base,
 		Total:   timeout.Config{Limit: loadAttempts * l.attempt},
 		Attempt: timeout.Config{Limit: l.attempt},
 		Retry:   retry.Config{Backoff: backoff.Linear{Delay: l.attempt / 20, Max: l.attempt / 20, Jitter: 1}},
-		Limit:   ratelimit.ClientConfig{Limit: ratelimit.TokenBucket(100, l.attempt, 100), MaxHold: l.attempt / 2},
 		Breaker: breaker.Config{Failures: -1, Window: 10, OpenDelay: backoff.Constant{Delay: l.attempt / 4}},
 	})
 
@@ -129,7 +126,7 @@ func (l load) run(t *testing.T, listen func(name string) net.Listener) {
 			req = req.WithContext(req.Context())
 			req.Body = upload
 		}
-		return c.Pipeline.RoundTrip(req)
+		return c.Transport.RoundTrip(req)
 	})}
 	var workers sync.WaitGroup
 	start := time.Now()
@@ -230,7 +227,7 @@ func (l load) request(t *testing.T, c *http.Client, url string, note func(end st
 		end = "rejected"
 		wait, _ := core.RetryAfter(err)
 		time.Sleep(max(wait, 0)) // as it should: else all that is left of the load would be rejected
-	case errors.As(err, new(*breaker.OpenError)), errors.As(err, new(*corelimit.LimitedError)):
+	case errors.As(err, new(*breaker.OpenError)), errors.Is(err, ratelimit.ErrLimited):
 		end = "rejected after an attempt"
 	case errors.Is(err, client.ErrNotReplayable):
 		end = "not replayable"
@@ -261,13 +258,7 @@ func (l load) overSockets(t *testing.T) {
 	l.run(t, func(string) net.Listener { return core.Must(net.Listen("tcp", "127.0.0.1:0")) })
 }
 
-func TestEveryFailureInMemory(t *testing.T) {
+func TestLoadInMemory(t *testing.T) {
 	t.Parallel()
 	load{requests: 768, least: 76, kinds: 10, atOnce: 64, attempt: 10 * time.Second}.inMemory(t)
-}
-
-func TestEveryFailureOverSockets(t *testing.T) {
-	t.Parallel()
-	// A machine with other work is one more reason to fail: attempts time out, and breakers open.
-	load{requests: 512, least: 8, kinds: 4, atOnce: 64, attempt: 600 * time.Millisecond, slack: resiltest.Patience}.overSockets(t)
 }

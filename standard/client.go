@@ -1,0 +1,137 @@
+package standard
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/validate"
+	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/plugins/timeout"
+)
+
+// ClientConfig configures a [Client]. The zero value is useful. The parts have the defaults of their packages, except for Attempt.
+type ClientConfig struct {
+	// Name names the parts that have no name: the timeouts are called Name-total and Name-attempt. If empty, it is "standard".
+	Name string
+	// Registry registers the parts that have no Registry. If nil, they are not registered.
+	Registry *core.Registry
+	// Base sends the requests. If nil, it is a clone of http.DefaultTransport.
+	Base http.RoundTripper
+
+	Total   timeout.Config // of the whole exchange
+	Retry   retry.Config
+	Breaker breaker.Config // one for each host
+	// Attempt is for each attempt, until the headers of its response. If its Limit is zero, it is a third of Total, or 10 seconds
+	// if Total has no limit.
+	Attempt timeout.Config
+
+	// Plugins are further plugins, at the places of their phases.
+	Plugins []client.Plugin
+}
+
+// resolve fills in the names, the registries and the Limits of the timeout.
+func (c *ClientConfig) resolve() {
+	c.Name = cmp.Or(c.Name, "standard")
+	named(&c.Total.Name, c.Name+"-total", &c.Total.Registry, c.Registry)
+	named(&c.Retry.Name, c.Name, &c.Retry.Registry, c.Registry)
+	named(&c.Breaker.Name, c.Name, &c.Breaker.Registry, c.Registry)
+	named(&c.Attempt.Name, c.Name+"-attempt", &c.Attempt.Registry, c.Registry)
+	c.Total.Limit = cmp.Or(c.Total.Limit, 30*time.Second)
+	if c.Attempt.Limit == 0 {
+		if c.Attempt.Limit = c.Total.Limit / 3; c.Total.Limit < 0 {
+			c.Attempt.Limit = 10 * time.Second
+		}
+	}
+}
+
+func named(name *string, otherwise string, registry **core.Registry, common *core.Registry) {
+	*name, *registry = cmp.Or(*name, otherwise), cmp.Or(*registry, common)
+}
+
+// validate reports every field that cannot be used, and limits that work against each other. The Config is resolved.
+func (c *ClientConfig) validate() error {
+	check := validate.Of("standard.ClientConfig")
+	check.Part(validate.Relabel(c.Retry.Validate(), "standard.ClientConfig.Retry.", "retry.Config."))
+	check.Part(validate.Relabel(c.Breaker.Validate(), "standard.ClientConfig.Breaker.", "breaker.Config."))
+	total, attempt, window := c.Total.Limit, c.Attempt.Limit, c.Breaker.WindowTime
+	check.That(total < 0 || attempt <= total, "Attempt.Limit", attempt, fmt.Sprintf("must be at most that of Total, %v, or nothing is retried after it", total))
+	check.That(window <= 0 || attempt < 0 || window/2 >= attempt, "Breaker.WindowTime", window, fmt.Sprintf("must be at least twice the limit of an attempt, %v, or it forgets what is slow", attempt))
+	return check.Err()
+}
+
+// A Client is an http.Client, and the mechanisms that its Transport uses.
+type Client struct {
+	*http.Client
+
+	Total   *timeout.Timeout
+	Retry   *retry.Policy
+	Breaker *breaker.Group
+	Attempt *timeout.Timeout
+
+	hold  *ratelimit.Client // keeps the pauses that hosts ask for, and limits nothing
+	parts parts
+}
+
+// NewClient makes a client. It reports every field that cannot be used, and limits that work against each other, joined. Each is a
+// [*core.ConfigError].
+func NewClient(cfg ClientConfig) (*Client, error) {
+	cfg.resolve()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	c := &Client{}
+	hold := ratelimit.ClientConfig{Name: cfg.Name, Registry: cfg.Registry, Limit: ratelimit.PerSecond(1_000_000_000)}
+	if err := errors.Join(
+		part(&c.parts, &c.Total)(timeout.New(cfg.Total)),
+		part(&c.parts, &c.Retry)(retry.New(cfg.Retry)),
+		part(&c.parts, &c.hold)(ratelimit.NewClient(hold)),
+		part(&c.parts, &c.Breaker)(breaker.NewGroup(cfg.Breaker)),
+		part(&c.parts, &c.Attempt)(timeout.New(cfg.Attempt)),
+	); err != nil {
+		return nil, errors.Join(err, c.parts.Close())
+	}
+	c.Client = &http.Client{Transport: client.New(cfg.Base, append([]client.Plugin{
+		timeout.NewClient(c.Total, timeout.ClientOptions{}),
+		retry.NewClient(c.Retry, retry.ClientOptions{}),
+		c.hold,
+		breaker.NewClient(c.Breaker, breaker.ClientOptions{}),
+		timeout.NewClient(c.Attempt, timeout.ClientOptions{PerAttempt: true}),
+	}, cfg.Plugins...)...)}
+	return c, nil
+}
+
+// Close removes the mechanisms from the registry, and closes idle connections.
+func (c *Client) Close() error {
+	c.CloseIdleConnections()
+	return c.parts.Close()
+}
+
+// parts are what was made, to be closed together.
+type parts []io.Closer
+
+// part returns a function that takes the results of a constructor, and keeps what was made.
+func part[M io.Closer](all *parts, to *M) func(M, error) error {
+	return func(made M, err error) error {
+		if err == nil {
+			*to, *all = made, append(*all, made)
+		}
+		return err
+	}
+}
+
+// Close closes them.
+func (p parts) Close() error {
+	var errs []error
+	for _, c := range p {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,535 @@
+package standard_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/quiettest"
+	"github.com/gresil/gresil/internal/resiltest"
+	"github.com/gresil/gresil/logs"
+	"github.com/gresil/gresil/metrics"
+	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/standard"
+)
+
+func newClient(t *testing.T, cfg standard.ClientConfig) *standard.Client {
+	t.Helper()
+	c, err := standard.NewClient(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+func TestClientZeroConfig(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, standard.ClientConfig{})
+	require.Equal(t, "Overall timeout.Client(standard-total) > Attempts retry.Client(standard) > Admission *ratelimit.Client(standard) > "+
+		"Attempt breaker.Client(standard) > Attempt+10 timeout.Client(standard-attempt) > *http.Transport", fmt.Sprint(c.Transport))
+	require.Empty(t, c.Transport.(*client.Transport).Check())
+	require.Equal(t, 30*time.Second, c.Total.Config().Limit)
+	require.Equal(t, 10*time.Second, c.Attempt.Config().Limit)
+	require.Equal(t, retry.Config{Name: "standard"}, c.Retry.Config())
+	require.Equal(t, breaker.Config{Name: "standard"}, c.Breaker.Config())
+}
+
+func TestClientParts(t *testing.T) {
+	t.Parallel()
+	registry, own := &core.Registry{}, core.Must(timeout.New(timeout.Config{Name: "own"}))
+	cfg := standard.ClientConfig{
+		Name: "orders", Registry: registry, Retry: retry.Config{Name: "mine"},
+		Plugins: []client.Plugin{timeout.NewClient(own, timeout.ClientOptions{})},
+	}
+	c := newClient(t, cfg)
+	require.Contains(t, fmt.Sprint(c.Transport), "(orders-total) > Overall timeout.Client(own) > ")
+	names := func() (names []string) {
+		for e := range registry.All() {
+			names = append(names, e.Kind+" "+e.Name)
+		}
+		return names
+	}
+	all := []string{"breaker orders", "cooldown orders", "ratelimit orders", "retry mine", "timeout orders-attempt", "timeout orders-total"}
+	require.Equal(t, all, names())
+	total, _ := core.Lookup[*timeout.Timeout](registry, "orders-total")
+	require.Same(t, c.Total, total)
+	_, err := standard.NewClient(cfg)
+	require.ErrorContains(t, err, "already registered")
+	require.Equal(t, all, names(), "what was made before the failure is removed")
+	require.NoError(t, c.Close())
+	require.Empty(t, names())
+}
+
+func TestClientConfigMistakes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		cfg  standard.ClientConfig
+		want string // no error if empty
+	}{
+		{standard.ClientConfig{Attempt: timeout.Config{Limit: time.Minute}}, "Attempt.Limit = 1m0s: must be at most that of Total, 30s, or nothing is retried after it"},
+		{standard.ClientConfig{Total: timeout.Config{Limit: 5 * time.Second}}, ""},
+		{standard.ClientConfig{Total: timeout.Config{Limit: -1}}, ""},
+		{standard.ClientConfig{Total: timeout.Config{Limit: -1}, Attempt: timeout.Config{Limit: time.Minute}}, ""},
+		{standard.ClientConfig{Attempt: timeout.Config{Limit: -1}, Breaker: breaker.Config{WindowTime: time.Second}}, ""},
+		{standard.ClientConfig{Attempt: timeout.Config{Limit: 20 * time.Second}}, ""},
+		{standard.ClientConfig{Breaker: breaker.Config{WindowTime: 19 * time.Second}}, "Breaker.WindowTime = 19s: must be at least twice the limit of an attempt, 10s, or it forgets what is slow"},
+		{standard.ClientConfig{Breaker: breaker.Config{Failures: 3, SlowCall: time.Second, Window: 50}}, ""},
+		{standard.ClientConfig{Breaker: breaker.Config{Trials: -1}}, "Breaker.Trials = -1: must be"},
+		{standard.ClientConfig{Retry: retry.Config{MaxAttempts: -1}, Attempt: timeout.Config{Limit: time.Hour}}, "Retry.MaxAttempts = -1: must be >= 0 (0 means 3)\nstandard.ClientConfig.Attempt.Limit = 1h0m0s"},
+	} {
+		made, err := standard.NewClient(c.cfg)
+		if c.want == "" {
+			require.NoError(t, err)
+			require.NoError(t, made.Close())
+			continue
+		}
+		require.Nil(t, made)
+		require.ErrorIs(t, err, core.ErrConfig)
+		require.Contains(t, err.Error(), "standard.ClientConfig."+c.want)
+	}
+}
+
+func TestClientWithoutTotal(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 10*time.Second, newClient(t, standard.ClientConfig{Total: timeout.Config{Limit: -1}}).Attempt.Config().Limit)
+}
+
+func TestClientRetries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stub := resiltest.NewScript(resiltest.Reply{Status: 503}, resiltest.Reply{Status: 503}, resiltest.Reply{})
+		c := newClient(t, standard.ClientConfig{Base: stub})
+		resp, err := c.Get("http://one.test/")
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, []any{200, 3}, []any{resp.StatusCode, stub.Calls()})
+	})
+}
+
+// A host that never answers ends the call in time, and opens its breaker.
+func TestClientHangingServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stub := resiltest.NewScript(resiltest.Reply{Delay: -1})
+		c := newClient(t, standard.ClientConfig{Base: stub})
+		start := time.Now()
+		_, err := c.Get("http://one.test/")
+		require.ErrorIs(t, err, timeout.ErrTimeout)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.LessOrEqual(t, time.Since(start), 30*time.Second)
+		require.Equal(t, 3, stub.Calls())
+		_, err = c.Get("http://one.test/")
+		require.ErrorIs(t, err, breaker.ErrOpen)
+		require.Equal(t, 5, stub.Calls())
+	})
+}
+
+// A response that asks for a pause holds all requests to its host, and no others.
+func TestClientPause(t *testing.T) {
+	t.Parallel()
+	for name, header := range map[string]struct {
+		status int
+		http.Header
+		wait time.Duration
+	}{
+		"429":                      {429, http.Header{"Retry-After": {"5"}}, 5 * time.Second},
+		"503":                      {503, http.Header{"Retry-After": {"5"}}, 5 * time.Second},
+		"a limit of one resource":  {200, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"3600"}}, 0},
+		"a failure without a wait": {500, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, standard.ClientConfig{
+					Base:  resiltest.NewScript(resiltest.Reply{Status: header.status, Header: header.Header}, resiltest.Reply{}),
+					Retry: retry.Config{MaxAttempts: 1},
+				})
+				start := time.Now()
+				for _, wait := range []time.Duration{0, header.wait} {
+					resp, err := c.Get("http://one.test/")
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+					require.Equal(t, wait, time.Since(start))
+				}
+				resp, err := c.Get("http://two.test/")
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, header.wait, time.Since(start))
+			})
+		})
+	}
+}
+
+func TestClientPartsCanBeChanged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stub := resiltest.NewScript(resiltest.Reply{Status: 500})
+		c := newClient(t, standard.ClientConfig{Base: stub, Retry: retry.Config{MaxAttempts: 2}, Breaker: breaker.Config{Failures: 4}})
+		get := func(ctx context.Context) (*http.Response, error) {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://one.test/", nil)
+			require.NoError(t, err)
+			return c.Do(req)
+		}
+		for range 2 {
+			resp, err := get(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 500, resp.StatusCode, "the last response is returned as it came")
+			require.NoError(t, resp.Body.Close())
+		}
+		_, err := get(t.Context())
+		require.ErrorIs(t, err, breaker.ErrOpen)
+		require.Equal(t, 4, stub.Calls())
+		require.NoError(t, c.Breaker.For("one.test:80").SetState(breaker.Disabled))
+		resp, err := get(c.Retry.Override(t.Context(), func(r *retry.Config) { r.MaxAttempts = 1 }))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, 5, stub.Calls())
+	})
+}
+func TestClientFaultsOfTheCaller(t *testing.T) {
+	t.Parallel()
+	errRead := errors.New("the disk is gone")
+	for name, change := range map[string]func(*http.Request){
+		"a read fails": func(r *http.Request) { r.Body = io.NopCloser(iotest.ErrReader(errRead)) },
+		"with GetBody": func(r *http.Request) {
+			r.Body = io.NopCloser(iotest.ErrReader(errRead))
+			r.GetBody = func() (io.ReadCloser, error) { return r.Body, nil }
+		},
+		"it ends early":       func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(strings.NewReader("x")), 10 },
+		"newline in a header": func(r *http.Request) { r.Header.Set("X-A", "a\nb") },
+		"name of a header":    func(r *http.Request) { r.Header["X A"] = []string{"b"} },
+		"method":              func(r *http.Request) { r.Method = "PUT IT" },
+		"name of a trailer":   func(r *http.Request) { r.Trailer = http.Header{"X A": nil} },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			base := &http.Transport{}
+			c := newClient(t, standard.ClientConfig{Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+				if req.Body == nil {
+					return base.RoundTrip(req)
+				}
+				defer func() { _ = req.Body.Close() }()
+				if n, err := io.Copy(io.Discard, req.Body); err != nil || n != max(req.ContentLength, 0) {
+					return nil, errors.Join(errors.New("the body is not whole"), err)
+				}
+				return base.RoundTrip(req)
+			})})
+			req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, "http://a.test/", nil))
+			change(req)
+			_, err := c.Do(req)
+			require.Error(t, err)
+			require.Zero(t, c.Breaker.Stats().Failures, "%s: %v", name, err)
+			if name != "with GetBody" {
+				require.Zero(t, c.Retry.Stats().Retries, "%s: %v", name, err)
+			}
+		})
+	}
+}
+
+func TestClientClosesTheBodyOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cfg      standard.ClientConfig
+		reply    resiltest.Reply
+		getBody  func() (io.ReadCloser, error)
+		cancel   bool
+		failure  error
+		attempts int
+	}{
+		"success":       {attempts: 1},
+		"reset":         {reply: resiltest.Reply{Reset: true}, failure: syscall.ECONNRESET, attempts: 1},
+		"breaker open":  {cfg: standard.ClientConfig{Breaker: breaker.Config{Initial: breaker.ForcedOpen}}, failure: breaker.ErrOpen},
+		"canceled":      {cancel: true, failure: context.Canceled},
+		"bad settings":  {cfg: standard.ClientConfig{Name: "bad"}, failure: core.ErrConfig},
+		"timeout":       {reply: resiltest.Reply{Delay: -1}, failure: timeout.ErrTimeout, attempts: 1},
+		"GetBody fails": {reply: resiltest.Reply{Status: 503}, getBody: func() (io.ReadCloser, error) { return nil, io.ErrNoProgress }, attempts: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				script := resiltest.NewScript(c.reply)
+				tr := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), script).Transport()
+				c.cfg.Base = resiltest.Count(t, tr)
+				hc := newClient(t, c.cfg)
+				send := func() (*resiltest.Body, error) {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					if c.cancel {
+						cancel()
+					}
+					if name == "bad settings" {
+						ctx = hc.Retry.Override(ctx, func(r *retry.Config) { r.MaxAttempts = -1 })
+					}
+					body := resiltest.NewBody("upload")
+					req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://a.test/", body)
+					require.NoError(t, err)
+					req.GetBody = c.getBody
+					resp, err := hc.Transport.RoundTrip(req)
+					if err == nil {
+						require.NoError(t, resp.Body.Close())
+					}
+					return body, err
+				}
+				body, err := send()
+				require.ErrorIs(t, err, c.failure)
+				synctest.Wait()
+				require.Equal(t, 1, body.Closes())
+				require.Equal(t, c.attempts, script.Calls())
+			})
+		})
+	}
+}
+
+func TestClientLeavesNoGoroutine(t *testing.T) {
+	t.Parallel()
+	checkGoroutines(t, 200)
+}
+
+func checkGoroutines(t *testing.T, requests int) {
+	t.Helper()
+	test := func(t *testing.T, li net.Listener, wait time.Duration) {
+		t.Helper()
+		resiltest.Goroutines(t)
+		parent, end := context.WithCancel(context.WithoutCancel(t.Context()))
+		t.Cleanup(end)
+		s := resiltest.NewScript()
+		srv := resiltest.Serve(t, li, s)
+		base := resiltest.Count(t, srv.Transport())
+		c := newClient(t, standard.ClientConfig{
+			Base:    base,
+			Retry:   retry.Config{MaxAttempts: 2},
+			Breaker: breaker.Config{Failures: -1, FailureRate: -1},
+		})
+		ends := []struct {
+			reply   resiltest.Reply
+			failure error
+			cancel  bool
+		}{
+			{reply: resiltest.Reply{Body: "fine"}},
+			{reply: resiltest.Reply{Status: 503, Body: "busy"}},
+			{reply: resiltest.Reply{Delay: -1}, cancel: true, failure: context.Canceled},
+			{reply: resiltest.Reply{Body: "never", Stall: -1}}, // is closed, not read to its end
+			{reply: resiltest.Reply{Reset: true}, failure: syscall.ECONNRESET},
+			{reply: resiltest.Reply{Delay: -1}, failure: context.DeadlineExceeded},
+		}
+		for n := range requests {
+			e := ends[n%(len(ends)-1)]
+			if n%100 == 99 { // which takes long
+				e = ends[len(ends)-1]
+			}
+			s.Set(e.reply)
+			ctx := parent // most have no context of their own, and that one goes on
+			if e.cancel {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithCancel(parent)
+				time.AfterFunc(wait/100, cancel)
+			}
+			if errors.Is(e.failure, context.DeadlineExceeded) {
+				ctx = c.Attempt.Override(ctx, func(a *timeout.Config) { a.Limit = wait })
+			}
+			ctx = c.Retry.Override(ctx, func(r *retry.Config) { r.Backoff = backoff.Constant{} })
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.URL, nil)
+			require.NoError(t, err)
+			resp, err := c.Do(req)
+			if err == nil {
+				require.NoError(t, resp.Body.Close())
+			}
+			require.ErrorIs(t, err, e.failure)
+		}
+		t.Logf("%d attempts, %d bodies", base.Counts().Requests, base.Counts().Opened)
+	}
+	t.Run("in memory", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) { test(t, resiltest.NewNetwork().Listen(""), time.Second) })
+	})
+	t.Run("over sockets", func(t *testing.T) {
+		t.Parallel()
+		test(t, core.Must(net.Listen("tcp", "127.0.0.1:0")), 100*time.Millisecond)
+	})
+}
+
+// shouts upgrades a connection, and sends what it got when the client has ended its
+// direction.
+func shouts(w http.ResponseWriter, _ *http.Request) {
+	c, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer func() { _ = c.Close() }()
+	_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\n")
+	_ = rw.Flush()
+	text, _ := bufio.NewReader(rw).ReadString('\n')
+	_, _ = io.WriteString(c, text+"!")
+}
+
+func TestClientUpgrade(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*standard.ClientConfig){
+		"default": func(*standard.ClientConfig) {},
+		"a nearer outer limit": func(c *standard.ClientConfig) {
+			c.Total, c.Attempt = timeout.Config{Limit: -1}, timeout.Config{Limit: 2 * time.Hour}
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), http.HandlerFunc(shouts))
+			cfg := standard.ClientConfig{Base: srv.Transport()}
+			change(&cfg)
+			c := newClient(t, cfg)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			req := core.Must(http.NewRequestWithContext(ctx, http.MethodGet, srv.URL, nil))
+			req.Header.Set("Connection", "Upgrade")
+			req.Header.Set("Upgrade", "shout")
+			resp, err := c.Do(req)
+			require.NoError(t, err, name)
+			require.Equal(t, http.StatusSwitchingProtocols, resp.StatusCode)
+			both, ok := resp.Body.(io.ReadWriteCloser)
+			require.True(t, ok, name)
+			_, ok = resp.Body.(interface{ CloseWrite() error })
+			require.True(t, ok, "%s: a proxy ends one direction", name)
+			time.Sleep(time.Minute) // no limit applies any more
+			_, err = io.WriteString(both, "hello\n")
+			require.NoError(t, err, name)
+			text, err := io.ReadAll(both)
+			require.NoError(t, err, name)
+			require.Equal(t, "hello\n!", string(text))
+			require.NoError(t, both.Close())
+			require.EqualValues(t, 1, c.Breaker.Stats().Successes, name)
+		})
+	}
+}
+
+const uploadSize = 64 << 20
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// An upload holds nothing in memory, and is as fast as without us. It is not parallel:
+// it counts what the whole process allocates.
+func TestClientUpload64MiB(t *testing.T) { //nolint:paralleltest // see above
+	resiltest.Goroutines(t)
+	var got int64
+	srv := resiltest.NewServer(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got, _ = io.Copy(io.Discard, r.Body)
+	}))
+	plain := http.Client{Transport: srv.Transport()}
+	c := newClient(t, standard.ClientConfig{Base: plain.Transport})
+	upload := func(hc *http.Client, getBody bool) (took time.Duration, allocated uint64) {
+		body := func() io.ReadCloser { return io.NopCloser(io.LimitReader(zeros{}, uploadSize)) }
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, srv.URL, body())
+		require.NoError(t, err)
+		if getBody {
+			req.ContentLength, req.GetBody = uploadSize, func() (io.ReadCloser, error) { return body(), nil }
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		resp, err := hc.Do(req)
+		took = time.Since(start)
+		runtime.ReadMemStats(&after)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.EqualValues(t, uploadSize, got)
+		return took, after.TotalAlloc - before.TotalAlloc
+	}
+	for name, getBody := range map[string]bool{"a stream of unknown length": false, "with GetBody": true} {
+		quiettest.Repeat(t, func() error {
+			var without, with []time.Duration
+			most := uint64(0)
+			for range 3 {
+				took, _ := upload(&plain, getBody)
+				without = append(without, took)
+				took, allocated := upload(c.Client, getBody)
+				with, most = append(with, took), max(most, allocated)
+			}
+			ratio := float64(median(without)) / float64(median(with))
+			t.Logf("%s: %d bytes allocated, %.0f MiB/s, %.2f of what it is without", name, most, 64/median(with).Seconds(), ratio)
+			require.LessOrEqual(t, most, uint64(1<<20), name)
+			if ratio < 0.5 {
+				return fmt.Errorf("%s: %.2f of what it is without", name, ratio)
+			}
+			return nil
+		})
+	}
+}
+
+func median(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+func TestClientIsReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		c := newClient(t, standard.ClientConfig{
+			Name: "orders", Registry: registry,
+			Base:  resiltest.NewScript(resiltest.Reply{Delay: time.Hour}, resiltest.Reply{}),
+			Retry: retry.Config{Backoff: backoff.Constant{Delay: time.Second}},
+		})
+		collector := core.Must(metrics.New(registry, metrics.Config{}))
+		var text bytes.Buffer
+		ctx, stop := context.WithCancel(t.Context())
+		logged := make(chan error)
+		go func() {
+			logged <- logs.Run(ctx, registry, slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})), logs.Config{Calls: true})
+		}()
+		synctest.Wait()
+		resp, err := c.Get("http://one.test/")
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		stop()
+		require.NoError(t, <-logged)
+
+		gatherer := prometheus.NewPedanticRegistry()
+		require.NoError(t, gatherer.Register(collector))
+		families, err := gatherer.Gather()
+		require.NoError(t, err)
+		values := map[string]float64{}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				var labels []string
+				for _, l := range m.GetLabel() {
+					labels = append(labels, l.GetValue())
+				}
+				values[strings.TrimPrefix(f.GetName(), "resilience_")+" "+strings.Join(labels, " ")] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetHistogram().GetSampleSum()
+			}
+		}
+		for name, want := range map[string]float64{
+			"retry_calls_total orders success true":      1,
+			"retry_backoff_seconds orders backoff":       1,
+			"timeout_calls_total orders-attempt timeout": 1,
+			"timeout_calls_total orders-total success":   1,
+			"timeout_limit_seconds orders-attempt":       10,
+			"registry_entries timeout":                   2,
+			"breaker_calls_total orders failure":         1,
+		} {
+			require.Contains(t, values, name)
+			require.InDelta(t, want, values[name], 1e-9, name)
+		}
+		require.Contains(t, text.String(), `msg="attempt failed, a retry follows" kind=retry name=orders`)
+		require.Contains(t, text.String(), `kind=timeout name=orders-attempt`)
+	})
+}
