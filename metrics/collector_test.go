@@ -349,7 +349,7 @@ type downTable struct{ limits.Table }
 
 func (t downTable) Local() limits.Table { return t.Table }
 
-func (downTable) Apply(context.Context, string, limits.ID, limits.Op) (ratelimit.Result, error) {
+func (downTable) Apply(context.Context, string, *limits.Plan, limits.Op) (ratelimit.Result, error) {
 	return ratelimit.Result{}, errDown
 }
 
