@@ -63,7 +63,8 @@ func TestValuesOfTwoProcesses(t *testing.T) {
 			require.EqualValues(t, 6, take(t, values.on(t, "api", limit), "k", 4).Remaining)
 			require.EqualValues(t, 1, take(t, values.on(t, "api", limit), "k", 5).Remaining, limit)
 			require.EqualValues(t, 3, mustPeek(t, values.on(t, "api", ratelimit.FixedWindow(12, 2*time.Hour)), "k").Remaining)
-			require.EqualValues(t, 10, mustPeek(t, values.on(t, "ap", limit), "i:k").Remaining)
+			take(t, values.on(t, "api", limit), "x:k", 4)
+			require.EqualValues(t, 10, mustPeek(t, values.on(t, "api:x", limit), "k").Remaining)
 		})
 	}
 }
