@@ -44,15 +44,11 @@ func runBinary(ctx context.Context, t *testing.T, stderr io.Writer, format strin
 	return r
 }
 
-// anyTime is the most of a test that runs beside other work. The soak judges the time.
-const anyTime = 1e9 // of the ideal
-
-// repeated repeats a test with a lower limit if the machine stalled, and the run is void for that, or
-// took longer than most times the ideal, and the time for which the machine stood still.
-func repeated(t *testing.T, cps int, most float64, test func(cps int) result) (r result) {
+// repeated repeats a test with a lower limit if the machine stalled, and the run is void for that.
+func repeated(t *testing.T, cps int, test func(cps int) result) (r result) {
 	t.Helper()
 	for range 3 {
-		if r = test(cps); r.Code != 3 && (r.Stall <= r.Skew || r.Elapsed <= most*r.Ideal+r.Stood) {
+		if r = test(cps); r.Code != 3 {
 			return r
 		}
 		t.Log("repeated: ", r.Stdout)
@@ -62,13 +58,12 @@ func repeated(t *testing.T, cps int, most float64, test func(cps int) result) (r
 	return r
 }
 
-// requireServed checks that all calls were served within the limit and in time.
-func requireServed(t *testing.T, r result, most float64) {
+// requireServed checks that all calls were served within the limit. How long they took is judged by the soak.
+func requireServed(t *testing.T, r result) {
 	t.Helper()
 	require.Zero(t, r.Code, r.Stdout)
 	require.True(t, r.OK)
 	require.Equal(t, r.Campaigns*r.Calls, r.Served+r.Lost)
-	require.LessOrEqual(t, r.Elapsed, most*r.Ideal+r.Stood)
 	require.LessOrEqual(t, program.Value(r.MostFixed), float64(r.CPS))
 	require.LessOrEqual(t, program.Value(r.MostSliding), float64(r.CPS))
 }
@@ -93,10 +88,10 @@ func (f *figures) verdict() verdict {
 // TestCampaignsWithAKill: 20 campaigns of 1,000 calls from 4 processes, one of which is killed on the way.
 func TestCampaignsWithAKill(t *testing.T) {
 	t.Parallel()
-	r := repeated(t, 1500, anyTime, func(cps int) result {
+	r := repeated(t, 1500, func(cps int) result {
 		return runBinary(t.Context(), t, io.Discard, "-cps %d -kill 1", cps)
 	})
-	requireServed(t, r, anyTime)
+	requireServed(t, r)
 	require.Equal(t, 1, r.Deaths)
 	requireOnce(t, r.verdict(), r)
 	require.Greater(t, r.WorstHalf, 0.35)
@@ -111,10 +106,10 @@ func TestCampaignsOnAsynq(t *testing.T) {
 	redis, err := redisserver.Start(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(redis.Kill)
-	r := repeated(t, 300, anyTime, func(cps int) result {
+	r := repeated(t, 300, func(cps int) result {
 		return runBinary(t.Context(), t, io.Discard, "-calls 40 -workers 2 -cps %d -engine asynq -redis %s", cps, redis.Addr)
 	})
-	requireServed(t, r, anyTime)
+	requireServed(t, r)
 	require.Equal(t, "asynq", r.Engine)
 	require.InDelta(t, 1, r.Runs, 0)
 	require.Zero(t, r.Retried)
@@ -157,7 +152,7 @@ func TestTwoRunsShareTheLimit(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(redis.Kill)
 	const total = 2 * 20 * 70
-	repeated(t, 400, anyTime, func(cps int) result {
+	repeated(t, 400, func(cps int) result {
 		url := programtest.StartVendor(t)
 		var runs [2]result
 		var wg sync.WaitGroup
@@ -223,7 +218,7 @@ func (p *pids) any() int {
 // TestWorkersThatStopAndStartAtRandom: workers stand still for a while, or end and are replaced.
 func TestWorkersThatStopAndStartAtRandom(t *testing.T) {
 	t.Parallel()
-	r := repeated(t, 400, anyTime, func(cps int) result {
+	r := repeated(t, 400, func(cps int) result {
 		p := &pids{alive: map[int]int{}}
 		ctx, cancel := context.WithCancel(t.Context())
 		var disturber sync.WaitGroup
@@ -247,7 +242,7 @@ func TestWorkersThatStopAndStartAtRandom(t *testing.T) {
 		disturber.Wait()
 		return r
 	})
-	requireServed(t, r, anyTime)
+	requireServed(t, r)
 	require.Positive(t, r.Deaths)
 	require.Greater(t, r.Stall, 50.0)
 	requireOnce(t, r.verdict(), r)
@@ -256,10 +251,10 @@ func TestWorkersThatStopAndStartAtRandom(t *testing.T) {
 // TestOneWorkerNeedsNoRedis: the limit is in memory.
 func TestOneWorkerNeedsNoRedis(t *testing.T) {
 	t.Parallel()
-	r := repeated(t, 200, anyTime, func(cps int) result {
+	r := repeated(t, 200, func(cps int) result {
 		return runBinary(t.Context(), t, io.Discard, "-campaigns 3 -calls 100 -workers 1 -cps %d", cps)
 	})
-	requireServed(t, r, anyTime)
+	requireServed(t, r)
 	require.Zero(t, r.RedisCPU)
 	require.InDelta(t, 1, r.Checks, 0.2)
 }

@@ -46,13 +46,11 @@ func runBinary(ctx context.Context, t *testing.T, stderr io.Writer, format strin
 	return r
 }
 
-// repeated repeats a test with a longer minute if the run is void, since the machine stalled, or took
-// longer than most times the ideal, and the time for which the machine stood still: on one with other
-// work, times that do not depend on the minute are long too.
-func repeated(t *testing.T, scale, most float64, test func(scale float64) ran) (r ran) {
+// repeated repeats a test with a longer minute if the run is void, since the machine stalled.
+func repeated(t *testing.T, scale float64, test func(scale float64) ran) (r ran) {
 	t.Helper()
 	for range 4 {
-		if r = test(scale); r.Code == 1 || r.Code == 0 && r.Elapsed <= most*r.Ideal+r.Stood {
+		if r = test(scale); r.Code != 3 {
 			return r
 		}
 		t.Logf("repeated: void %v, %v seconds instead of %v", r.Void, r.Elapsed, r.Ideal)
@@ -62,18 +60,14 @@ func repeated(t *testing.T, scale, most float64, test func(scale float64) ran) (
 	return r
 }
 
-// anyTime is the most of a test that runs beside other work. The soak judges the time.
-const anyTime = 1e9 // of the ideal
-
 // requireGrouped checks that all records were served once, by the smallest number of calls of each option,
-// within the limit and most times the ideal time.
-func requireGrouped(t *testing.T, r ran, most float64) {
+// within the limit. How long they took is judged by the soak.
+func requireGrouped(t *testing.T, r ran) {
 	t.Helper()
 	require.Zero(t, r.Code, r.Stdout)
 	require.True(t, r.OK)
 	require.Equal(t, r.Records, r.Served)
 	require.Equal(t, r.IdealCalls, r.Calls)
-	require.LessOrEqual(t, r.Elapsed, most*r.Ideal+r.Stood, r.Stdout)
 	v := r.verdict(t)
 	require.Equal(t, r.IdealCalls, v.Arrivals)
 	require.Equal(t, r.Records, v.Unique)
@@ -99,24 +93,24 @@ func (r *ran) verdict(t *testing.T) (v verdict) {
 
 func TestGroupedCallsOfTwoProcesses(t *testing.T) {
 	t.Parallel()
-	requireGrouped(t, repeated(t, 60, anyTime, func(scale float64) ran {
+	requireGrouped(t, repeated(t, 60, func(scale float64) ran {
 		return runBinary(t.Context(), t, io.Discard, "-records 20000 -options 8 -max-records 200 -calls-per-minute 100 -processes 2 -scale %g", scale)
-	}), anyTime)
+	}))
 }
 
 func TestGroupedCallsOfOneProcessInMemory(t *testing.T) {
 	t.Parallel()
-	requireGrouped(t, repeated(t, 60, anyTime, func(scale float64) ran {
+	requireGrouped(t, repeated(t, 60, func(scale float64) ran {
 		return runBinary(t.Context(), t, io.Discard, "-records 30000 -options 3 -processes 1 -scale %g", scale)
-	}), anyTime)
+	}))
 }
 
 // TestManySmallOptions: none waits for a call that is full.
 func TestManySmallOptions(t *testing.T) {
 	t.Parallel()
-	requireGrouped(t, repeated(t, 60, anyTime, func(scale float64) ran {
+	requireGrouped(t, repeated(t, 60, func(scale float64) ran {
 		return runBinary(t.Context(), t, io.Discard, "-records 1111 -options 150 -max-records 5 -calls-per-minute 250 -processes 3 -scale %g", scale)
-	}), anyTime)
+	}))
 }
 
 // TestTwoRunsShareTheLimit: they have one Redis and one vendor, and records of their own.
@@ -125,7 +119,7 @@ func TestTwoRunsShareTheLimit(t *testing.T) {
 	redis, err := redisserver.Start(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(redis.Kill)
-	repeated(t, 50, anyTime, func(scale float64) ran {
+	repeated(t, 50, func(scale float64) ran {
 		url := programtest.StartVendor(t, "-scale", fmt.Sprint(scale))
 		var runs [2]ran
 		var wg sync.WaitGroup
