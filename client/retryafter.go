@@ -192,12 +192,9 @@ func parseDate(s string) (time.Time, bool) {
 
 // A number is one that is not negative.
 type number struct {
-	whole      int64 // at most mostWhole
+	whole      int64
 	billionths int64 // rounded up, at most 1e9
 }
-
-// mostWhole is above every number that makes a difference: in milliseconds it is 146 million years.
-const mostWhole = math.MaxInt64 / 2
 
 // parseNumber reads digits, however many, with or without a fraction. If it is false, the number is 0.
 func parseNumber(s string) (n number, ok bool) {
@@ -206,7 +203,6 @@ func parseNumber(s string) (n number, ok bool) {
 		return number{}, false
 	}
 	n.whole, _ = strconv.ParseInt("0"+whole, 10, 64) // the largest int64 if there are more digits
-	n.whole = min(n.whole, mostWhole)
 	fraction = strings.TrimRight(fraction, "0")
 	n.billionths, _ = strconv.ParseInt((fraction + "000000000")[:9], 10, 64)
 	if len(fraction) > 9 {

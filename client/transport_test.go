@@ -16,7 +16,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
-	"github.com/gresil/gresil/internal/entertest"
+	"github.com/gresil/gresil/internal/pathtest"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/retry"
@@ -179,9 +179,16 @@ func TestPhase_String(t *testing.T) {
 // What somebody reads to understand a GET through a retry and a breaker.
 func TestTransport_Functions(t *testing.T) {
 	t.Parallel()
-	functions, files := entertest.By(t, "client")
-	require.LessOrEqual(t, len(functions), 40, functions)
-	require.LessOrEqual(t, len(files), 22, files)
+	p := pathtest.Of(t, `rt := client.New(http.NewFileTransport(http.Dir(".")), breaker.NewClient(nil, breaker.ClientOptions{}), retry.NewClient(nil, retry.ClientOptions{}))
+	req, err := http.NewRequest(http.MethodGet, "https://api.example.com/", nil)
+	check(err)
+	operation := func() {
+		resp, err := rt.RoundTrip(req)
+		check(err)
+		check(resp.Body.Close())
+	}`, "net/http", "github.com/gresil/gresil/client", "github.com/gresil/gresil/plugins/breaker", "github.com/gresil/gresil/plugins/retry")
+	require.LessOrEqual(t, len(p.Functions), 40, strings.Join(p.Functions, "\n"))
+	require.LessOrEqual(t, len(p.Files), 20, strings.Join(p.Files, "\n"))
 }
 
 // A together is the plugins of this module around a base that answers as it is told.

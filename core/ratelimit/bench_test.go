@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit"
 )
 
 func benchmarkTake(b *testing.B, limit ratelimit.Limit, keys int, allowed bool) {

@@ -28,8 +28,8 @@ const (
 //
 // maxKeys is the number of keys that each table keeps: up to 2^30. If zero, it is 2^20.
 // A key takes 16 bytes of a slot, and slots are between 2/5 and 7/8 full. The
-// bound can be exceeded by one key for each 16. A key with several counts
-// has some 50 bytes more for each.
+// bound can be exceeded by one key for each 16. A key with joined limits
+// has some 60 bytes more for each of them; so has the key of a limit that comes after 65,535 others that are in use.
 //
 // At the bound, a recovered key is dropped first, and nothing is lost.
 // If there is none, the key with the least usage of 16 is evicted, and a sketch keeps its

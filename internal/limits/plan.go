@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"weak"
@@ -18,12 +17,6 @@ type Plan struct {
 	Capacity int64 // the least of the Rules
 	Rules    []*Rule
 	Store    any // what the store keeps with it
-}
-
-// Exact reports whether takes must never be closer together than the limits allow, also if a
-// waiter wakes up late.
-func (p *Plan) Exact() bool {
-	return slices.ContainsFunc(p.Rules, func(r *Rule) bool { return r.Listed() })
 }
 
 // Pairs reports whether a limit can replace another as a part of several limits: whether they

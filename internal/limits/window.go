@@ -138,11 +138,6 @@ func (w *window) place(used, cost int64) int64 {
 	return used
 }
 
-// placeAt is the place of a charge at a time.
-func (w *window) placeAt(start, used, at, cost int64) int64 {
-	return max(w.place(used, cost), (at-start)/w.period*w.permits)
-}
-
 // end is when the last window ends that is in use, or the one that is on.
 func (w *window) end(start, used int64) int64 {
 	return start + max(1, (used+w.permits-1)/w.permits)*w.period

@@ -34,7 +34,9 @@ import (
 
 func main() {
 	%s
-	operation()
+	for range 100 {
+		operation() // makes what is made once
+	}
 	check(coverage.ClearCounters())
 	operation()
 	check(coverage.WriteMetaDir(%[3]q))
@@ -48,7 +50,7 @@ func check(err error) {
 }
 `
 
-// Of builds a program that calls operation, a func(), twice, and returns the path of the second call. Setup is statements that define
+// Of builds a program that calls operation, a func(), a hundred times and then once more, and returns the path of the last call. Setup is statements that define
 // it; imports are paths.
 func Of(tb testing.TB, setup string, imports ...string) Path {
 	tb.Helper()

@@ -214,9 +214,6 @@ func NewMux[P Phase, T Plugin[P]](routes []*Route[P, T]) Mux[P, T] {
 		m.of[r.Pattern] = r
 		m.mux.Handle(r.Pattern, http.NotFoundHandler())
 	}
-	if m.of["/"] == nil {
-		muxpattern.Handle(m.mux, "/") // unless there is one for all paths: otherwise the mux looks for other methods
-	}
 	return m
 }
 

@@ -186,7 +186,7 @@ func TestClientOutcomes(t *testing.T) {
 		}, ignored},
 		"the caller's deadline":     {hangs, nil, limited(time.Second), failure},
 		"it is near":                {hangs, nil, limited(1), failure},
-		"an upload under it":        {reads, strings.NewReader("x"), limited(time.Second), success},
+		"an upload under it":        {reads, io.MultiReader(strings.NewReader("x")), limited(time.Second), success},
 		"an upload that fails":      {reads, iotest.ErrReader(errors.New("disk")), nil, ignored},
 		"an upload that is short":   {func(req *http.Request) (*http.Response, error) { _, _ = reads(req); return nil, errDown }, io.MultiReader(strings.NewReader("x")), func(req *http.Request) *http.Request { req.ContentLength = 9; return req }, ignored},
 		"an upload that goes on":    {func(req *http.Request) (*http.Response, error) { go func() { _, _ = reads(req) }(); return hangs(req) }, &trickle{3, time.Minute}, limited(time.Second), ignored},

@@ -164,7 +164,7 @@ func TestHandler_Shadow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		weight := error(nil)
-		s := serve(t, ratelimit.Config{Limit: ratelimit.PerMinute(2), Limits: map[string]ratelimit.Limit{"all": ratelimit.PerMinute(5)}}, ratelimit.ServerOptions{
+		s := serve(t, ratelimit.Config{Limit: ratelimit.PerMinute(2), MaxWait: time.Hour, Limits: map[string]ratelimit.Limit{"all": ratelimit.PerMinute(5)}}, ratelimit.ServerOptions{
 			Shadow: true, Wait: true, XRateLimit: true, RateLimit: true, Key: server.Header("User"), Block: path("/bad"),
 			Weight:     func(*http.Request) (int64, error) { return 1, weight },
 			Layers:     []ratelimit.Layer{{Limit: "all"}},
@@ -246,7 +246,7 @@ func TestRespond_FailedLogins(t *testing.T) {
 				w.WriteHeader(http.StatusUnauthorized)
 				return
 			}
-			require.NoError(t, s.limits.Refund(t.Context(), take))
+			require.NoError(t, s.limits.Refund(r.Context(), take))
 		}))
 		for range 5 {
 			w := fetch(login, "/?user=ann&password=right")

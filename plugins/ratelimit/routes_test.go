@@ -31,6 +31,7 @@ func TestRoutes_Instead(t *testing.T) {
 		{Pattern: "API.example.com/", Limit: "host"},
 		{Pattern: "/v1.0", Limit: "version"},
 		{Pattern: "GET /app.js", Limit: "app"},
+		{Pattern: "/users/list/", Limit: "list"},
 	} {
 		opts.Routes = append(opts.Routes, r)
 		cfg.Limits[r.Limit] = ratelimit.PerHour(int64(1 + i))
@@ -58,6 +59,7 @@ func TestRoutes_Instead(t *testing.T) {
 		{"HEAD", "/users/me", []string{me, user}}, // chi takes no HEAD for a GET
 		{"HEAD", "/tree/a", []string{tree}},
 		{"PUT", "/users/me", []string{user}},
+		{"GET", "/users/list", []string{user, `"list";q=8;w=3600`}}, // chi mounts a router for both
 		{"GET", "/tree/a/b", []string{tree}},
 		{"GET", "/tree", []string{tree, others}}, // a mux redirects it
 		{"GET", "/v1.0/", []string{others, `"version";q=6;w=3600`}},

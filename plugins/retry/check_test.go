@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/retry"
 )
@@ -43,26 +44,27 @@ func TestCheckRetryOfErrors(t *testing.T) {
 		change func(*http.Request) // and the error is that of net/http
 		want   int
 	}{
-		"host name":            {err: fmt.Errorf("dial: %w", x509.HostnameError{Certificate: &x509.Certificate{}}), want: 1},
-		"unknown authority":    {err: errors.Join(x509.UnknownAuthorityError{}), want: 1},
-		"expired":              {err: x509.CertificateInvalidError{Reason: x509.Expired}, want: 1},
-		"certificate, wrapped": {err: errors.Join(&tls.CertificateVerificationError{Err: errors.New("expired")}), want: 1},
-		"no TLS there":         {err: tls.RecordHeaderError{}, want: 1},
-		"no TLS, http.Client":  {err: http.ErrSchemeMismatch, want: 1},
-		"port":                 {err: &net.OpError{Op: "dial", Err: &net.AddrError{Err: "invalid port", Addr: "99999"}}, want: 1},
-		"config":               {err: &core.ConfigError{Field: "x"}, want: 1},
-		"no such name":         {err: &net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}, want: 1},
-		"canceled further in":  {err: errors.Join(errors.New("x"), context.Canceled), want: 1},
-		"name server down":     {err: &net.OpError{Op: "dial", Err: &net.DNSError{IsTemporary: true}}, want: 3},
-		"deadline further in":  {err: context.DeadlineExceeded, want: 3},
-		"reset":                {err: &net.OpError{Op: "read", Err: errors.New("reset")}, want: 3},
-		"TLS alert":            {err: &net.OpError{Op: "remote error", Err: tls.AlertError(80)}, want: 3},
-		"newline in a value":   {change: func(r *http.Request) { r.Header.Set("X-A", "a\nb") }, want: 1},
-		"name of a header":     {change: func(r *http.Request) { r.Header["X A"] = []string{"a"} }, want: 1},
-		"method":               {change: func(r *http.Request) { r.Method = "GET IT" }, want: 1},
-		"length, no body":      {change: func(r *http.Request) { r.ContentLength = 5 }, want: 1},
-		"no host":              {change: func(r *http.Request) { r.URL = &url.URL{Scheme: "https"} }, want: 1},
-		"scheme":               {change: func(r *http.Request) { r.URL.Scheme = "gopher" }, want: 1},
+		"host name":             {err: fmt.Errorf("dial: %w", x509.HostnameError{Certificate: &x509.Certificate{}}), want: 1},
+		"unknown authority":     {err: errors.Join(x509.UnknownAuthorityError{}), want: 1},
+		"expired":               {err: x509.CertificateInvalidError{Reason: x509.Expired}, want: 1},
+		"certificate, wrapped":  {err: errors.Join(&tls.CertificateVerificationError{Err: errors.New("expired")}), want: 1},
+		"no TLS there":          {err: tls.RecordHeaderError{}, want: 1},
+		"no TLS, http.Client":   {err: http.ErrSchemeMismatch, want: 1},
+		"port":                  {err: &net.OpError{Op: "dial", Err: &net.AddrError{Err: "invalid port", Addr: "99999"}}, want: 1},
+		"config":                {err: &core.ConfigError{Field: "x"}, want: 1},
+		"no such name":          {err: &net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}, want: 1},
+		"canceled further in":   {err: errors.Join(errors.New("x"), context.Canceled), want: 1},
+		"name server down":      {err: &net.OpError{Op: "dial", Err: &net.DNSError{IsTemporary: true}}, want: 3},
+		"deadline further in":   {err: context.DeadlineExceeded, want: 3},
+		"not sent, by a plugin": {err: &blame.Error{Err: errors.New("the store is down"), NotSent: true}, want: 3},
+		"reset":                 {err: &net.OpError{Op: "read", Err: errors.New("reset")}, want: 3},
+		"TLS alert":             {err: &net.OpError{Op: "remote error", Err: tls.AlertError(80)}, want: 3},
+		"newline in a value":    {change: func(r *http.Request) { r.Header.Set("X-A", "a\nb") }, want: 1},
+		"name of a header":      {change: func(r *http.Request) { r.Header["X A"] = []string{"a"} }, want: 1},
+		"method":                {change: func(r *http.Request) { r.Method = "GET IT" }, want: 1},
+		"length, no body":       {change: func(r *http.Request) { r.ContentLength = 5 }, want: 1},
+		"no host":               {change: func(r *http.Request) { r.URL = &url.URL{Scheme: "https"} }, want: 1},
+		"scheme":                {change: func(r *http.Request) { r.URL.Scheme = "gopher" }, want: 1},
 	} {
 		for which, p := range map[string]plugin{
 			"zero":    quick(retry.Config{}, retry.ClientOptions{}),

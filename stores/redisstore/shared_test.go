@@ -63,7 +63,7 @@ func TestWaitersAreServedInTheirOrder(t *testing.T) {
 		client := startServer(t).client(t)
 		limiter := func(limit ratelimit.Limit) *ratelimit.Limiter {
 			l, err := ratelimit.New(ratelimit.Config{
-				Store: newStore(t, client, Config{Mode: mode, Timeout: patient}), Limit: limit, MaxWait: time.Hour, OnStoreError: ratelimit.Deny,
+				Name: "order", Store: newStore(t, client, Config{Mode: mode, Timeout: patient}), Limit: limit, MaxWait: time.Hour, OnStoreError: ratelimit.Deny,
 			})
 			require.NoError(t, err)
 			return l
@@ -148,7 +148,7 @@ func TestALimitThatChangesInUse(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	l, err := ratelimit.New(ratelimit.Config{
-		Store: newStore(t, startServer(t).client(t), Config{}), Limit: ratelimit.PerHour(10), OnStoreError: ratelimit.Deny,
+		Name: "changes", Store: newStore(t, startServer(t).client(t), Config{}), Limit: ratelimit.PerHour(10), OnStoreError: ratelimit.Deny,
 	})
 	require.NoError(t, err)
 	remaining := func(key string, n int64) int64 {
