@@ -207,6 +207,7 @@ func TestClientPartsCanBeChanged(t *testing.T) {
 		require.Equal(t, 5, stub.Calls())
 	})
 }
+
 func TestClientFaultsOfTheCaller(t *testing.T) {
 	t.Parallel()
 	errRead := errors.New("the disk is gone")

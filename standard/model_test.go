@@ -253,11 +253,6 @@ func (l load) inMemory(t *testing.T) {
 	})
 }
 
-func (l load) overSockets(t *testing.T) {
-	t.Helper()
-	l.run(t, func(string) net.Listener { return core.Must(net.Listen("tcp", "127.0.0.1:0")) })
-}
-
 func TestLoadInMemory(t *testing.T) {
 	t.Parallel()
 	load{requests: 768, least: 76, kinds: 10, atOnce: 64, attempt: 10 * time.Second}.inMemory(t)

@@ -44,10 +44,10 @@
 //     one each 100ms for a billion and seven permits a day.
 //   - A refunded reservation gives back its permits. In memory it also gives back the permits that
 //     it skipped: the rest of a window that was too small for it.
-//   - SetConfig and SetKeyLimit of a limiter apply to the process that calls them. While processes have
-//     different limits, they admit at most what these limits allow together.
-//   - A key that was counted under another limit is decided by the script for all algorithms. That can
-//     take two round trips.
+//   - A changed limit applies to the process that changed it. While processes have different limits, they admit at
+//     most what these limits allow together.
+//   - A key with joined limits, or one that was counted under another limit, is decided by the script for all
+//     algorithms. The first such operation can take two round trips.
 //   - If another program wrote the value of a key, operations on that key return an error until
 //     the value is deleted. This applies to every value that does not have the form of a limit,
 //     also a text of several words.
