@@ -350,7 +350,7 @@ func TestConcurrentInstances(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for n := range 50 {
-				br, err := breaker.New(breaker.Config{Name: fmt.Sprint(i, "-", n), Registry: registry, Window: 2}) //nolint:contextcheck // it has none
+				br, err := breaker.New(breaker.Config{Name: fmt.Sprint(i, "-", n), Registry: registry, Window: 2})
 				if err != nil {
 					t.Error(err)
 					return

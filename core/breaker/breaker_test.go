@@ -211,10 +211,10 @@ func TestOverrideSlowCall(t *testing.T) {
 		b := g.For("a")
 		run(t, b, "ss R")
 		call := func(ctx context.Context, b *breaker.Breaker, took time.Duration) uint64 {
-			before := b.Stats().Slow //nolint:contextcheck // it has none
+			before := b.Stats().Slow
 			_, err := breaker.Do(ctx, b, func(context.Context) (int, error) { time.Sleep(took); return 0, nil })
 			require.NoError(t, err)
-			return b.Stats().Slow - before //nolint:contextcheck // likewise
+			return b.Stats().Slow - before
 		}
 		b = g.For("b")
 		ctx := g.Override(t.Context(), func(c *breaker.Config) { c.SlowCall = time.Minute })

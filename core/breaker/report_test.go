@@ -69,7 +69,7 @@ func TestChangesInOrder(t *testing.T) {
 		}
 		state = c.To
 		told++
-		_ = b.Stats() //nolint:contextcheck // it has none
+		_ = b.Stats()
 	}}
 	b = newBreaker(t, cfg)
 	var all sync.WaitGroup

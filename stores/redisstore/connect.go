@@ -73,7 +73,7 @@ func (s *Store) connect(ctx context.Context, key string) (*node, error) {
 		if !s.routes(to, key) {
 			return to, nil
 		}
-		to.release(nil) //nolint:contextcheck // a connection is made for all
+		to.release(nil)
 	}
 }
 
@@ -121,7 +121,7 @@ func (n *node) await(ctx context.Context) error {
 	}
 	turn := n.spare.Get().(chan error) //nolint:forcetypeassert // nothing else is stored
 	n.waiters = append(n.waiters, turn)
-	n.makeLocked() //nolint:contextcheck // it continues without this request
+	n.makeLocked()
 	n.mu.Unlock()
 	defer n.spare.Put(turn)
 	select {

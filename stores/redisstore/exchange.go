@@ -189,7 +189,7 @@ func (t *holds) run(ctx context.Context, is *redis.Script, args []any) (reply []
 		return reply, err
 	})
 	err = to.named(err)
-	to.release(err) //nolint:contextcheck // a connection is made for all
+	to.release(err)
 	if err != nil {
 		return nil, explain(err)
 	}

@@ -149,7 +149,7 @@ func (s *Store) await(ctx context.Context, key string) error {
 	defer cancel()
 	to, err := s.connect(ctx, key)
 	if err == nil {
-		to.release(nil) //nolint:contextcheck // a connection is made for all
+		to.release(nil)
 	}
 	return err
 }

@@ -67,7 +67,7 @@ func (s *Store) laneOf(key string) *lane {
 // apply waits until a request was decided, or ctx ends. If ctx ends first, the permits of the
 // request are refunded.
 func (l *lane) apply(ctx context.Context, req *request) (ratelimit.Result, bool, error) {
-	if l.tries() { //nolint:contextcheck // it sends nothing
+	if l.tries() {
 		return ratelimit.Result{}, false, ErrUnavailable
 	}
 	it := &item{request: req, done: make(chan struct{})}

@@ -171,7 +171,7 @@ func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, er
 		return nil, err
 	}
 	outcome := core.Ignored
-	defer func() { to.ended(permit, outcome) }() //nolint:contextcheck // a state has none
+	defer func() { to.ended(permit, outcome) }()
 	begun := time.Now()
 	if !to.take(begun) {
 		result, err := to.connect(ctx)
@@ -187,7 +187,7 @@ func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, er
 			return nil, err
 		}
 		if s.routes(to, req.key) {
-			to.release(nil) //nolint:contextcheck // as above
+			to.release(nil)
 			outcome = core.Success
 			return s.exchange(ctx, caller, req) // now it is known which servers there are
 		}
@@ -199,7 +199,7 @@ func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, er
 		s.counters.trip(1, took)
 	}
 	err = to.named(err)
-	to.release(err) //nolint:contextcheck // a connection is made for all
+	to.release(err)
 	if outcome = outcomeOf(err); hasEnded(caller) {
 		outcome = core.Ignored
 	}
