@@ -176,7 +176,7 @@ func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, er
 	if !to.take(begun) {
 		result, err := to.connect(ctx)
 		if err == nil && to.late(ctx) {
-			to.release(nil) //nolint:contextcheck // a connection is made for all
+			to.release(nil)
 			<-ctx.Done()    // another request has the connection, and the time for it
 			result, err = core.Ignored, unsent(explain(to.none(ctx.Err())))
 		}
