@@ -75,7 +75,7 @@ func limiterRows(s Sizes) []Row {
 // buckets are the token buckets.
 func buckets(t taking, keys int) []Subject {
 	all := []Subject{
-		ours("ratelimit.Bucket", func() Work { return takeOurs(ratelimit.TokenBucket(t.permits(), t.period(), 0), t) }),
+		ours("ratelimit.Bucket", func() Work { return takeOurs(ratelimit.TokenBucket(t.permits(), t.period(), t.permits()), t) }),
 		peer("x/time/rate, sync.Map", func() Work {
 			limiters := newPerKey(func() *rate.Limiter {
 				return rate.NewLimiter(rate.Limit(float64(t.permits())/t.period().Seconds()), int(t.permits()))

@@ -177,7 +177,7 @@ func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, er
 		result, err := to.connect(ctx)
 		if err == nil && to.late(ctx) {
 			to.release(nil)
-			<-ctx.Done()    // another request has the connection, and the time for it
+			<-ctx.Done() // another request has the connection, and the time for it
 			result, err = core.Ignored, unsent(explain(to.none(ctx.Err())))
 		}
 		if err != nil {
