@@ -244,22 +244,17 @@ func (c *call) limited(at time.Time, limit string) error {
 }
 
 // ready is the last check right before the send: it reports whether no hold has begun since the admission, and the turn is not given
-// up. If connecting has outlasted a slot, it waits for another one, and for nothing else.
-func (c *call) ready(ctx context.Context) bool {
+// up. With slots it takes those of the call, and waits for them, and for nothing else.
+func (c *call) ready(ctx context.Context, slots bool) bool {
 	for {
 		ok, wait := true, time.Duration(0)
 		c.g.locked(func(now time.Time) {
 			ok = c.turn != nil && !c.turn.givenUp && ctx.Err() == nil
 			for i := range c.claims {
-				cl := &c.claims[i]
-				s := cl.scope
-				ok = ok && s.gen == cl.seen
-				if shelf := c.g.settings().shelf; ok && s.counts(cl.cost) && !cl.slot.fresh(now, shelf) {
-					if !cl.slot.at.After(now) {
-						cl.slot = s.usage.take(s.limit, cl.cost, now, shelf)
-					}
-					wait = max(wait, cl.slot.at.Sub(now))
-				}
+				ok = ok && c.claims[i].scope.gen == c.claims[i].seen
+			}
+			if ok && slots {
+				wait = c.takeSlots(now)
 			}
 		})
 		if !ok || wait <= 0 {
@@ -269,6 +264,28 @@ func (c *call) ready(ctx context.Context) bool {
 			return false
 		}
 	}
+}
+
+// charge takes the slots of a call that was sent without them, as it did not tell when.
+func (c *call) charge(now time.Time) {
+	if !slices.ContainsFunc(c.claims, func(cl claim) bool { return !cl.slot.at.IsZero() }) {
+		c.takeSlots(now)
+	}
+}
+
+// takeSlots takes a slot for each claim that has none, or one that is too old, and returns the time until the last of them.
+func (c *call) takeSlots(now time.Time) (wait time.Duration) {
+	shelf := c.g.settings().shelf
+	for i := range c.claims {
+		cl := &c.claims[i]
+		if s := cl.scope; s.counts(cl.cost) && !cl.slot.fresh(now, shelf) {
+			if !cl.slot.at.After(now) {
+				cl.slot = s.usage.take(s.limit, cl.cost, now, shelf)
+			}
+			wait = max(wait, cl.slot.at.Sub(now))
+		}
+	}
+	return wait
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -290,6 +307,18 @@ func (c *call) back() {
 		}
 		c.g.serve(now)
 	})
+}
+
+// putSlots gives the slots of a call back, which was not sent.
+func (c *call) putSlots(now time.Time) {
+	for i := range c.claims {
+		cl := &c.claims[i]
+		if s := cl.scope; s.limit != nil {
+			s.usage.put(s.limit, cl.slot, now, c.g.settings().shelf)
+			c.g.wake(s, time.Time{}, now)
+		}
+		cl.slot = slot{}
+	}
 }
 
 // spend makes the slots those of another request: this one may have been sent.
@@ -405,10 +434,10 @@ func (g *Gate) enter(ctx context.Context, r *http.Request, calls ...Call) (c *ca
 			for _, w := range wants {
 				all = c.claim(scopeID{limit: w.limit.Name, key: w.key}, w.cost, now) && all
 			}
-			if !all {
+			if c.putSlots(now); !all { // the others are taken when it is connected
 				g.undo(c, now)
-				g.serve(now)
 			}
+			g.serve(now)
 		})
 		if adopted {
 			return c, false, nil

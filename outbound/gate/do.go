@@ -29,7 +29,7 @@ func (g *Gate) Do(ctx context.Context, call Call, fn func(ctx context.Context) e
 // repeat makes the attempts of a call, or of one page. open gets the connection.
 func repeat[R any](c *call, own bool, open func() error, fn func(context.Context) (R, error)) (r R, err error) {
 	for n := 1; ; n++ {
-		if err = c.sendable(c.ctx, open); err != nil {
+		if err = c.sendable(c.ctx, !c.g.bound.Load(), open); err != nil {
 			return r, err
 		}
 		r, err = fn(c.carry())
@@ -43,8 +43,8 @@ func repeat[R any](c *call, own bool, open func() error, fn func(context.Context
 	}
 }
 
-// sendable waits until the call may be sent, which is right now.
-func (c *call) sendable(ctx context.Context, open func() error) (err error) {
+// sendable waits until the call may be sent, which is right now with slots, and otherwise when it is connected.
+func (c *call) sendable(ctx context.Context, slots bool, open func() error) (err error) {
 	for {
 		if c.turn == nil {
 			if err = c.pass(ctx); err != nil {
@@ -57,7 +57,7 @@ func (c *call) sendable(ctx context.Context, open func() error) (err error) {
 				return err
 			}
 		}
-		if c.ready(ctx) {
+		if c.ready(ctx, slots) {
 			return nil
 		}
 		c.back()
@@ -67,10 +67,14 @@ func (c *call) sendable(ctx context.Context, open func() error) (err error) {
 // finish judges what a function has returned, unless the request that it has made has told. It reports whether the call was refused.
 func (c *call) finish(err error) (refused bool) {
 	g := c.g
-	g.mu.Lock()
-	counted, refused := c.counted, c.refused
-	c.used = true
-	g.mu.Unlock()
+	var counted bool
+	g.locked(func(now time.Time) {
+		if !c.used { // by a request
+			g.bound.Store(false)
+			c.charge(now)
+		}
+		counted, refused, c.used = c.counted, c.refused, true
+	})
 	if !counted && errors.Is(err, core.ErrRejected) { // nothing was sent
 		c.back()
 		return false

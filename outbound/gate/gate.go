@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gresil/gresil/client"
@@ -18,6 +19,7 @@ type Gate struct {
 	life   instance.Instance[Config, *settings]
 	waits  registry.Histogram
 	events announce.Queue[event]
+	bound  atomic.Bool // functions send over Transport, and so their calls take slots when they are connected
 
 	mu      sync.Mutex
 	calls   map[*call]struct{} // accepted, not ended
@@ -28,9 +30,10 @@ type Gate struct {
 	wakes   queue[*scope]
 	timer   *time.Timer // nil until the first wait for a time
 
-	flying, limit, most int  // places in use; how many there are; Config.InFlight
-	won                 int  // successes since limit has changed
-	soon                bool // limit grows fast
+	flying, limit, most int       // places in use; how many there are; Config.InFlight
+	won                 int       // successes since limit has changed
+	soon                bool      // limit grows fast
+	resumed             time.Time // the end of the last hold that has halved it
 	tokens
 
 	held, sweepAt       int

@@ -44,7 +44,7 @@ func (g *Gate) blocked(c *call, now time.Time) (s *scope, at time.Time) {
 			return s, s.wake
 		}
 		if s.counts(cl.cost) && !cl.slot.fresh(now, shelf) {
-			if at, _ := s.usage.next(s.limit, cl.cost, now, shelf); at.After(now) {
+			if at := s.usage.admission(s.limit, cl.cost, now, shelf); at.After(now) {
 				return s, at
 			}
 		}
@@ -65,7 +65,7 @@ func (g *Gate) admit(c *call, now time.Time) {
 			s.hold.out = append(s.hold.out, c.turn)
 		}
 		if s.counts(cl.cost) && !cl.slot.fresh(now, shelf) {
-			cl.slot = s.usage.take(s.limit, cl.cost, now, shelf)
+			s.usage.admit(s.limit, cl.cost, now, shelf)
 		}
 	}
 	c.token = g.useToken()
@@ -75,17 +75,9 @@ func (g *Gate) admit(c *call, now time.Time) {
 
 // undo takes back the admission of a call that was not sent, with all that it has got.
 func (g *Gate) undo(c *call, now time.Time) {
-	shelf := g.settings().shelf
 	g.leaveRamp(c, false, now)
 	g.land(c.turn)
-	for i := range c.claims {
-		cl := &c.claims[i]
-		if cl.scope.limit != nil {
-			cl.scope.usage.put(cl.scope.limit, cl.slot, now, shelf)
-		}
-		cl.slot = slot{}
-		g.wake(cl.scope, time.Time{}, now)
-	}
+	c.putSlots(now)
 	if c.token {
 		c.token = false
 		g.credit++
@@ -132,13 +124,14 @@ func (g *Gate) land(t *turn) {
 	}
 }
 
-// halve lowers the number of calls in flight. If they are hardly the reason of the refusal, since all of them had been in use for long,
-// or few are now, it comes back soon, otherwise slowly.
-func (g *Gate) halve() {
+// halve lowers the number of calls in flight. If they are hardly the reason of the refusal, since the vendor was content for long or few
+// are in flight, it comes back soon, otherwise slowly.
+func (g *Gate) halve(now, until time.Time) {
 	if g.limit > 0 {
-		g.soon = g.won >= 64*g.limit || g.flying <= g.limit/2
+		g.soon = now.Sub(g.resumed) >= probeTime || g.flying <= g.limit/2
 		g.limit, g.won = max(1, g.limit/2), 0
 	}
+	g.resumed = until
 }
 
 // grow counts a success.

@@ -19,7 +19,7 @@ func (g *Gate) Wait(ctx context.Context, call Call) (*Permit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = p.c.sendable(ctx, nil); err != nil {
+	if err = p.c.sendable(ctx, true, nil); err != nil {
 		p.c.end()
 		return nil, err
 	}
@@ -80,6 +80,7 @@ func (p *Permit) book(now time.Time) error {
 		cl := &c.claims[i]
 		if s := cl.scope; s.counts(cl.cost) && p.At.Sub(own[i]) < set.shelf/2 {
 			cl.slot = s.usage.take(s.limit, cl.cost, own[i], set.shelf)
+			s.usage.pace = later(s.usage.pace, s.usage.tail)
 		}
 	}
 	return nil
@@ -92,7 +93,7 @@ func (p *Permit) Wait(ctx context.Context) error {
 	if wait := time.Until(p.At); wait > 0 && !sleep(ctx, wait) {
 		return context.Cause(ctx)
 	}
-	return p.c.sendable(ctx, nil)
+	return p.c.sendable(ctx, true, nil)
 }
 
 // Done ends a call that was made. Its error is classified (Config.Classify), so that a refusal begins a hold; the permit

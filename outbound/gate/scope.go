@@ -147,7 +147,6 @@ func (g *Gate) sweep(now time.Time) {
 // stop begins or extends the holds that the answer to a call asks for.
 func (g *Gate) stop(c *call, sig Signal, now time.Time) {
 	one := slices.IndexFunc(c.claims, func(cl claim) bool { return !cl.scope.id.vendor && cl.scope.id.limit == sig.Limit })
-	began := false
 	for i := range c.claims {
 		named := sig.Limit != "" && one >= 0
 		if named && i != one || !named && i == 0 && len(c.claims) > 1 {
@@ -160,20 +159,16 @@ func (g *Gate) stop(c *call, sig Signal, now time.Time) {
 				cl = &c.claims[0]
 			}
 		}
-		began = g.holdScope(c, cl, sig, now) || began
-	}
-	if began {
-		g.halve()
+		g.holdScope(c, cl, sig, now)
 	}
 }
 
-// holdScope reports whether the hold began, and concerns all present calls. Once a pause is over, the answers to calls from before it
-// change nothing.
-func (g *Gate) holdScope(c *call, cl *claim, sig Signal, now time.Time) (all bool) {
+// holdScope begins or extends the hold of a scope. Once a pause is over, the answers to calls from before it change nothing.
+func (g *Gate) holdScope(c *call, cl *claim, sig Signal, now time.Time) {
 	s, set := cl.scope, g.settings()
 	end, inForce := s.held(now)
 	if cl.seen != s.gen && (!inForce || cl.seen+1 != s.gen) {
-		return false
+		return
 	}
 	pause := sig.Pause
 	if pause <= 0 {
@@ -185,7 +180,7 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal, now time.Time) (all boo
 	}
 	until := now.Add(min(pause, set.MaxHold) + pad + rand.N(pad)) //nolint:gosec // jitter keeps no secret
 	if inForce && !until.After(end) {
-		return false
+		return
 	}
 	g.stats.Holds++
 	if inForce {
@@ -196,6 +191,9 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal, now time.Time) (all boo
 		}
 		s.hold = &hold{until: until, end: until.Add(probeTime), room: 1}
 		s.gen++
+		if s.calls == len(g.calls) && now.After(g.resumed) { // all present calls, and once for all keys of the call
+			g.halve(now, until)
+		}
 	}
 	g.wake(s, time.Time{}, now)
 	for w := range g.calls { // those that cannot wait that long are refused now
@@ -205,7 +203,6 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal, now time.Time) (all boo
 		}
 	}
 	g.change(c.ctx, "calls are held back", s, slog.Time("until", until), slog.Duration("pause", until.Sub(now)))
-	return !inForce && s.calls == len(g.calls)
 }
 
 // change queues an event about a scope.

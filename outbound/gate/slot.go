@@ -18,17 +18,36 @@ func (s slot) fresh(now time.Time, shelf time.Duration) bool {
 	return !s.at.IsZero() && !s.at.After(now) && !now.After(s.at.Add(shelf))
 }
 
-// usage is what a limit has counted of one key.
+// usage is what a limit has counted of one key. A call takes its slot when it is sent, which can be long after its admission, as when it
+// has to dial. So admissions are paced too, and stop while more than one connected call waits for its slot.
 type usage struct {
 	tail   time.Time // when the usage is over, by the spacing of the limit
+	pace   time.Time // the same for admissions
 	last   time.Time // the latest slot that was given
 	spares []slot    // that were given back, and can still be used
 }
 
-const maxSpares = 64
+const (
+	maxSpares = 64
+	maxLead   = 500 * time.Millisecond // of an admission before the slot
+)
+
+// admission returns the earliest time at which a call can be admitted.
+func (u *usage) admission(l *limit, cost int64, now time.Time, shelf time.Duration) time.Time {
+	at, _ := u.next(l, cost, now, shelf)
+	return later(at.Add(-min(l.spacing, maxLead)), u.pace.Add(-span(l.burst-cost, l.spacing)))
+}
+
+// admit counts an admission. One that a timer has delayed does not slow the rate.
+func (u *usage) admit(l *limit, cost int64, now time.Time, shelf time.Duration) {
+	if late := now.Add(-shelf / 2); u.pace.Before(late) {
+		u.pace = now
+	}
+	u.pace = u.pace.Add(span(cost, l.spacing))
+}
 
 // next returns the earliest slot from a time on, and the index of the spare that it is, or -1. A slot can begin a moment before that
-// time, so that a timer that is late does not slow the rate.
+// time, for the same reason.
 func (u *usage) next(l *limit, cost int64, from time.Time, shelf time.Duration) (at time.Time, spare int) {
 	if at = u.tail.Add(-span(l.burst-cost, l.spacing)); at.Before(from.Add(-shelf / 2)) {
 		at = from
@@ -71,7 +90,7 @@ func (u *usage) put(l *limit, s slot, now time.Time, shelf time.Duration) {
 
 // change counts the usage under another limit: as many units as before, and nothing before a slot that was given.
 func (u *usage) change(from, to *limit, now time.Time) {
-	u.spares = nil
+	u.spares, u.pace = nil, time.Time{}
 	base := later(now, u.last)
 	if over := u.tail.Sub(base); from == nil || from.spacing == 0 || to == nil || over <= 0 {
 		u.tail = later(u.tail, base)

@@ -25,13 +25,13 @@ func (g *Gate) token(now time.Time) bool {
 	}
 	if g.reserved == nil {
 		r := of.ReserveN(now, 1)
-		if wait := r.DelayFrom(now); !r.OK() || wait > tokenAhead {
+		wait := r.DelayFrom(now)
+		if !r.OK() || wait > tokenAhead {
 			r.CancelAt(now)
 			g.tokenAt = now.Add(tokenAhead)
 			return false
-		} else {
-			g.reserved, g.tokenAt = r, now.Add(wait)
 		}
+		g.reserved, g.tokenAt = r, now.Add(wait)
 	}
 	return !g.tokenAt.After(now)
 }

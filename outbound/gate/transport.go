@@ -27,12 +27,13 @@ func (g *Gate) Transport(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
 		next = client.New(nil)
 	}
-	return &transport{g, next}
+	return &transport{gate: g, next: next}
 }
 
 type transport struct {
-	gate *Gate
-	next http.RoundTripper
+	gate   *Gate
+	next   http.RoundTripper
+	traced atomic.Bool // next calls the hooks of httptrace
 }
 
 // CloseIdleConnections passes the call on.
@@ -52,6 +53,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	s.call, s.own = c, own
+	if !own && s.traced.Load() {
+		s.gate.bound.Store(true)
+	}
 	if own {
 		s.ctx = c.ctx
 		defer func() {
@@ -112,12 +116,11 @@ func (s *sending) attempts() (*http.Response, error) {
 // try sends the request once. Its context ends with cancel, which is nil if it was not sent.
 func (s *sending) try() (resp *http.Response, cancel context.CancelFunc, err error) {
 	for {
-		if err = s.call.sendable(s.ctx, nil); err != nil {
+		if err = s.call.sendable(s.ctx, !s.traced.Load(), nil); err != nil {
 			return nil, nil, err
 		}
-		held := false
-		resp, cancel, held, err = s.send()
-		if held {
+		var held bool
+		if resp, cancel, held, err = s.send(); held {
 			s.call.back()
 			continue
 		}
@@ -199,10 +202,10 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 	var conn net.Conn
 	r := s.req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
-			if connected.Swap(true) { // net/http sends it again by itself
+			if s.traced.Store(true); connected.Swap(true) { // net/http sends it again by itself
 				s.call.spend()
 			}
-			if !held.Load() && !s.call.ready(ctx) {
+			if !held.Load() && !s.call.ready(ctx, true) {
 				conn = info.Conn
 				held.Store(true)
 				cancel() // HTTP/2 looks at the context before it writes, HTTP/1 before it tries again
@@ -232,6 +235,9 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 		cancel()
 		discard(resp) // of a transport that ignores the context
 		return nil, nil, true, nil
+	}
+	if !connected.Load() && err == nil { // a transport of another kind: it counts even so
+		s.call.g.locked(s.call.charge)
 	}
 	s.body = nil
 	if resp != nil && resp.Request == r {
