@@ -249,11 +249,7 @@ func (c *call) ready(ctx context.Context, slots bool) bool {
 	for {
 		ok, wait := true, time.Duration(0)
 		c.g.locked(func(now time.Time) {
-			ok = c.turn != nil && !c.turn.givenUp && ctx.Err() == nil
-			for i := range c.claims {
-				ok = ok && c.claims[i].scope.gen == c.claims[i].seen
-			}
-			if ok && slots {
+			if ok = c.turn != nil && !c.turn.givenUp && ctx.Err() == nil && c.current(); ok && slots {
 				wait = c.takeSlots(now)
 			}
 		})
@@ -264,6 +260,11 @@ func (c *call) ready(ctx context.Context, slots bool) bool {
 			return false
 		}
 	}
+}
+
+// current reports whether no hold on a key of the call has begun since its admission.
+func (c *call) current() bool {
+	return !slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.scope.gen != cl.seen })
 }
 
 // charge takes the slots of a call that was sent without them, as it did not tell when.
@@ -343,7 +344,7 @@ func (c *call) judge(sig Signal, success bool, err error) {
 		if sig.Limited || sig.Pause > 0 {
 			g.stop(c, sig, now)
 		}
-		if g.leaveRamp(c, success, now); success {
+		if g.leaveRamp(c, success, now); success && c.current() {
 			g.grow()
 		}
 		for i := range c.claims {
