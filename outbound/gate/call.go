@@ -41,6 +41,7 @@ type claim struct {
 	cost  int64
 	seen  uint64 // the generation of the scope at the admission
 	slot  slot
+	paced bool // the admission has counted
 }
 
 func (c *call) before(o *call) bool { return c.seq < o.seq }

@@ -64,7 +64,7 @@ func (g *Gate) admit(c *call, now time.Time) {
 		if cl.seen = s.gen; s.hold != nil {
 			s.hold.out = append(s.hold.out, c.turn)
 		}
-		if s.counts(cl.cost) && !cl.slot.fresh(now, shelf) {
+		if cl.paced = s.counts(cl.cost) && !cl.slot.fresh(now, shelf); cl.paced {
 			s.usage.admit(s.limit, cl.cost, now, shelf)
 		}
 	}
@@ -77,6 +77,13 @@ func (g *Gate) admit(c *call, now time.Time) {
 func (g *Gate) undo(c *call, now time.Time) {
 	g.leaveRamp(c, false, now)
 	g.land(c.turn)
+	for i := range c.claims {
+		cl := &c.claims[i]
+		if u := &cl.scope.usage; cl.paced && cl.scope.limit != nil {
+			u.pace = u.pace.Add(-span(cl.cost, cl.scope.limit.spacing))
+		}
+		cl.paced = false
+	}
 	c.putSlots(now)
 	if c.token {
 		c.token = false
