@@ -41,15 +41,15 @@ func do(ctx context.Context, g *gate.Gate, c gate.Call, d time.Duration, err err
 func TestCallersThatGiveUp(t *testing.T) {
 	t.Parallel()
 	patience := errors.New("patience")
-	for name, cfg := range map[string]gate.Config{
-		"limit":   {Limits: perSecond(20)},
-		"limiter": {Limiter: rate.NewLimiter(20, 1)},
-		"both":    {Limits: perSecond(20), Limiter: rate.NewLimiter(25, 5)},
+	for name, cfg := range map[string]func() gate.Config{
+		"limit":   func() gate.Config { return gate.Config{Limits: perSecond(20)} },
+		"limiter": func() gate.Config { return gate.Config{Limiter: rate.NewLimiter(20, 1)} },
+		"both":    func() gate.Config { return gate.Config{Limits: perSecond(20), Limiter: rate.NewLimiter(25, 5)} },
 	} {
 		for _, deadline := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				bubble(t, cfg, func(t *testing.T, g *gate.Gate) {
+				bubble(t, cfg(), func(t *testing.T, g *gate.Gate) {
 					var served atomic.Int64
 					var group sync.WaitGroup
 					start := time.Now()

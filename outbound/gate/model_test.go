@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -84,6 +85,22 @@ func (v *vendor) arrive(h http.Header) (status int) {
 	status, read := v.tell(h, now, v.until.Sub(now))
 	v.until = later(v.until, now.Add(read))
 	return status
+}
+
+// most returns the most calls, or units, in any half-open period.
+func most(at []time.Time, units []int64, per time.Duration) (n int64) {
+	for i := range at {
+		sum := int64(0)
+		for j := i; j < len(at) && at[j].Sub(at[i]) < per; j++ {
+			if units == nil {
+				sum++
+			} else {
+				sum += units[j]
+			}
+		}
+		n = max(n, sum)
+	}
+	return n
 }
 
 // leastRate returns the lowest rate of all open times, from 5 s after their begin on.
@@ -346,10 +363,90 @@ func TestNoCallInsideToldPause(t *testing.T) {
 					require.LessOrEqual(t, d, 200*time.Millisecond+row.dial)
 				}
 				if len(row.cfg.Limits) > 0 {
+					require.LessOrEqual(t, most(v.arrived, nil, time.Second), int64(30))
 					require.GreaterOrEqual(t, v.leastRate(), 0.9*30/1.05)
 				}
 				for i, stage := range []string{"queued", "admitted", "connecting", "answered"} {
 					require.True(t, !strings.Contains(row.stages, stage) || v.stages[i] >= pauses, "stages %v", v.stages)
+				}
+			})
+		})
+	}
+}
+
+// Random calls under several limits, some of which leave, fail, are refused, reserved ahead or slow to connect: no period has more than
+// its limit, and every call ends.
+func TestRandomCalls(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a test
+			upTo := func(n int64) int64 { return 1 + random.Int64N(n) }
+			period := func() time.Duration { return time.Duration(1+random.IntN(20)) * 100 * time.Millisecond }
+			all, own := gate.Limit{Name: "all", N: 5 + upTo(200), Per: period()}, gate.Limit{Name: "account", N: 2 + upTo(40), Per: period(), Key: gate.ByCall}
+			all.Burst, own.Burst = upTo(all.N/2), upTo(own.N/2)
+			cfg := gate.Config{Limits: []gate.Limit{all, own}, InFlight: random.IntN(20)}
+			bubble(t, cfg, func(t *testing.T, g *gate.Gate) {
+				var mu sync.Mutex
+				at, units := map[string][]time.Time{}, map[string][]int64{}
+				sent := func(c gate.Call) {
+					mu.Lock()
+					defer mu.Unlock()
+					for name, key := range map[string]string{"all": "", "account": c.Keys["account"]} {
+						at[name+key], units[name+key] = append(at[name+key], time.Now()), append(units[name+key], c.Costs[name])
+					}
+				}
+				pool := core.Must(gate.NewPool(g, gate.PoolConfig[int64, int]{Capacity: 3, Dial: func(_ context.Context, ms int64) (int, error) {
+					time.Sleep(time.Duration(ms) * time.Millisecond)
+					return 0, nil
+				}}))
+				var group sync.WaitGroup
+				for range 400 {
+					c := account(fmt.Sprint(random.IntN(4)))
+					c.Costs = map[string]int64{"all": random.Int64N(all.Burst + 1), "account": random.Int64N(own.Burst + 1)}
+					kind, leave, took, dial := random.IntN(10), time.Duration(random.IntN(5000))*time.Millisecond, time.Duration(random.IntN(300))*time.Millisecond, random.Int64N(120)
+					group.Go(func() {
+						ctx, cancel := context.WithCancel(t.Context())
+						defer cancel()
+						if kind < 4 {
+							time.AfterFunc(leave, cancel)
+						}
+						once := false
+						call := func(context.Context) error {
+							sent(c)
+							time.Sleep(took)
+							if kind == 9 && !once {
+								once = true
+								return refusal{took}
+							}
+							return nil
+						}
+						switch {
+						case kind%3 == 0:
+							_ = g.Do(ctx, c, call)
+						case kind%3 == 1:
+							_, _ = gate.Do(g.WithCall(ctx, c), pool, dial, func(ctx context.Context, _ int) (int, error) { return 0, call(ctx) })
+						default:
+							p, err := g.Reserve(ctx, c)
+							if err != nil {
+								return
+							}
+							defer p.Cancel()
+							if p.Wait(ctx) == nil {
+								p.Done(call(ctx))
+							}
+						}
+					})
+					time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+				}
+				group.Wait()
+				for key := range at {
+					l := own
+					if key == "all" {
+						l = all
+					}
+					require.LessOrEqual(t, most(at[key], units[key], l.Per), l.N, key)
 				}
 			})
 		})

@@ -90,7 +90,8 @@ func (p *Pool[K, C]) take(c *call) bool {
 	} else if p.used < p.cfg.Capacity {
 		p.used++
 	} else if len(p.idle) > 0 {
-		n.evicted, p.idle = p.idle[0], slices.Delete(p.idle, 0, 1)
+		n.evicted = p.idle[0]
+		p.idle = slices.Delete(p.idle, 0, 1)
 	} else {
 		return false
 	}
@@ -219,7 +220,8 @@ func (p *Pool[K, C]) trim(timer bool) {
 	p.armed = p.armed && !timer
 	var old []*conn[K, C]
 	for len(p.idle) > 0 && (p.closed || timer && time.Since(p.idle[0].since) >= p.cfg.IdleTime) {
-		old, p.idle = append(old, p.idle[0]), slices.Delete(p.idle, 0, 1)
+		old = append(old, p.idle[0])
+		p.idle = slices.Delete(p.idle, 0, 1)
 		p.used--
 	}
 	p.arm()
