@@ -30,18 +30,20 @@ type call struct {
 	attempts int   // that were made
 	last     error // of the last attempt
 
-	used    bool // a request has used the permit that the context carries
-	refused bool // and was refused
-	counted bool // and has told how it went
+	calls   []Call // that named its keys, for requests under its context
+	used    bool   // a request has used the permit that the context carries
+	refused bool   // and was refused
+	counted bool   // and has told how it went
 }
 
 // A claim is what a call wants of a scope.
 type claim struct {
-	scope *scope
+	*scope
+
 	cost  int64
 	seen  uint64 // the generation of the scope at the admission
 	slot  slot
-	paced bool // the admission has counted
+	paced bool // the admission was counted
 }
 
 func (c *call) before(o *call) bool { return c.seq < o.seq }
@@ -57,78 +59,72 @@ func (c *call) grant(err error) {
 }
 
 // accept accepts a call under ctx, which ends with end.
-func (g *Gate) accept(ctx context.Context, wants []want) (c *call, err error) {
-	c = &call{g: g, index: -1}
-	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	g.locked(func(now time.Time) {
-		if g.closed {
-			g.stats.Rejected++
-			err = ErrClosed
-			return
-		}
-		g.seq++
-		c.seq = g.seq
-		g.calls[c] = struct{}{}
-		c.claim(scopeID{vendor: true}, 0, now)
-		for _, w := range wants {
-			c.claim(scopeID{limit: w.limit.Name, key: w.key}, w.cost, now)
-		}
-	})
-	if err != nil {
-		c.cancel(nil)
+func (g *Gate) accept(ctx context.Context, wants []want, calls []Call) (*call, error) {
+	defer g.lock()()
+	if g.closed {
+		g.stats.Rejected++
+		return nil, ErrClosed
 	}
-	return c, err
+	g.seq++
+	c := &call{g: g, seq: g.seq, index: -1, calls: calls}
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	g.calls[c] = struct{}{}
+	c.claim(want{scopeID: scopeID{vendor: true}})
+	for _, w := range wants {
+		c.claim(w)
+	}
+	return c, nil
 }
 
 // claim adds a claim. It reports whether it was there.
-func (c *call) claim(id scopeID, cost int64, now time.Time) (had bool) {
-	i := slices.IndexFunc(c.claims, func(cl claim) bool { return cl.scope.id == id })
+func (c *call) claim(w want) (had bool) {
+	i := slices.IndexFunc(c.claims, func(cl claim) bool { return cl.scopeID == w.scopeID })
 	if i < 0 {
-		s := c.g.scope(id, now)
+		s := c.g.scope(w.scopeID)
 		s.calls++
-		c.claims = append(c.claims, claim{scope: s, cost: cost, seen: s.gen})
+		c.claims = append(c.claims, claim{scope: s, cost: w.cost, seen: s.gen})
 		return false
 	}
-	had = c.claims[i].cost == cost
-	c.claims[i].cost = cost
+	had = c.claims[i].cost == w.cost
+	c.claims[i].cost = w.cost
 	return had
 }
 
 // end ends the call. It can be called again.
 func (c *call) end() {
 	g := c.g
-	g.locked(func(now time.Time) {
-		if _, ok := g.calls[c]; !ok {
-			return
-		}
-		if c.attempts == 0 {
-			g.stats.Rejected++
-		}
-		g.leaveRamp(c, false, now)
-		g.land(c.turn)
-		delete(g.calls, c)
-		for i := range c.claims {
-			s := c.claims[i].scope
-			s.calls--
-			g.drop(s, now)
-		}
-		g.serve(now)
-		if g.drained != nil && len(g.calls) == 0 {
-			close(g.drained)
-		}
-	})
-	c.cancel(nil)
+	defer c.cancel(nil)
+	defer g.lock()()
+	if c.ended() {
+		return
+	}
+	if c.attempts == 0 {
+		g.stats.Rejected++
+	}
+	g.leaveRamp(c, false)
+	g.land(c.turn)
+	delete(g.calls, c)
+	for _, cl := range c.claims {
+		cl.calls--
+		g.drop(cl.scope)
+	}
+	if g.drained != nil && len(g.calls) == 0 {
+		close(g.drained)
+	}
+}
+
+func (c *call) ended() bool {
+	_, ok := c.g.calls[c]
+	return !ok
 }
 
 // pass waits until the call is admitted.
-func (c *call) pass(ctx context.Context) (err error) {
-	g := c.g
-	g.locked(func(now time.Time) { err = c.enqueue(ctx, now) })
-	if err != nil {
+func (c *call) pass(ctx context.Context) error {
+	if err := c.enqueue(ctx); err != nil {
 		return err
 	}
 	var late <-chan time.Time
-	if most := g.settings().MaxWait; most > 0 {
+	if most := c.g.settings().MaxWait; most > 0 {
 		timer := time.NewTimer(most)
 		defer timer.Stop()
 		late = timer.C
@@ -140,23 +136,19 @@ func (c *call) pass(ctx context.Context) (err error) {
 	case <-ctx.Done():
 	case <-c.ctx.Done():
 	}
-	g.locked(func(now time.Time) {
-		over := c.over(ctx)
-		switch {
-		case c.queue != nil:
-			g.unqueue(c, now)
-			if err = over; err == nil {
-				at, limit, _ := c.estimate(now)
-				err = c.limited(at, limit)
-			}
-		case c.err != nil:
-			err = c.err
-		case over != nil: // it was admitted meanwhile
-			g.undo(c, now)
-			err = over
+	defer c.g.lock()()
+	err := c.over(ctx)
+	switch {
+	case c.queue != nil:
+		if c.g.unqueue(c); err == nil {
+			at, limit, _ := c.estimate()
+			err = c.limited(at, limit)
 		}
-		g.serve(now)
-	})
+	case c.err != nil:
+		err = c.err
+	case err != nil: // it was admitted meanwhile
+		c.g.undo(c)
+	}
 	return err
 }
 
@@ -173,72 +165,73 @@ func (c *call) over(ctx context.Context) error {
 }
 
 // until returns when a wait that begins now has to be over; the zero time is never.
-func (c *call) until(ctx context.Context, now time.Time) time.Time {
+func (c *call) until(ctx context.Context) time.Time {
 	deadline, has := ctx.Deadline()
 	if most := c.g.settings().MaxWait; most != 0 {
-		if end := now.Add(max(0, most)); !has || end.Before(deadline) {
+		if end := c.g.now.Add(max(0, most)); !has || end.Before(deadline) {
 			return end
 		}
 	}
 	return deadline
 }
 
-// enqueue adds the call to the queue, and serves it. The error is that of a call that cannot wait.
-func (c *call) enqueue(ctx context.Context, now time.Time) error {
-	g, set := c.g, c.g.settings()
+// enqueue adds the call to the queue, and admits it if that can be now. The error is that of a call that cannot wait.
+func (c *call) enqueue(ctx context.Context) error {
+	g := c.g
+	defer g.lock()()
 	if err := c.over(ctx); err != nil {
 		return err
 	}
-	c.deadline = c.until(ctx, now)
-	at, limit, ok := c.estimate(now)
+	c.deadline = c.until(ctx)
+	at, limit, ok := c.estimate()
 	if !ok || !c.deadline.IsZero() && at.After(c.deadline) {
 		return c.limited(at, limit)
 	}
 	first := c.since.IsZero()
-	c.since, c.granted, c.err = now, make(chan struct{}), nil
+	c.since, c.granted, c.err = g.now, make(chan struct{}), nil
 	g.queueUp(c)
-	g.serve(now)
-	var err error
-	switch {
-	case c.queue == nil:
-		return nil
-	case set.MaxWait < 0:
-		err = c.limited(at, limit)
-	case g.waiting > set.MaxQueue && first:
-		err = ErrFull
-	default:
+	g.serve()
+	full := first && g.waiting > g.settings().MaxQueue
+	if c.queue == nil || g.settings().MaxWait >= 0 && !full {
 		return nil
 	}
-	g.unqueue(c, now)
-	g.serve(now)
-	return err
+	if g.unqueue(c); full {
+		return ErrFull
+	}
+	return c.limited(at, limit)
 }
 
 // estimate returns the earliest time at which the call can be sent, as far as that is known, and the limit that decides it. A call that
 // did not wait yet comes last, others first. It is false if there is no such time.
-func (c *call) estimate(now time.Time) (at time.Time, limit string, ok bool) {
-	g, shelf, last := c.g, c.g.settings().shelf, c.since.IsZero()
-	at, ok = g.tokenFor(last, now)
-	for i := range c.claims {
-		cl := &c.claims[i]
-		s := cl.scope
-		own, _ := s.held(now)
-		if own = later(own, now); s.counts(cl.cost) {
-			if own, _ = s.usage.next(s.limit, cl.cost, own, shelf); last {
-				own = own.Add(span(s.units, s.limit.spacing))
-			}
+func (c *call) estimate() (at time.Time, limit string, ok bool) {
+	last := c.since.IsZero()
+	at, ok = c.g.tokenFor(last)
+	for _, cl := range c.claims {
+		own := c.free(cl)
+		if last && cl.counts(cl.cost) {
+			own = own.Add(span(cl.units, cl.spacing))
 		}
 		if own.After(at) {
-			at, limit = own, s.id.limit
+			at, limit = own, cl.name
 		}
 	}
 	return at, limit, ok
 }
 
+// free returns the earliest time at which a claim can be met.
+func (c *call) free(cl claim) time.Time {
+	held, _ := cl.held(c.g.now)
+	at := later(held, c.g.now)
+	if cl.counts(cl.cost) {
+		at, _ = cl.next(cl.cost, at)
+	}
+	return at
+}
+
 // limited returns the error of a call that has to wait until a time.
 func (c *call) limited(at time.Time, limit string) error {
 	e := &LimitedError{Gate: c.g.Name(), Limit: limit, Err: c.last}
-	if at.After(time.Now()) {
+	if at.After(c.g.now) {
 		e.Until = at
 	}
 	return e
@@ -248,12 +241,7 @@ func (c *call) limited(at time.Time, limit string) error {
 // up. With slots it takes those of the call, and waits for them, and for nothing else.
 func (c *call) ready(ctx context.Context, slots bool) bool {
 	for {
-		ok, wait := true, time.Duration(0)
-		c.g.locked(func(now time.Time) {
-			if ok = c.turn != nil && !c.turn.givenUp && ctx.Err() == nil && c.current(); ok && slots {
-				wait = c.takeSlots(now)
-			}
-		})
+		wait, ok := c.check(ctx, slots)
 		if !ok || wait <= 0 {
 			return ok
 		}
@@ -263,31 +251,56 @@ func (c *call) ready(ctx context.Context, slots bool) bool {
 	}
 }
 
+func (c *call) check(ctx context.Context, slots bool) (wait time.Duration, ok bool) {
+	defer c.g.lock()()
+	if ok = c.turn != nil && !c.turn.givenUp && ctx.Err() == nil && c.current(); ok && slots {
+		wait = c.takeSlots()
+	}
+	return wait, ok
+}
+
 // current reports whether no hold on a key of the call has begun since its admission.
 func (c *call) current() bool {
-	return !slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.scope.gen != cl.seen })
+	return !slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.gen != cl.seen })
 }
 
 // charge takes the slots of a call that was sent without them, as it did not tell when.
-func (c *call) charge(now time.Time) {
+func (c *call) charge() {
 	if !slices.ContainsFunc(c.claims, func(cl claim) bool { return !cl.slot.at.IsZero() }) {
-		c.takeSlots(now)
+		c.takeSlots()
 	}
 }
 
 // takeSlots takes a slot for each claim that has none, or one that is too old, and returns the time until the last of them.
-func (c *call) takeSlots(now time.Time) (wait time.Duration) {
-	shelf := c.g.settings().shelf
+func (c *call) takeSlots() (wait time.Duration) {
 	for i := range c.claims {
 		cl := &c.claims[i]
-		if s := cl.scope; s.counts(cl.cost) && !cl.slot.fresh(now, shelf) {
-			if !cl.slot.at.After(now) {
-				cl.slot = s.usage.take(s.limit, cl.cost, now, shelf)
-			}
-			wait = max(wait, cl.slot.at.Sub(now))
+		if !cl.needs(cl.cost, cl.slot, c.g.now) {
+			continue
 		}
+		if !cl.slot.at.After(c.g.now) {
+			cl.slot = cl.take(cl.cost, c.g.now)
+		}
+		wait = max(wait, cl.slot.at.Sub(c.g.now))
 	}
 	return wait
+}
+
+// putSlots gives the slots of a call back, which was not sent.
+func (c *call) putSlots() {
+	for i := range c.claims {
+		cl := &c.claims[i]
+		cl.put(cl.slot, c.g.now)
+		cl.slot = slot{}
+		c.g.wake(cl.scope, time.Time{})
+	}
+}
+
+// spend makes the slots those of a request that may have been sent.
+func (c *call) spend() {
+	for i := range c.claims {
+		c.claims[i].slot = slot{}
+	}
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -301,150 +314,118 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// back undoes the admission of a call that was not sent.
+// back undoes the admission of a call that was not sent, and gives back the slots that it may have reserved.
 func (c *call) back() {
-	c.g.locked(func(now time.Time) {
-		if c.turn != nil {
-			c.g.undo(c, now)
-		}
-		c.g.serve(now)
-	})
-}
-
-// putSlots gives the slots of a call back, which was not sent.
-func (c *call) putSlots(now time.Time) {
-	for i := range c.claims {
-		cl := &c.claims[i]
-		if s := cl.scope; s.limit != nil {
-			s.usage.put(s.limit, cl.slot, now, c.g.settings().shelf)
-			c.g.wake(s, time.Time{}, now)
-		}
-		cl.slot = slot{}
-	}
-}
-
-// spend makes the slots those of another request: this one may have been sent.
-func (c *call) spend() {
-	c.g.mu.Lock()
-	defer c.g.mu.Unlock()
-	for i := range c.claims {
-		c.claims[i].slot = slot{}
+	defer c.g.lock()()
+	if !c.ended() {
+		c.g.undo(c)
 	}
 }
 
 // judge applies the answer to an attempt, or that there was none. The place of the call is freed by land.
 func (c *call) judge(sig Signal, success bool, err error) {
 	g := c.g
-	g.locked(func(now time.Time) {
-		c.attempts++
-		g.stats.Sent++
-		if sig.Limited {
-			g.stats.Limited++
-			c.last, success = err, false
-		}
-		if sig.Limited || sig.Pause > 0 {
-			g.stop(c, sig, now)
-		}
-		if g.leaveRamp(c, success, now); success && c.current() {
-			g.grow()
-		}
-		for i := range c.claims {
-			c.claims[i].slot = slot{}
-		}
-		c.token, c.counted = false, true
-		g.serve(now)
-	})
+	defer g.lock()()
+	if c.ended() {
+		return
+	}
+	c.attempts++
+	g.stats.Sent++
+	if c.refused = sig.Limited; sig.Limited {
+		g.stats.Limited++
+		c.last, success = err, false
+	}
+	if sig.Limited || sig.Pause > 0 {
+		g.stop(c, sig)
+	}
+	if g.leaveRamp(c, success); success && c.current() {
+		g.grow()
+	}
+	c.spend()
+	c.token, c.counted = false, true
+}
+
+// hold begins a hold before the answer to an attempt is complete, or after it.
+func (c *call) hold(sig Signal) {
+	defer c.g.lock()()
+	if sig.Limited {
+		c.g.stop(c, sig)
+	}
 }
 
 // land frees the place of the call.
 func (c *call) land() {
-	c.g.locked(func(now time.Time) {
-		c.g.land(c.turn)
-		c.g.serve(now)
-	})
+	defer c.g.lock()()
+	c.g.land(c.turn)
 }
 
 // again prepares another attempt of a call that was refused, unless there are enough, or it would have to wait too long. The error is
 // the one of a call that is not sent again.
-func (c *call) again(n int) (err error) {
+func (c *call) again(n int) error {
 	g := c.g
-	g.locked(func(now time.Time) {
-		at, limit, ok := c.estimate(now)
-		end := c.until(c.ctx, now)
-		if n >= g.settings().MaxAttempts || !ok || !end.IsZero() && at.After(end) || c.ctx.Err() != nil {
-			err = c.limited(at, limit)
-			return
-		}
-		g.land(c.turn)
-		if c.turn = nil; c.pool != nil && !c.pinned {
-			c.pool.put(c)
-		}
-		g.serve(now)
-	})
-	return err
+	defer g.lock()()
+	at, limit, ok := c.estimate()
+	if end := c.until(c.ctx); n >= g.settings().MaxAttempts || !ok || !end.IsZero() && at.After(end) || c.ctx.Err() != nil {
+		return c.limited(at, limit)
+	}
+	g.land(c.turn)
+	if c.turn = nil; c.pool != nil && !c.pinned {
+		c.pool.put(c)
+	}
+	return nil
 }
 
-// hold begins a hold before the answer to an attempt is complete.
-func (c *call) hold(sig Signal) {
-	c.g.locked(func(now time.Time) {
-		if sig.Limited {
-			c.g.stop(c, sig, now)
-			c.g.serve(now)
-		}
-	})
-}
-
-type callKey struct{ g *Gate }
+type (
+	callKey   struct{ g *Gate }
+	permitKey struct{ g *Gate }
+)
 
 // WithCall returns a context under which the requests of Transport, and calls of Do and Stream, have the keys and costs of
 // the call. Other gates ignore it.
 func (g *Gate) WithCall(ctx context.Context, call Call) context.Context {
-	return context.WithValue(ctx, callKey{g}, call)
+	return context.WithValue(ctx, callKey{g}, append([]Call{call}, g.callsOf(ctx)...))
 }
 
-// callOf returns the Call of WithCall.
-func (g *Gate) callOf(ctx context.Context) Call {
-	c, _ := ctx.Value(callKey{g}).(Call)
+// callsOf returns the Calls of WithCall, the innermost first.
+func (g *Gate) callsOf(ctx context.Context) []Call {
+	c, _ := ctx.Value(callKey{g}).([]Call)
 	return c
 }
 
-type permitKey struct{ g *Gate }
-
 // carry returns the context of a function that makes the call.
 func (c *call) carry() context.Context {
-	c.g.mu.Lock()
-	defer c.g.mu.Unlock()
+	defer c.g.lock()()
 	c.used, c.refused, c.counted = false, false, false
-	return context.WithValue(c.ctx, permitKey{c.g}, c)
+	return context.WithValue(context.WithValue(c.ctx, callKey{c.g}, c.calls), permitKey{c.g}, c)
 }
 
 // enter returns the call that a request, or a call of Do, is. If the context carries a permit that is not used, it is that one, and
 // own is false: its keys are added, and it passes the gate again if there are others than it had.
-func (g *Gate) enter(ctx context.Context, r *http.Request, calls ...Call) (c *call, own bool, err error) {
-	wants, err := g.settings().wants(r, calls...)
+func (g *Gate) enter(ctx context.Context, r *http.Request, calls []Call) (c *call, own bool, err error) {
+	wants, err := g.settings().wants(r, calls)
 	if err != nil {
 		return nil, false, err
 	}
-	if c, _ = ctx.Value(permitKey{g}).(*call); c != nil {
-		adopted := false
-		g.locked(func(now time.Time) {
-			if adopted = !c.used && c.turn != nil; !adopted {
-				return
-			}
-			c.used = true
-			all := true
-			for _, w := range wants {
-				all = c.claim(scopeID{limit: w.limit.Name, key: w.key}, w.cost, now) && all
-			}
-			if c.putSlots(now); !all { // the others are taken when it is connected
-				g.undo(c, now)
-			}
-			g.serve(now)
-		})
-		if adopted {
-			return c, false, nil
-		}
+	if c, _ = ctx.Value(permitKey{g}).(*call); c != nil && c.adopt(wants) {
+		return c, false, nil
 	}
-	c, err = g.accept(ctx, wants)
+	c, err = g.accept(ctx, wants, calls)
 	return c, true, err
+}
+
+// adopt uses the permit for a call, and reports whether it was not used before.
+func (c *call) adopt(wants []want) bool {
+	defer c.g.lock()()
+	if c.used || c.turn == nil {
+		return false
+	}
+	c.used = true
+	all := true
+	for _, w := range wants {
+		all = c.claim(w) && all
+	}
+	if c.putSlots(); !all { // others are taken when it is connected
+		c.g.undo(c)
+	}
+	return true
 }

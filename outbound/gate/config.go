@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -132,7 +133,6 @@ func (c Config) slack() time.Duration { return cmp.Or(c.Slack, defaultSlack) }
 type settings struct {
 	Config
 	limits []*limit
-	shelf  time.Duration // for how long after its time a slot can be used
 }
 
 // A limit is a Limit with its defaults.
@@ -140,10 +140,11 @@ type limit struct {
 	Limit
 	burst   int64
 	spacing time.Duration // of the slots
+	shelf   time.Duration // for how long after its time a slot can be used
 }
 
 func settingsOf(c *Config) *settings {
-	s := &settings{Config: *c, shelf: c.slack() / 2}
+	s := &settings{Config: *c}
 	s.MaxHold, s.MaxAttempts = cmp.Or(c.MaxHold, defaultMaxHold), cmp.Or(c.MaxAttempts, defaultAttempts)
 	s.MaxQueue = cmp.Or(c.MaxQueue, defaultMaxQueue)
 	if c.Classify == nil {
@@ -162,7 +163,7 @@ func settingsOf(c *Config) *settings {
 }
 
 func (l Limit) resolve(slack time.Duration) *limit {
-	r := &limit{Limit: l, burst: l.Burst}
+	r := &limit{Limit: l, burst: l.Burst, shelf: slack / 2}
 	if r.burst == 0 {
 		if r.burst = 1; l.Cost != nil {
 			r.burst = max(1, l.N/10)
@@ -197,24 +198,22 @@ func (s *settings) find(name string) *limit {
 
 // A want is what a call wants of a limit.
 type want struct {
-	limit *limit
-	key   string
-	cost  int64
+	scopeID
+	cost int64
 }
 
 // wants returns the limits that a call is under. What the first of its Calls says goes before the others and the request, which can
 // be nil.
-func (s *settings) wants(r *http.Request, calls ...Call) (all []want, err error) {
+func (s *settings) wants(r *http.Request, calls []Call) (all []want, err error) {
 	for _, l := range s.limits {
-		w, under := want{limit: l, cost: 1}, l.Key == nil
+		w, under := want{scopeID{name: l.Name}, 1}, l.Key == nil
 		if r != nil && l.Key != nil {
 			w.key, under = l.Key(r)
 		}
 		if r != nil && l.Cost != nil {
 			w.cost = l.Cost(r)
 		}
-		for i := range calls {
-			c := calls[len(calls)-1-i]
+		for _, c := range slices.Backward(calls) {
 			if key, ok := c.Keys[l.Name]; ok {
 				w.key, under = key, true
 			}

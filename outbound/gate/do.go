@@ -15,7 +15,7 @@ import (
 // its context, fn is called again, up to Config.MaxAttempts times; then the error is a [*LimitedError]. Every other error of
 // fn is returned unchanged. Under the context of another call, see Transport.
 func (g *Gate) Do(ctx context.Context, call Call, fn func(ctx context.Context) error) error {
-	c, own, err := g.enter(ctx, nil, call, g.callOf(ctx))
+	c, own, err := g.enter(ctx, nil, append([]Call{call}, g.callsOf(ctx)...))
 	if err != nil {
 		return err
 	}
@@ -66,33 +66,33 @@ func (c *call) sendable(ctx context.Context, slots bool, open func() error) (err
 
 // finish judges what a function has returned, unless the request that it has made has told. It reports whether the call was refused.
 func (c *call) finish(err error) (refused bool) {
-	g := c.g
-	var counted bool
-	g.locked(func(now time.Time) {
-		if !c.used { // by a request
-			g.bound.Store(false)
-			c.charge(now)
-		}
-		counted, refused, c.used = c.counted, c.refused, true
-	})
-	if !counted && errors.Is(err, core.ErrRejected) { // nothing was sent
+	counted, refused := c.told()
+	rejected := errors.Is(err, core.ErrRejected)
+	if !counted && rejected { // nothing was sent
 		c.back()
 		return false
 	}
 	sig := Signal{}
-	if err != nil && !refused && c.ctx.Err() == nil && !errors.Is(err, core.ErrRejected) {
-		sig = g.settings().Classify(nil, err)
+	if err != nil && !refused && !rejected && c.ctx.Err() == nil {
+		sig = c.g.settings().Classify(nil, err)
 	}
 	if counted {
 		c.hold(sig)
 	} else {
 		c.judge(sig, answer(err), err)
 	}
-	refused = refused || sig.Limited
-	g.mu.Lock()
-	c.refused = refused
-	g.mu.Unlock()
-	return refused
+	return refused || sig.Limited
+}
+
+// told returns what a request under the context has told. Afterwards none uses the permit.
+func (c *call) told() (counted, refused bool) {
+	defer c.g.lock()()
+	if !c.used {
+		c.g.bound.Store(false)
+		c.charge()
+	}
+	c.used = true
+	return c.counted, c.refused
 }
 
 // answer reports whether an error can be an answer of the vendor, which the end of a connection is not.
@@ -117,7 +117,7 @@ func Do[R any, K comparable, C any](ctx context.Context, p *Pool[K, C], key K, f
 		return r, err
 	}
 	defer p.leave(c, own)
-	return repeat(c, own, func() error { return p.open(c) }, func(ctx context.Context) (R, error) { return use(p, c, ctx, fn) })
+	return repeat(c, own, func() error { return p.open(c) }, func(ctx context.Context) (R, error) { return use(ctx, p, c, fn) })
 }
 
 // Stream iterates over the rows of pages, beginning with the page at first. fetch returns the rows of one page and the
@@ -143,7 +143,7 @@ func Stream[R any, P comparable, K comparable, C any](ctx context.Context, p *Po
 		var end P
 		for at := first; ; {
 			got, err := repeat(c, own, func() error { return p.open(c) }, func(ctx context.Context) (page, error) {
-				return use(p, c, ctx, func(ctx context.Context, conn C) (page, error) {
+				return use(ctx, p, c, func(ctx context.Context, conn C) (page, error) {
 					rows, next, err := fetch(ctx, conn, at)
 					return page{rows, next}, err
 				})
@@ -167,9 +167,7 @@ func Stream[R any, P comparable, K comparable, C any](ctx context.Context, p *Po
 
 // turned makes the next page of a stream a call of its own, which comes last.
 func (c *call) turned() {
-	g := c.g
-	g.locked(func(time.Time) {
-		g.seq++
-		c.seq, c.turn, c.last, c.since = g.seq, nil, nil, time.Time{}
-	})
+	defer c.g.lock()()
+	c.g.seq++
+	c.seq, c.turn, c.last, c.since = c.g.seq, nil, nil, time.Time{}
 }

@@ -22,6 +22,7 @@ type Gate struct {
 	bound  atomic.Bool // functions send over Transport, and so their calls take slots when they are connected
 
 	mu      sync.Mutex
+	now     time.Time          // at which it was locked
 	calls   map[*call]struct{} // accepted, not ended
 	seq     uint64
 	waiting int
@@ -42,11 +43,8 @@ type Gate struct {
 
 	closed  bool
 	drained chan struct{} // closed when no call is left; nil before Close
-	pools   []interface {
-		close()
-		size() int // connections
-	}
-	stats Stats
+	pools   []pooling
+	stats   Stats
 }
 
 type event struct {
@@ -79,14 +77,6 @@ func New(cfg Config) (*Gate, error) {
 
 func (g *Gate) settings() *settings { return g.life.Load().Settings }
 
-// locked calls f with the lock held, and delivers the events afterwards.
-func (g *Gate) locked(f func(now time.Time)) {
-	defer g.events.Drain(func(e event) { g.life.Emit(e.ctx, e.Event) })
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	f(time.Now())
-}
-
 // Phase is inside of retries, so that each of their attempts passes the gate, and outside of breakers and timeouts, which
 // do not see the wait.
 func (g *Gate) Phase() client.Phase { return client.Admission }
@@ -108,22 +98,18 @@ func (g *Gate) SetConfig(cfg Config) error {
 	if err := g.life.SetConfig(cfg, nil); err != nil {
 		return err
 	}
-	g.locked(func(now time.Time) {
-		set := g.settings()
-		if g.limit == g.most || g.limit > set.InFlight {
-			g.limit = set.InFlight
+	defer g.lock()()
+	set := g.settings()
+	if g.limit == g.most || g.limit > set.InFlight {
+		g.limit = set.InFlight
+	}
+	g.most = set.InFlight
+	for _, s := range g.scopes {
+		if !s.vendor {
+			s.change(set.find(s.name), g.now)
 		}
-		g.most = set.InFlight
-		for _, s := range g.scopes {
-			if !s.id.vendor {
-				to := set.find(s.id.limit)
-				s.usage.change(s.limit, to, now)
-				s.limit = to
-			}
-			g.wake(s, time.Time{}, now)
-		}
-		g.serve(now)
-	})
+		g.wake(s, time.Time{})
+	}
 	return nil
 }
 
@@ -138,12 +124,10 @@ const maxHolds = 1000 // that are listed
 
 // Holds returns the holds in force, at most 1,000, those that end last first. That of the whole vendor has neither Limit nor Key.
 func (g *Gate) Holds() (all []Hold) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := time.Now()
+	defer g.lock()()
 	for _, s := range g.scopes {
-		if until, ok := s.held(now); ok {
-			all = append(all, Hold{s.id.limit, s.id.key, until})
+		if until, ok := s.held(g.now); ok {
+			all = append(all, Hold{s.name, s.key, until})
 		}
 	}
 	slices.SortFunc(all, func(a, b Hold) int {
@@ -155,34 +139,23 @@ func (g *Gate) Holds() (all []Hold) {
 // Resume ends the hold of a key before its time, and with an empty limit and key all holds. Answers to calls from before do not begin
 // it again. The next call is a probe.
 func (g *Gate) Resume(_ context.Context, limit, key string) error {
-	g.locked(func(now time.Time) {
-		for _, s := range g.scopes {
-			if _, ok := s.held(now); ok && (limit == "" && key == "" || s.id.limit == limit && s.id.key == key) {
-				s.hold.until, s.hold.end = now, now.Add(probeTime)
-				s.gen++ // so that the calls that it has overtaken are late for any other hold, too
-				g.wake(s, time.Time{}, now)
-			}
+	defer g.lock()()
+	for _, s := range g.scopes {
+		if _, ok := s.held(g.now); ok && (limit == "" && key == "" || s.name == limit && s.key == key) {
+			s.hold.until, s.hold.end = g.now, g.now.Add(probeTime)
+			g.resumed = g.now
+			s.gen++ // so that the calls that it has overtaken are late for any other hold, too
+			g.wake(s, time.Time{})
 		}
-		g.serve(now)
-	})
+	}
 	return nil
 }
 
 // Close accepts no more calls: they get [ErrClosed]. It waits until the accepted ones are done. If ctx ends before, it
 // cancels their contexts, and returns the cause of ctx. Then it closes the connections of its pools.
-func (g *Gate) Close(ctx context.Context) error {
+func (g *Gate) Close(ctx context.Context) (err error) {
 	_ = g.life.Close() // always nil
-	g.mu.Lock()
-	if g.drained == nil {
-		g.drained = make(chan struct{})
-		if len(g.calls) == 0 {
-			close(g.drained)
-		}
-	}
-	g.closed = true
-	pools := g.pools
-	g.mu.Unlock()
-	var err error
+	pools := g.refuse()
 	select {
 	case <-g.drained:
 	case <-ctx.Done():
@@ -194,8 +167,21 @@ func (g *Gate) Close(ctx context.Context) error {
 	return err
 }
 
+// refuse accepts no more calls.
+func (g *Gate) refuse() (pools []pooling) {
+	defer g.lock()()
+	g.closed = true
+	if g.drained == nil {
+		if g.drained = make(chan struct{}); len(g.calls) == 0 {
+			close(g.drained)
+		}
+	}
+	return g.pools
+}
+
 const grace = time.Second // for which Close waits for the calls that it has canceled
 
+// cut cancels all calls.
 func (g *Gate) cut(ctx context.Context) error {
 	g.mu.Lock()
 	left := len(g.calls)

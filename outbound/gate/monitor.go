@@ -2,49 +2,61 @@ package gate
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 )
 
+// lock locks the gate; the result unlocks it. Before that, calls for which everything is there now are admitted, and after it events
+// are delivered.
+func (g *Gate) lock() (unlock func()) {
+	g.mu.Lock()
+	g.now = time.Now()
+	return func() {
+		g.serve()
+		g.mu.Unlock()
+		g.events.Drain(func(e event) { g.life.Emit(e.ctx, e.Event) })
+	}
+}
+
 // serve admits the first calls for which everything is there, at once. A call that its own keys block is parked with the first of them,
 // and does not block calls of other keys; one that only waits for a place or a token blocks all behind it.
-func (g *Gate) serve(now time.Time) {
-	for len(g.wakes) > 0 && !g.wakes[0].wake.After(now) {
-		g.wake(g.wakes[0], time.Time{}, now)
+func (g *Gate) serve() {
+	for len(g.wakes) > 0 && !g.wakes[0].wake.After(g.now) {
+		g.wake(g.wakes[0], time.Time{})
 	}
 	for len(g.ready) > 0 {
 		c := g.ready[0]
-		if s, at := g.blocked(c, now); s != nil {
-			g.wake(s, at, now)
-			g.park(c, &s.parked, now)
+		if s, at := g.blocked(c); s != nil {
+			g.wake(s, at)
+			g.park(c, &s.parked)
 			continue
 		}
-		if g.limit > 0 && g.flying >= g.limit || !g.token(now) {
+		if g.limit > 0 && g.flying >= g.limit || !g.token() {
 			break
 		}
 		if c.pool != nil && c.conn == nil && !c.pool.take(c) {
-			g.park(c, c.pool.waiting(), now)
+			g.park(c, c.pool.waiting())
 			continue
 		}
-		g.admit(c, now)
+		g.admit(c)
 	}
-	g.settleToken(now)
-	g.arm(now)
+	g.settleToken()
+	g.arm()
 }
 
-// blocked returns a scope that does not admit the call, and the time of the next attempt.
-func (g *Gate) blocked(c *call, now time.Time) (s *scope, at time.Time) {
-	shelf := g.settings().shelf
+// blocked returns a scope that does not admit the call, and when to look again.
+func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
 	for i := range c.claims {
 		cl := &c.claims[i]
 		s = cl.scope
-		if at, ok := g.shut(s, now); ok {
+		if at, shut := g.shut(s); shut {
 			return s, at
 		}
-		if len(s.parked) > 0 && s.parked[0].seq < c.seq && s.wake.After(now) {
+		if len(s.parked) > 0 && s.parked[0].seq < c.seq && s.wake.After(g.now) {
 			return s, s.wake
 		}
-		if s.counts(cl.cost) && !cl.slot.fresh(now, shelf) {
-			if at := s.usage.admission(s.limit, cl.cost, now, shelf); at.After(now) {
+		if s.needs(cl.cost, cl.slot, g.now) {
+			if at = s.admission(cl.cost, g.now); at.After(g.now) {
 				return s, at
 			}
 		}
@@ -53,73 +65,64 @@ func (g *Gate) blocked(c *call, now time.Time) (s *scope, at time.Time) {
 }
 
 // admit lets a call pass.
-func (g *Gate) admit(c *call, now time.Time) {
-	shelf := g.settings().shelf
-	g.unqueue(c, now)
-	c.turn = &turn{at: now, flying: true}
+func (g *Gate) admit(c *call) {
+	g.unqueue(c)
+	c.turn = &turn{at: g.now, flying: true}
 	g.flying++
 	for i := range c.claims {
 		cl := &c.claims[i]
-		s := cl.scope
-		if cl.seen = s.gen; s.hold != nil {
-			s.hold.out = append(s.hold.out, c.turn)
+		if cl.seen = cl.gen; cl.hold != nil {
+			cl.hold.out = append(cl.hold.out, c.turn)
 		}
-		if cl.paced = s.counts(cl.cost) && !cl.slot.fresh(now, shelf); cl.paced {
-			s.usage.admit(s.limit, cl.cost, now, shelf)
+		if cl.paced = cl.needs(cl.cost, cl.slot, g.now); cl.paced {
+			cl.admit(cl.cost, g.now)
 		}
 	}
 	c.token = g.useToken()
-	g.waits.Observe(now.Sub(c.since))
+	g.waits.Observe(g.now.Sub(c.since))
 	c.grant(nil)
 }
 
 // undo takes back the admission of a call that was not sent, with all that it has got.
-func (g *Gate) undo(c *call, now time.Time) {
-	g.leaveRamp(c, false, now)
+func (g *Gate) undo(c *call) {
+	g.leaveRamp(c, false)
 	g.land(c.turn)
+	c.turn = nil
 	for i := range c.claims {
 		cl := &c.claims[i]
-		if u := &cl.scope.usage; cl.paced && cl.scope.limit != nil {
-			u.pace = u.pace.Add(-span(cl.cost, cl.scope.limit.spacing))
+		if cl.paced && cl.scope.limit != nil {
+			cl.pace = cl.pace.Add(-span(cl.cost, cl.spacing))
 		}
 		cl.paced = false
 	}
-	c.putSlots(now)
+	c.putSlots()
 	if c.token {
 		c.token = false
 		g.credit++
 	}
-	c.turn = nil
 	if c.pool != nil && !c.pinned {
 		c.pool.put(c)
 	}
 }
 
 // leaveRamp ends the turn of a call, which has succeeded or not.
-func (g *Gate) leaveRamp(c *call, success bool, now time.Time) {
+func (g *Gate) leaveRamp(c *call, success bool) {
 	for i := range c.claims {
-		cl := &c.claims[i]
-		s := cl.scope
-		if success && s.gen == cl.seen {
+		s := c.claims[i].scope
+		if success && s.gen == c.claims[i].seen {
 			s.refusals, s.pause = 0, 0
 		}
-		h := s.hold
-		if h == nil || c.turn == nil {
+		if s.hold == nil {
 			continue
 		}
-		for j, t := range h.out {
-			if t != c.turn {
-				continue
+		n := len(s.hold.out)
+		s.hold.out = slices.DeleteFunc(s.hold.out, func(t *turn) bool { return t == c.turn })
+		if success && len(s.hold.out) < n {
+			if s.hold.room++; s.hold.room == 2 {
+				g.report(c, "calls are made again", s, slog.Time("held_until", s.hold.until))
 			}
-			h.out = append(h.out[:j], h.out[j+1:]...)
-			if success {
-				if h.room++; h.room == 2 {
-					g.change(c.ctx, "calls are made again", s, slog.Time("held_until", h.until))
-				}
-			}
-			break
 		}
-		g.wake(s, time.Time{}, now)
+		g.wake(s, time.Time{})
 	}
 }
 
@@ -133,9 +136,9 @@ func (g *Gate) land(t *turn) {
 
 // halve lowers the number of calls in flight. If they are hardly the reason of the refusal, since the vendor was content for long or few
 // are in flight, it comes back soon, otherwise slowly.
-func (g *Gate) halve(now, until time.Time) {
+func (g *Gate) halve(until time.Time) {
 	if g.limit > 0 {
-		g.soon = now.Sub(g.resumed) >= probeTime || g.flying <= g.limit/2
+		g.soon = g.now.Sub(g.resumed) >= probeTime || g.flying <= g.limit/2
 		g.limit, g.won = max(1, g.limit/2), 0
 	}
 	g.resumed = until
@@ -157,24 +160,22 @@ func (g *Gate) queueUp(c *call) {
 	c.queue = &g.ready
 	g.ready.add(c)
 	g.waiting++
-	for i := range c.claims {
-		c.claims[i].scope.units += c.claims[i].cost
+	for _, cl := range c.claims {
+		cl.units += cl.cost
 	}
 }
 
 // unqueue takes a call out of the queue in which it waits, and lets the next ones be looked at.
-func (g *Gate) unqueue(c *call, now time.Time) {
+func (g *Gate) unqueue(c *call) {
 	first, q := c.index == 0, c.queue
 	q.remove(c.index)
 	c.queue = nil
 	g.waiting--
-	for i := range c.claims {
-		s := c.claims[i].scope
-		s.units -= c.claims[i].cost
-		if first && q == &s.parked {
-			s.wake = time.Time{} // it was that of the call
+	for _, cl := range c.claims {
+		if cl.units -= cl.cost; first && q == &cl.parked {
+			cl.wake = time.Time{} // it was that of the call
 		}
-		g.wake(s, s.wake, now)
+		g.wake(cl.scope, cl.wake)
 	}
 	if c.pool != nil && q == c.pool.waiting() {
 		g.ripe(q)
@@ -182,34 +183,23 @@ func (g *Gate) unqueue(c *call, now time.Time) {
 }
 
 // park moves a call from ready to a queue, and lets the next ones of its scopes be looked at.
-func (g *Gate) park(c *call, to *queue[*call], now time.Time) {
+func (g *Gate) park(c *call, to *queue[*call]) {
 	g.ready.remove(c.index)
 	c.queue = to
 	to.add(c)
-	g.next(c, now)
-}
-
-// next lets the first parked calls of all scopes of a call be looked at.
-func (g *Gate) next(c *call, now time.Time) {
-	for i := range c.claims {
-		g.release(c.claims[i].scope, now)
+	for _, cl := range c.claims {
+		g.wake(cl.scope, cl.wake)
 	}
 }
 
 // wake sets the time at which the first parked call of a scope is looked at; the zero time is now.
-func (g *Gate) wake(s *scope, at, now time.Time) {
+func (g *Gate) wake(s *scope, at time.Time) {
 	if s.index >= 0 {
 		g.wakes.remove(s.index)
 	}
-	if s.wake = at; at.After(now) {
+	if s.wake = at; at.After(g.now) {
 		g.wakes.add(s)
-		return
-	}
-	g.release(s, now)
-}
-
-func (g *Gate) release(s *scope, now time.Time) {
-	if len(s.parked) > 0 && !s.wake.After(now) {
+	} else {
 		g.ripe(&s.parked)
 	}
 }
@@ -225,19 +215,19 @@ func (g *Gate) ripe(q *queue[*call]) {
 }
 
 // arm sets the timer for the next call that waits for a time.
-func (g *Gate) arm(now time.Time) {
+func (g *Gate) arm() {
 	at := g.tokenAt
-	if len(g.wakes) > 0 && (!at.After(now) || g.wakes[0].wake.Before(at)) {
+	if len(g.wakes) > 0 && (!at.After(g.now) || g.wakes[0].wake.Before(at)) {
 		at = g.wakes[0].wake
 	}
 	switch {
-	case g.waiting == 0 || !at.After(now):
+	case g.waiting == 0 || !at.After(g.now):
 		if g.timer != nil {
 			g.timer.Stop()
 		}
 	case g.timer == nil:
-		g.timer = time.AfterFunc(at.Sub(now), func() { g.locked(g.serve) })
+		g.timer = time.AfterFunc(at.Sub(g.now), func() { g.lock()() })
 	default:
-		g.timer.Reset(at.Sub(now))
+		g.timer.Reset(at.Sub(g.now))
 	}
 }

@@ -34,8 +34,7 @@ func (g *Gate) Reserve(ctx context.Context, call Call) (*Permit, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.locked(func(now time.Time) { err = p.book(now) })
-	if err == nil && ctx.Err() != nil {
+	if err = p.book(); err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -46,41 +45,37 @@ func (g *Gate) Reserve(ctx context.Context, call Call) (*Permit, error) {
 }
 
 func (g *Gate) permit(ctx context.Context, call Call) (*Permit, error) {
-	wants, err := g.settings().wants(nil, call, g.callOf(ctx))
+	wants, err := g.settings().wants(nil, append([]Call{call}, g.callsOf(ctx)...))
 	if err != nil {
 		return nil, err
 	}
-	c, err := g.accept(context.WithoutCancel(ctx), wants)
+	c, err := g.accept(context.WithoutCancel(ctx), wants, nil)
 	return &Permit{c: c}, err
 }
 
 // book takes the slots of the limits that decide when the call can be sent. Those of the others are taken when it is: until then they
 // are for other calls.
-func (p *Permit) book(now time.Time) error {
-	c, g, set := p.c, p.c.g, p.c.g.settings()
-	if len(g.calls)-g.flying > set.MaxQueue {
+func (p *Permit) book() error {
+	c, g := p.c, p.c.g
+	defer g.lock()()
+	most, limit := g.settings().MaxWait, ""
+	if len(g.calls)-g.flying > g.settings().MaxQueue {
 		return ErrFull
 	}
-	own := make([]time.Time, len(c.claims))
-	p.At = now
-	limit := ""
-	for i, cl := range c.claims {
-		held, _ := cl.scope.held(now)
-		if own[i] = later(held, now); cl.scope.counts(cl.cost) {
-			own[i], _ = cl.scope.usage.next(cl.scope.limit, cl.cost, own[i], set.shelf)
-		}
-		if own[i].After(p.At) {
-			p.At, limit = own[i], cl.scope.id.limit
+	p.At = g.now
+	for _, cl := range c.claims {
+		if at := c.free(cl); at.After(p.At) {
+			p.At, limit = at, cl.name
 		}
 	}
-	if set.MaxWait != 0 && p.At.Sub(now) > max(0, set.MaxWait) {
+	if most != 0 && p.At.Sub(g.now) > max(0, most) {
 		return c.limited(p.At, limit)
 	}
 	for i := range c.claims {
 		cl := &c.claims[i]
-		if s := cl.scope; s.counts(cl.cost) && p.At.Sub(own[i]) < set.shelf/2 {
-			cl.slot = s.usage.take(s.limit, cl.cost, own[i], set.shelf)
-			s.usage.pace = later(s.usage.pace, s.usage.tail)
+		if at := c.free(*cl); cl.counts(cl.cost) && p.At.Sub(at) < cl.shelf/2 {
+			cl.slot = cl.take(cl.cost, at)
+			cl.pace = later(cl.pace, cl.tail)
 		}
 	}
 	return nil
@@ -99,31 +94,17 @@ func (p *Permit) Wait(ctx context.Context) error {
 // Done ends a call that was made. Its error is classified (Config.Classify), so that a refusal begins a hold; the permit
 // is not good for another attempt.
 func (p *Permit) Done(err error) {
-	c, sig := p.c, Signal{}
+	sig := Signal{}
 	if err != nil && answer(err) {
-		sig = c.g.settings().Classify(nil, err)
+		sig = p.c.g.settings().Classify(nil, err)
 	}
-	if !c.ended() {
-		c.judge(sig, answer(err), err)
-	}
-	c.end()
+	p.c.judge(sig, answer(err), err)
+	p.c.end()
 }
 
 // Cancel ends a permit whose call was not made. Slots that others can still use are given back. After Done, it does
 // nothing.
 func (p *Permit) Cancel() {
-	c := p.c
-	c.g.locked(func(now time.Time) {
-		if _, ok := c.g.calls[c]; ok {
-			c.g.undo(c, now)
-		}
-	})
-	c.end()
-}
-
-func (c *call) ended() bool {
-	c.g.mu.Lock()
-	defer c.g.mu.Unlock()
-	_, ok := c.g.calls[c]
-	return !ok
+	p.c.back()
+	p.c.end()
 }

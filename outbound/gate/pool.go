@@ -60,6 +60,8 @@ type pooling interface {
 	take(c *call) bool // false if there is no connection for the call
 	put(c *call)       // the opposite
 	waiting() *queue[*call]
+	size() int // connections
+	close()
 }
 
 // NewPool makes a pool for calls to g. A field that cannot be used is a *core.ConfigError.
@@ -118,7 +120,7 @@ func (p *Pool[K, C]) put(c *call) {
 		n = n.evicted
 	}
 	if n.dialed {
-		n.since = time.Now()
+		n.since = p.g.now
 		p.idle = append(p.idle, n)
 		p.arm()
 	} else {
@@ -132,11 +134,11 @@ func (p *Pool[K, C]) enter(ctx context.Context, key K) (c *call, own bool, err e
 	if outer, _ := ctx.Value(permitKey{p.g}).(*call); outer != nil && outer.pool == pooling(p) {
 		return nil, false, errReentrant
 	}
-	call := Call{}
+	calls := p.g.callsOf(ctx)
 	if p.cfg.Call != nil {
-		call = p.cfg.Call(key)
+		calls = append(slices.Clip(calls), p.cfg.Call(key))
 	}
-	if c, own, err = p.g.enter(ctx, nil, p.g.callOf(ctx), call); err != nil {
+	if c, own, err = p.g.enter(ctx, nil, calls); err != nil {
 		return c, own, err
 	}
 	if !own {
@@ -153,12 +155,11 @@ func (p *Pool[K, C]) leave(c *call, own bool) {
 		p.close1(n)
 		n.dialed, n.busy = false, false
 	}
-	p.g.locked(func(now time.Time) {
-		if p.put(c); !own {
-			c.pool, c.key, c.pinned = nil, nil, false
-		}
-		p.g.serve(now)
-	})
+	unlock := p.g.lock()
+	if p.put(c); !own {
+		c.pool, c.key, c.pinned = nil, nil, false
+	}
+	unlock()
 	if own {
 		c.end()
 	}
@@ -187,7 +188,7 @@ func (p *Pool[K, C]) open(c *call) (err error) {
 }
 
 // use calls fn with the connection of a call, which is closed unless fn returns.
-func use[R any, K comparable, C any](_ *Pool[K, C], c *call, ctx context.Context, fn func(context.Context, C) (R, error)) (R, error) {
+func use[R any, K comparable, C any](ctx context.Context, _ *Pool[K, C], c *call, fn func(context.Context, C) (R, error)) (R, error) {
 	n := c.conn.(*conn[K, C])
 	n.busy = true
 	r, err := fn(ctx, n.c)

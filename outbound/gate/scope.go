@@ -19,16 +19,16 @@ const (
 )
 
 type scopeID struct {
-	vendor     bool // all calls
-	limit, key string
+	vendor    bool   // all calls
+	name, key string // of the limit; in it
 }
 
 // A scope is what a hold stops and what a limit counts: one key of a limit, or the whole vendor. All is guarded by the lock of the
 // gate.
 type scope struct {
-	id    scopeID
-	limit *limit // nil: nothing is counted
-	usage usage
+	scopeID
+	usage
+
 	calls int   // accepted and not ended
 	units int64 // that calls wait for
 
@@ -59,9 +59,6 @@ type turn struct {
 func (s *scope) before(o *scope) bool { return s.wake.Before(o.wake) }
 func (s *scope) move(index int)       { s.index = index }
 
-// counts reports whether a call of a cost needs a slot.
-func (s *scope) counts(cost int64) bool { return s.limit != nil && s.limit.N > 0 && cost > 0 }
-
 // held returns the end of the pause in force.
 func (s *scope) held(now time.Time) (until time.Time, ok bool) {
 	if s.hold == nil || !now.Before(s.hold.until) {
@@ -72,72 +69,70 @@ func (s *scope) held(now time.Time) (until time.Time, ok bool) {
 
 // shut returns the time until which the scope admits no call, or false. It gives up turns that are out for too long, and ends a ramp
 // that is over. A ramp without any answer does not end while its probe is out, nor right after that: exactly one other probe follows.
-func (g *Gate) shut(s *scope, now time.Time) (until time.Time, ok bool) {
-	if until, ok = s.held(now); ok || s.hold == nil {
+func (g *Gate) shut(s *scope) (until time.Time, ok bool) {
+	if until, ok = s.held(g.now); ok || s.hold == nil {
 		return until, ok
 	}
 	h := s.hold
-	for len(h.out) > 0 && now.Sub(h.out[0].at) >= probeTime {
+	for len(h.out) > 0 && g.now.Sub(h.out[0].at) >= probeTime {
 		h.out[0].givenUp = true
 		g.land(h.out[0])
 		if h.out = h.out[1:]; h.room == 1 {
-			h.end = now.Add(probeTime)
+			h.end = g.now.Add(probeTime)
 		}
 	}
 	switch {
-	case h.room >= fullRoom, !now.Before(h.end) && (h.room > 1 || len(h.out) == 0):
-		g.unhold(s)
+	case h.room >= fullRoom, !g.now.Before(h.end) && (h.room > 1 || len(h.out) == 0):
+		if s.hold, s.refusals, s.pause = nil, 0, 0; !s.vendor {
+			g.held--
+		}
 	case len(h.out) >= h.room:
 		return h.out[0].at.Add(probeTime), true
 	}
 	return time.Time{}, false
 }
 
-func (g *Gate) unhold(s *scope) {
-	if s.hold = nil; !s.id.vendor {
-		g.held--
-	}
-	s.refusals, s.pause = 0, 0
-}
-
 // scope returns the scope with an id.
-func (g *Gate) scope(id scopeID, now time.Time) *scope {
+func (g *Gate) scope(id scopeID) *scope {
 	s := g.scopes[id]
 	if s == nil {
 		if len(g.scopes) >= g.sweepAt {
-			g.sweep(now)
+			g.sweep()
 		}
-		s = &scope{id: id, index: -1}
+		s = &scope{scopeID: id, index: -1}
 		if !id.vendor {
-			s.limit, s.usage.tail = g.settings().find(id.limit), g.floor[id.limit]
+			s.limit, s.tail = g.settings().find(id.name), g.floor[id.name]
 		}
 		g.scopes[id] = s
 	}
 	return s
 }
 
-// drop forgets a scope unless something is lost with it.
-func (g *Gate) drop(s *scope, now time.Time) {
-	if s.calls == 0 && s.hold == nil && !s.usage.tail.After(now) && !s.id.vendor {
-		delete(g.scopes, s.id)
+// drop forgets a scope unless it is in use, or something is lost with it. It reports whether only its usage would be.
+func (g *Gate) drop(s *scope) (used bool) {
+	if used = s.tail.After(g.now); s.calls > 0 || s.hold != nil || s.vendor {
+		return false
 	}
+	if !used {
+		delete(g.scopes, s.scopeID)
+	}
+	return used
 }
 
 // sweep forgets scopes whose hold or usage is over. If too many are left, those with the least usage go, and every key that comes anew
 // is charged what they had.
-func (g *Gate) sweep(now time.Time) {
+func (g *Gate) sweep() {
 	var idle []*scope
 	for _, s := range g.scopes {
-		g.shut(s, now)
-		if g.drop(s, now); s.calls == 0 && s.hold == nil && s.usage.tail.After(now) {
+		if g.shut(s); g.drop(s) {
 			idle = append(idle, s)
 		}
 	}
 	if len(idle) >= maxKept/2 {
-		slices.SortFunc(idle, func(a, b *scope) int { return a.usage.tail.Compare(b.usage.tail) })
+		slices.SortFunc(idle, func(a, b *scope) int { return a.tail.Compare(b.tail) })
 		for _, s := range idle[:len(idle)/2] {
-			g.floor[s.id.limit] = later(g.floor[s.id.limit], s.usage.tail)
-			delete(g.scopes, s.id)
+			g.floor[s.name] = later(g.floor[s.name], s.tail)
+			delete(g.scopes, s.scopeID)
 			g.evicted++
 		}
 	}
@@ -145,28 +140,28 @@ func (g *Gate) sweep(now time.Time) {
 }
 
 // stop begins or extends the holds that the answer to a call asks for.
-func (g *Gate) stop(c *call, sig Signal, now time.Time) {
-	one := slices.IndexFunc(c.claims, func(cl claim) bool { return !cl.scope.id.vendor && cl.scope.id.limit == sig.Limit })
+func (g *Gate) stop(c *call, sig Signal) {
+	one := slices.IndexFunc(c.claims, func(cl claim) bool { return !cl.vendor && cl.name == sig.Limit })
 	for i := range c.claims {
 		named := sig.Limit != "" && one >= 0
 		if named && i != one || !named && i == 0 && len(c.claims) > 1 {
 			continue // the whole vendor is held only if there is nothing else
 		}
 		cl := &c.claims[i]
-		if s := cl.scope; s.hold == nil && !s.id.vendor && g.held >= maxHeld {
-			if g.sweep(now); g.held >= maxHeld {
+		if cl.hold == nil && !cl.vendor && g.held >= maxHeld {
+			if g.sweep(); g.held >= maxHeld {
 				g.overflowed++
 				cl = &c.claims[0]
 			}
 		}
-		g.holdScope(c, cl, sig, now)
+		g.holdScope(c, cl, sig)
 	}
 }
 
 // holdScope begins or extends the hold of a scope. Once a pause is over, the answers to calls from before it change nothing.
-func (g *Gate) holdScope(c *call, cl *claim, sig Signal, now time.Time) {
+func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
 	s, set := cl.scope, g.settings()
-	end, inForce := s.held(now)
+	end, inForce := s.held(g.now)
 	if cl.seen != s.gen && (!inForce || cl.seen+1 != s.gen) {
 		return
 	}
@@ -178,37 +173,37 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal, now time.Time) {
 		}
 		pause = s.pause
 	}
-	until := now.Add(min(pause, set.MaxHold) + pad + rand.N(pad)) //nolint:gosec // jitter keeps no secret
-	if inForce && !until.After(end) {
-		return
-	}
-	g.stats.Holds++
-	if inForce {
-		s.hold.until, s.hold.end = until, until.Add(probeTime)
-	} else {
-		if s.hold == nil && !s.id.vendor {
+	until := g.now.Add(min(pause, set.MaxHold) + pad + rand.N(pad)) //nolint:gosec // jitter keeps no secret
+	switch {
+	case !inForce:
+		if s.hold == nil && !s.vendor {
 			g.held++
 		}
 		s.hold = &hold{until: until, end: until.Add(probeTime), room: 1}
 		s.gen++
-		if s.calls == len(g.calls) && now.After(g.resumed) { // all present calls, and once for all keys of the call
-			g.halve(now, until)
+		if s.calls == len(g.calls) && g.now.After(g.resumed) { // all present calls, and once for all keys of the call
+			g.halve(until)
 		}
+	case until.After(end):
+		s.hold.until, s.hold.end = until, until.Add(probeTime)
+	default:
+		return
 	}
-	g.wake(s, time.Time{}, now)
+	g.stats.Holds++
+	g.wake(s, time.Time{})
 	for w := range g.calls { // those that cannot wait that long are refused now
 		if w.queue != nil && !w.deadline.IsZero() && until.After(w.deadline) && w.under(s) {
-			g.unqueue(w, now)
-			w.grant(w.limited(until, s.id.limit))
+			g.unqueue(w)
+			w.grant(w.limited(until, s.name))
 		}
 	}
-	g.change(c.ctx, "calls are held back", s, slog.Time("until", until), slog.Duration("pause", until.Sub(now)))
+	g.report(c, "calls are held back", s, slog.Time("until", until), slog.Duration("pause", until.Sub(g.now)))
 }
 
-// change queues an event about a scope.
-func (g *Gate) change(ctx context.Context, text string, s *scope, attrs ...slog.Attr) {
+// report queues an event about a scope.
+func (g *Gate) report(c *call, text string, s *scope, attrs ...slog.Attr) {
 	if g.life.Listening() {
-		e := registry.Event{Text: text, Key: s.id.key, Attrs: append(attrs, slog.String("limit", s.id.limit))}
-		g.events.Append(event{context.WithoutCancel(ctx), e})
+		e := registry.Event{Text: text, Key: s.key, Attrs: append(attrs, slog.String("limit", s.name))}
+		g.events.Append(event{context.WithoutCancel(c.ctx), e})
 	}
 }

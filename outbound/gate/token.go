@@ -18,22 +18,22 @@ type tokens struct {
 const tokenAhead = time.Second
 
 // token reports whether there is a token for the next call.
-func (g *Gate) token(now time.Time) bool {
+func (g *Gate) token() bool {
 	of := g.settings().Limiter
 	if of == nil || g.credit > 0 {
 		return true
 	}
 	if g.reserved == nil {
-		r := of.ReserveN(now, 1)
-		wait := r.DelayFrom(now)
+		r := of.ReserveN(g.now, 1)
+		wait := r.DelayFrom(g.now)
 		if !r.OK() || wait > tokenAhead {
-			r.CancelAt(now)
-			g.tokenAt = now.Add(tokenAhead)
+			r.CancelAt(g.now)
+			g.tokenAt = g.now.Add(tokenAhead)
 			return false
 		}
-		g.reserved, g.tokenAt = r, now.Add(wait)
+		g.reserved, g.tokenAt = r, g.now.Add(wait)
 	}
-	return !g.tokenAt.After(now)
+	return !g.tokenAt.After(g.now)
 }
 
 // useToken reports whether there is a Limiter, and takes the token of which token has told.
@@ -50,7 +50,7 @@ func (g *Gate) useToken() bool {
 }
 
 // settleToken gives a token back for which no call waits.
-func (g *Gate) settleToken(now time.Time) {
+func (g *Gate) settleToken() {
 	of := g.settings().Limiter
 	if of == nil {
 		g.tokens = tokens{}
@@ -61,8 +61,8 @@ func (g *Gate) settleToken(now time.Time) {
 		return
 	}
 	if g.reserved != nil {
-		if g.tokenAt.After(now) {
-			g.reserved.CancelAt(now)
+		if g.tokenAt.After(g.now) {
+			g.reserved.CancelAt(g.now)
 		} else {
 			g.credit++
 		}
@@ -71,15 +71,15 @@ func (g *Gate) settleToken(now time.Time) {
 }
 
 // tokenFor returns the time of the token for a call that comes last, or first. It is false if there will be none.
-func (g *Gate) tokenFor(last bool, now time.Time) (at time.Time, ok bool) {
+func (g *Gate) tokenFor(last bool) (at time.Time, ok bool) {
 	of := g.settings().Limiter
 	if of == nil || of.Limit() == rate.Inf {
-		return now, true
+		return g.now, true
 	}
 	if of.Burst() < 1 {
-		return now, false
+		return g.now, false
 	}
-	missing := float64(1-g.credit) - of.TokensAt(now)
+	missing := float64(1-g.credit) - of.TokensAt(g.now)
 	if g.reserved != nil {
 		missing-- // it is the first one's
 	}
@@ -87,11 +87,11 @@ func (g *Gate) tokenFor(last bool, now time.Time) (at time.Time, ok bool) {
 		missing += float64(g.waiting)
 	}
 	if missing <= 0 {
-		return now, true
+		return g.now, true
 	}
 	wait := missing / float64(of.Limit()) * float64(time.Second)
 	if !(wait < math.MaxInt64/4) {
-		return now.Add(math.MaxInt64 / 4), true
+		return g.now.Add(math.MaxInt64 / 4), true
 	}
-	return now.Add(time.Duration(wait)), true
+	return g.now.Add(time.Duration(wait)), true
 }

@@ -48,7 +48,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := &sending{transport: t, req: req, ctx: req.Context()}
 	s.setBody(req.Body)
 	defer s.closeBody()
-	c, own, err := t.gate.enter(s.ctx, req, t.gate.callOf(s.ctx))
+	c, own, err := t.gate.enter(s.ctx, req, t.gate.callsOf(s.ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -145,9 +145,6 @@ func (s *sending) judge(resp *http.Response, err error) bool {
 		sig = set.Classify(nil, err)
 	}
 	c.judge(sig, err == nil && resp != nil && resp.StatusCode < http.StatusInternalServerError, cause)
-	s.gate.mu.Lock()
-	c.refused = sig.Limited
-	s.gate.mu.Unlock()
 	return sig.Limited
 }
 
@@ -203,7 +200,9 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 	r := s.req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
 			if s.traced.Store(true); connected.Swap(true) { // net/http sends it again by itself
+				unlock := s.gate.lock()
 				s.call.spend()
+				unlock()
 			}
 			if !held.Load() && !s.call.ready(ctx, true) {
 				conn = info.Conn
@@ -237,7 +236,9 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 		return nil, nil, true, nil
 	}
 	if !connected.Load() && err == nil { // a transport of another kind: it counts even so
-		s.call.g.locked(s.call.charge)
+		unlock := s.gate.lock()
+		s.call.charge()
+		unlock()
 	}
 	s.body = nil
 	if resp != nil && resp.Request == r {
