@@ -123,16 +123,16 @@ func (c *call) pass(ctx context.Context) error {
 	if err := c.enqueue(ctx); err != nil {
 		return err
 	}
-	var late <-chan time.Time
-	if most := c.g.settings().MaxWait; most > 0 {
-		timer := time.NewTimer(most)
-		defer timer.Stop()
-		late = timer.C
+	late := context.Background()
+	if !c.deadline.IsZero() {
+		var cancel context.CancelFunc
+		late, cancel = context.WithDeadline(late, c.deadline)
+		defer cancel()
 	}
 	select {
 	case <-c.granted:
 		return c.err
-	case <-late:
+	case <-late.Done():
 	case <-ctx.Done():
 	case <-c.ctx.Done():
 	}

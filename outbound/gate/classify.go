@@ -111,40 +111,23 @@ func googleJSON(body io.Reader) (s Signal, ok bool) {
 
 const (
 	maxPeek   = 64 << 10
-	stallTime = 10 * time.Millisecond // after which a body is not waited for before the hold begins
+	stallTime = 10 * time.Millisecond // after which a hold does not wait for a body
 )
 
-// A peek is a body that Classify may read, and that can be read again. stalled is called if a read takes long.
-type peek struct {
-	io.ReadCloser
-	stalled func()
-	seen    bytes.Buffer
-}
-
-func (p *peek) Read(b []byte) (int, error) {
-	left := maxPeek - p.seen.Len()
-	if left <= 0 {
-		return 0, io.EOF
-	}
-	late := time.AfterFunc(stallTime, p.stalled)
-	defer late.Stop()
-	n, err := p.ReadCloser.Read(b[:min(len(b), left)])
-	p.seen.Write(b[:n])
-	return n, err
-}
-
-func (*peek) Close() error { return nil }
-
-// signal classifies a response, whose body can be read again afterwards. stalled is called if that waits for the body.
-func (s *settings) signal(resp *http.Response, stalled func()) Signal {
+// signal classifies a response, whose body can be read again afterwards. If it waits for the body of a refusal, stalled is called.
+func (s *settings) signal(resp *http.Response, stalled func(Signal)) Signal {
 	if resp.Body == nil || resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
 		return s.Classify(resp, nil)
 	}
-	p := &peek{ReadCloser: resp.Body, stalled: stalled}
-	resp.Body = p
+	if early := byHeader(resp); early.Limited {
+		defer time.AfterFunc(stallTime, func() { stalled(early) }).Stop()
+	}
+	var seen bytes.Buffer
+	body := resp.Body
+	resp.Body = io.NopCloser(io.TeeReader(io.LimitReader(body, maxPeek), &seen))
 	defer func() {
-		if resp.Body = p.ReadCloser; p.seen.Len() > 0 {
-			resp.Body = again{io.MultiReader(&p.seen, p.ReadCloser), p.ReadCloser}
+		if resp.Body = body; seen.Len() > 0 {
+			resp.Body = again{io.MultiReader(&seen, body), body}
 		}
 	}()
 	return s.Classify(resp, nil)

@@ -39,7 +39,7 @@ type Pool[K comparable, C any] struct {
 	// guarded by the lock of the gate
 	parked queue[*call]
 	used   int           // connections, and places for one
-	idle   []*conn[K, C] // the one that is idle for the longest time first
+	idle   []*conn[K, C] // the one that is idle for the longest time last
 	timer  *time.Timer
 	armed  bool
 	closed bool
@@ -83,31 +83,21 @@ func NewPool[K comparable, C any](g *Gate, cfg PoolConfig[K, C]) (*Pool[K, C], e
 func (p *Pool[K, C]) waiting() *queue[*call] { return &p.parked }
 
 func (p *Pool[K, C]) take(c *call) bool {
-	key := c.key.(K)
-	n := &conn[K, C]{key: key}
-	own := func(o *conn[K, C]) bool { return o.key == key }
-	if i := lastIndex(p.idle, own); i >= 0 {
+	n := &conn[K, C]{key: c.key.(K)}
+	i := slices.IndexFunc(p.idle, func(o *conn[K, C]) bool { return o.key == n.key })
+	switch last := len(p.idle) - 1; {
+	case i >= 0:
 		n = p.idle[i]
 		p.idle = slices.Delete(p.idle, i, i+1)
-	} else if p.used < p.cfg.Capacity {
+	case p.used < p.cfg.Capacity:
 		p.used++
-	} else if len(p.idle) > 0 {
-		n.evicted = p.idle[0]
-		p.idle = slices.Delete(p.idle, 0, 1)
-	} else {
+	case last >= 0:
+		n.evicted, p.idle = p.idle[last], p.idle[:last]
+	default:
 		return false
 	}
 	c.conn = n
 	return true
-}
-
-func lastIndex[T any](all []T, f func(T) bool) int {
-	for i, v := range slices.Backward(all) {
-		if f(v) {
-			return i
-		}
-	}
-	return -1
 }
 
 func (p *Pool[K, C]) put(c *call) {
@@ -121,7 +111,7 @@ func (p *Pool[K, C]) put(c *call) {
 	}
 	if n.dialed {
 		n.since = p.g.now
-		p.idle = append(p.idle, n)
+		p.idle = slices.Insert(p.idle, 0, n)
 		p.arm()
 	} else {
 		p.used--
@@ -208,7 +198,7 @@ func (p *Pool[K, C]) arm() {
 		return
 	}
 	p.armed = true
-	if wait := time.Until(p.idle[0].since.Add(p.cfg.IdleTime)); p.timer == nil {
+	if wait := time.Until(p.idle[len(p.idle)-1].since.Add(p.cfg.IdleTime)); p.timer == nil {
 		p.timer = time.AfterFunc(wait, func() { p.trim(true) })
 	} else {
 		p.timer.Reset(wait)
@@ -220,9 +210,8 @@ func (p *Pool[K, C]) trim(timer bool) {
 	p.g.mu.Lock()
 	p.armed = p.armed && !timer
 	var old []*conn[K, C]
-	for len(p.idle) > 0 && (p.closed || timer && time.Since(p.idle[0].since) >= p.cfg.IdleTime) {
-		old = append(old, p.idle[0])
-		p.idle = slices.Delete(p.idle, 0, 1)
+	for last := len(p.idle) - 1; last >= 0 && (p.closed || timer && time.Since(p.idle[last].since) >= p.cfg.IdleTime); last-- {
+		old, p.idle = append(old, p.idle[last]), p.idle[:last]
 		p.used--
 	}
 	p.arm()

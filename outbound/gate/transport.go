@@ -140,7 +140,7 @@ func (s *sending) judge(resp *http.Response, err error) bool {
 	switch {
 	case err == nil && resp != nil:
 		cause = errors.New(resp.Status)
-		sig = set.signal(resp, func() { c.hold(byHeader(resp)) })
+		sig = set.signal(resp, c.hold)
 	case err != nil && s.ctx.Err() == nil:
 		sig = set.Classify(nil, err)
 	}
@@ -217,7 +217,7 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 		},
 	}))
 	if s.body != nil {
-		r.Body = &kept{s.body, &held}
+		r.Body = kept{s.body, &held}
 		if s.req.GetBody != nil {
 			r.GetBody = func() (io.ReadCloser, error) { // for another try of net/http itself
 				fresh, err := s.req.GetBody()
@@ -225,7 +225,7 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 					return nil, err
 				}
 				s.setBody(fresh)
-				return &kept{s.body, &held}, nil
+				return kept{s.body, &held}, nil
 			}
 		}
 	}
@@ -279,14 +279,14 @@ type kept struct {
 	held *atomic.Bool
 }
 
-func (k *kept) Read(p []byte) (int, error) {
+func (k kept) Read(p []byte) (int, error) {
 	if k.held.Load() {
 		return 0, errHeld
 	}
 	return k.body.Read(p)
 }
 
-func (k *kept) Close() error {
+func (k kept) Close() error {
 	if k.held.Load() {
 		return nil
 	}
