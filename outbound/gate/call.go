@@ -123,17 +123,15 @@ func (c *call) pass(ctx context.Context) error {
 	if err := c.enqueue(ctx); err != nil {
 		return err
 	}
-	late := context.Background()
+	late, cancel := context.WithCancel(ctx)
 	if !c.deadline.IsZero() {
-		var cancel context.CancelFunc
-		late, cancel = context.WithDeadline(late, c.deadline)
-		defer cancel()
+		late, cancel = context.WithDeadline(ctx, c.deadline)
 	}
+	defer cancel()
 	select {
 	case <-c.granted:
 		return c.err
 	case <-late.Done():
-	case <-ctx.Done():
 	case <-c.ctx.Done():
 	}
 	defer c.g.lock()()
@@ -154,7 +152,7 @@ func (c *call) pass(ctx context.Context) error {
 
 // over returns the error of a call whose context has ended.
 func (c *call) over(ctx context.Context) error {
-	switch cause := context.Cause(c.ctx); {
+	switch cause := context.Cause(c.ctx); { //nolint:contextcheck // Close ends it
 	case cause == errCut && c.attempts == 0: //nolint:errorlint // it is the one of Close
 		return ErrClosed
 	case ctx.Err() != nil:

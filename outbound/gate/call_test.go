@@ -18,12 +18,15 @@ import (
 	"github.com/gresil/gresil/outbound/gate"
 )
 
+// A tester is the T of a bubble.
+type tester struct{ *testing.T }
+
 // bubble runs a test with virtual time and a gate.
-func bubble(t *testing.T, cfg gate.Config, f func(t *testing.T, g *gate.Gate)) {
+func bubble(t *testing.T, cfg gate.Config, f func(t tester, g *gate.Gate)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := core.Must(gate.New(cfg))
-		f(t, g)
+		f(tester{t}, g)
 		require.NoError(t, g.Close(t.Context()))
 		s := g.Stats()
 		require.Equal(t, []int{0, 0, 0}, []int{s.Waiting, s.InFlight, s.Connections})
@@ -33,8 +36,8 @@ func bubble(t *testing.T, cfg gate.Config, f func(t *testing.T, g *gate.Gate)) {
 func perSecond(n int64) []gate.Limit { return []gate.Limit{{N: n, Per: time.Second}} }
 
 // do makes a call that takes a while.
-func do(ctx context.Context, g *gate.Gate, c gate.Call, d time.Duration, err error) error {
-	return g.Do(ctx, c, func(context.Context) error { time.Sleep(d); return err })
+func do(ctx context.Context, g *gate.Gate, c gate.Call, d time.Duration) error {
+	return g.Do(ctx, c, func(context.Context) error { time.Sleep(d); return nil })
 }
 
 // Callers that give up leave no hole: at ten times the limit it is used, whatever makes them leave.
@@ -49,7 +52,7 @@ func TestCallersThatGiveUp(t *testing.T) {
 		for _, deadline := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				bubble(t, cfg(), func(t *testing.T, g *gate.Gate) {
+				bubble(t, cfg(), func(t tester, g *gate.Gate) {
 					var served atomic.Int64
 					var group sync.WaitGroup
 					start := time.Now()
@@ -64,7 +67,7 @@ func TestCallersThatGiveUp(t *testing.T) {
 								defer leave(nil)
 								time.AfterFunc(rand.N(time.Second), func() { leave(patience) }) //nolint:gosec // a test
 							}
-							switch err := do(ctx, g, gate.Call{}, 0, nil); {
+							switch err := do(ctx, g, gate.Call{}, 0); {
 							case err == nil:
 								served.Add(1)
 							case !errors.Is(err, patience):
@@ -110,10 +113,10 @@ func TestWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, row.cfg, func(t *testing.T, g *gate.Gate) {
+			bubble(t, row.cfg, func(t tester, g *gate.Gate) {
 				before, stop := context.WithCancel(t.Context())
 				for range row.before {
-					go func() { _ = do(before, g, gate.Call{}, 10*time.Second, nil) }()
+					go func() { _ = do(before, g, gate.Call{}, 10*time.Second) }()
 					synctest.Wait()
 				}
 				ctx, cancel := t.Context(), func() {}
@@ -121,7 +124,7 @@ func TestWaits(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, row.deadline)
 				}
 				start := time.Now()
-				err := do(ctx, g, gate.Call{}, 0, nil)
+				err := do(ctx, g, gate.Call{}, 0)
 				require.ErrorIs(t, err, row.err)
 				require.Equal(t, row.after, time.Since(start).Truncate(time.Millisecond))
 				var limited *gate.LimitedError
@@ -141,11 +144,11 @@ func TestWaits(t *testing.T) {
 func TestLimiterIsChanged(t *testing.T) {
 	t.Parallel()
 	limiter := rate.NewLimiter(rate.Every(time.Hour), 1)
-	bubble(t, gate.Config{Limiter: limiter}, func(t *testing.T, g *gate.Gate) {
-		require.NoError(t, do(t.Context(), g, gate.Call{}, 0, nil))
+	bubble(t, gate.Config{Limiter: limiter}, func(t tester, g *gate.Gate) {
+		require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
 		start := time.Now()
 		time.AfterFunc(10*time.Second, func() { limiter.SetLimit(1000) })
-		require.NoError(t, do(t.Context(), g, gate.Call{}, 0, nil))
+		require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
 		require.LessOrEqual(t, time.Since(start), 12*time.Second)
 	})
 }
@@ -154,22 +157,22 @@ func TestLimiterIsChanged(t *testing.T) {
 func TestLimiterToken(t *testing.T) {
 	t.Parallel()
 	limiter := rate.NewLimiter(1, 1)
-	bubble(t, gate.Config{Limiter: limiter}, func(t *testing.T, g *gate.Gate) {
-		require.NoError(t, do(t.Context(), g, gate.Call{}, 0, nil))
+	bubble(t, gate.Config{Limiter: limiter}, func(t tester, g *gate.Gate) {
+		require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(500*time.Millisecond, cancel)
-		require.ErrorIs(t, do(ctx, g, gate.Call{}, 0, nil), context.Canceled)
+		require.ErrorIs(t, do(ctx, g, gate.Call{}, 0), context.Canceled)
 		start := time.Now()
-		require.NoError(t, do(t.Context(), g, gate.Call{}, 0, nil))
+		require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
 		require.Equal(t, 500*time.Millisecond, time.Since(start))
 	})
 }
 
 // refused makes a call that is refused with a pause, after a while, and does not wait for more.
-func refused(t *testing.T, g *gate.Gate, c gate.Call, after, pause time.Duration) {
-	t.Helper()
-	p, err := g.Wait(t.Context(), c)
-	require.NoError(t, err)
+func refused(tb testing.TB, g *gate.Gate, c gate.Call, after, pause time.Duration) {
+	tb.Helper()
+	p, err := g.Wait(tb.Context(), c)
+	require.NoError(tb, err)
 	go func() {
 		time.Sleep(after)
 		p.Done(refusal{pause})
@@ -186,12 +189,12 @@ func TestHolds(t *testing.T) {
 		s.Limit = "account"
 		return s
 	}}
-	type step func(t *testing.T, g *gate.Gate)
+	type step func(t tester, g *gate.Gate)
 	refuse := func(c gate.Call, after, pause time.Duration) step {
-		return func(t *testing.T, g *gate.Gate) { t.Helper(); refused(t, g, c, after, pause) }
+		return func(t tester, g *gate.Gate) { t.Helper(); refused(t, g, c, after, pause) }
 	}
-	resume := func(t *testing.T, g *gate.Gate) { t.Helper(); require.NoError(t, g.Resume(t.Context(), "", "")) }
-	sleep := func(d time.Duration) step { return func(*testing.T, *gate.Gate) { time.Sleep(d) } }
+	resume := func(t tester, g *gate.Gate) { t.Helper(); require.NoError(t, g.Resume(t.Context(), "", "")) }
+	sleep := func(d time.Duration) step { return func(tester, *gate.Gate) { time.Sleep(d) } }
 	for name, row := range map[string]struct {
 		cfg   gate.Config
 		steps []step
@@ -214,7 +217,7 @@ func TestHolds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, row.cfg, func(t *testing.T, g *gate.Gate) {
+			bubble(t, row.cfg, func(t tester, g *gate.Gate) {
 				for _, s := range row.steps {
 					s(t, g)
 				}

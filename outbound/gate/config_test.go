@@ -75,7 +75,7 @@ func TestCallThatCannotBe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, row.cfg, func(t *testing.T, g *gate.Gate) {
+			bubble(t, row.cfg, func(t tester, g *gate.Gate) {
 				call := gate.Call{Costs: map[string]int64{"tokens": row.cost}}
 				_, err := g.Wait(t.Context(), call)
 				require.EqualError(t, err, row.want)
@@ -152,9 +152,9 @@ func TestClassifyReadsBody(t *testing.T) {
 		read = len(b)
 		return gate.Signal{Pause: time.Minute} // of the next calls: this response is an answer
 	}}
-	bubble(t, cfg, func(t *testing.T, g *gate.Gate) {
+	bubble(t, cfg, func(t tester, g *gate.Gate) {
 		rt := g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
 		}))
 		start := time.Now()
 		for range 2 {
@@ -174,10 +174,10 @@ func TestClassifyReadsBody(t *testing.T) {
 // A hold begins although the body of the refusal does not come.
 func TestHoldBeforeStalledBody(t *testing.T) {
 	t.Parallel()
-	bubble(t, gate.Config{}, func(t *testing.T, g *gate.Gate) {
+	bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
 		r, w := io.Pipe()
 		rt := g.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"60"}, "Content-Type": {"application/json"}}, Body: r, Request: req}, nil
+			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}, "Content-Type": {"application/json"}}, Body: r, Request: req}, nil
 		}))
 		go func() {
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://vendor.test", io.NopCloser(strings.NewReader("")))
@@ -206,11 +206,11 @@ func TestSetConfig(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, row.from, func(t *testing.T, g *gate.Gate) {
-				require.NoError(t, do(t.Context(), g, gate.Call{}, 0, nil))
+			bubble(t, row.from, func(t tester, g *gate.Gate) {
+				require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
 				start := time.Now()
 				waits := make(chan error)
-				go func() { waits <- do(t.Context(), g, gate.Call{}, 0, nil) }()
+				go func() { waits <- do(t.Context(), g, gate.Call{}, 0) }()
 				synctest.Wait()
 				require.NoError(t, g.SetConfig(row.to))
 				require.NoError(t, <-waits)
@@ -219,9 +219,9 @@ func TestSetConfig(t *testing.T) {
 			})
 		})
 	}
-	bubble(t, gate.Config{InFlight: 2}, func(t *testing.T, g *gate.Gate) {
+	bubble(t, gate.Config{InFlight: 2}, func(t tester, g *gate.Gate) {
 		for range 10 {
-			go func() { _ = do(t.Context(), g, gate.Call{}, time.Second, nil) }()
+			go func() { _ = do(t.Context(), g, gate.Call{}, time.Second) }()
 		}
 		for _, n := range []int{2, 5, 0, 3} {
 			require.NoError(t, g.SetConfig(gate.Config{InFlight: n}))

@@ -340,7 +340,7 @@ func TestNoCallInsideToldPause(t *testing.T) {
 		"client.New with all": {cfg: rate, load: flow, busy: 1, dial: slow, call: overAll, stages: all},
 		"control without the last check": {cfg: rate, load: flow, busy: 1, dial: slow, call: func(w *world) func(context.Context) error {
 			return w.send(w.g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
-				return w.base.RoundTrip(r.WithContext(untraced{r.Context()}))
+				return w.base.RoundTrip(r.WithContext(untraced{r.Context()})) //nolint:contextcheck // it is that of r
 			})))
 		}},
 	} {
@@ -387,7 +387,7 @@ func TestRandomCalls(t *testing.T) {
 			all, own := gate.Limit{Name: "all", N: 5 + upTo(200), Per: period()}, gate.Limit{Name: "account", N: 2 + upTo(40), Per: period(), Key: gate.ByCall}
 			all.Burst, own.Burst = upTo(all.N/2), upTo(own.N/2)
 			cfg := gate.Config{Limits: []gate.Limit{all, own}, InFlight: random.IntN(20)}
-			bubble(t, cfg, func(t *testing.T, g *gate.Gate) {
+			bubble(t, cfg, func(t tester, g *gate.Gate) {
 				var mu sync.Mutex
 				at, units := map[string][]time.Time{}, map[string][]int64{}
 				sent := func(c gate.Call) {
@@ -422,10 +422,10 @@ func TestRandomCalls(t *testing.T) {
 							}
 							return nil
 						}
-						switch {
-						case kind%3 == 0:
+						switch kind % 3 {
+						case 0:
 							_ = g.Do(ctx, c, call)
-						case kind%3 == 1:
+						case 1:
 							_, _ = gate.Do(g.WithCall(ctx, c), pool, dial, func(ctx context.Context, _ int) (int, error) { return 0, call(ctx) })
 						default:
 							p, err := g.Reserve(ctx, c)

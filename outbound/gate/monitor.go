@@ -90,7 +90,7 @@ func (g *Gate) undo(c *call) {
 	c.turn = nil
 	for i := range c.claims {
 		cl := &c.claims[i]
-		if cl.paced && cl.scope.limit != nil {
+		if cl.paced && cl.limit != nil {
 			cl.pace = cl.pace.Add(-span(cl.cost, cl.spacing))
 		}
 		cl.paced = false

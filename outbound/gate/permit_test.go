@@ -16,7 +16,7 @@ func TestReserve(t *testing.T) {
 	cfg := gate.Config{Limits: []gate.Limit{{Name: "all", N: 1000, Per: time.Second}, {Name: "dish", N: 6, Per: time.Minute, Key: gate.ByCall}}, MaxWait: time.Minute}
 	const slot = (time.Minute + 50*time.Millisecond + 5) / 6
 	dish := func(name string) gate.Call { return gate.Call{Keys: map[string]string{"dish": name}} }
-	bubble(t, cfg, func(t *testing.T, g *gate.Gate) {
+	bubble(t, cfg, func(t tester, g *gate.Gate) {
 		start := time.Now()
 		var permits []*gate.Permit
 		for i := range 6 {
@@ -64,7 +64,7 @@ func TestReserve(t *testing.T) {
 // A hold that begins after a permit was given delays its next Wait.
 func TestPermitUnderHold(t *testing.T) {
 	t.Parallel()
-	bubble(t, gate.Config{InFlight: 2}, func(t *testing.T, g *gate.Gate) {
+	bubble(t, gate.Config{InFlight: 2}, func(t tester, g *gate.Gate) {
 		p, err := g.Wait(t.Context(), gate.Call{})
 		require.NoError(t, err)
 		refused(t, g, gate.Call{}, 0, time.Minute)

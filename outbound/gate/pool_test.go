@@ -62,7 +62,7 @@ func use(ctx context.Context, p *gate.Pool[string, string], key string) (string,
 func TestPool(t *testing.T) {
 	t.Parallel()
 	byAccount := gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}
-	together := func(t *testing.T, p *gate.Pool[string, string], keys ...string) {
+	together := func(t tester, p *gate.Pool[string, string], keys ...string) {
 		t.Helper()
 		var group sync.WaitGroup
 		for _, key := range keys {
@@ -71,25 +71,25 @@ func TestPool(t *testing.T) {
 		}
 		group.Wait()
 	}
-	for name, f := range map[string]func(t *testing.T, x *connections, g *gate.Gate, p *gate.Pool[string, string]){
-		"idle one of the key": func(t *testing.T, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+	for name, f := range map[string]func(t tester, x *connections, g *gate.Gate, p *gate.Pool[string, string]){
+		"idle one of the key": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
 			together(t, p, "a", "b")
 			together(t, p, "b", "a", "a")
 			require.Equal(t, map[string]int{"a": 2, "b": 1}, x.dialed)
 		},
-		"oldest idle one is closed": func(t *testing.T, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+		"oldest idle one is closed": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
 			together(t, p, "b")
 			together(t, p, "a", "a")
 			together(t, p, "c")
 			require.Equal(t, []string{"b1"}, x.closed)
 		},
-		"waits for another key": func(t *testing.T, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+		"waits for another key": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
 			start := time.Now()
 			together(t, p, "a", "a", "a", "b")
 			require.Equal(t, 2*time.Second, time.Since(start))
 			require.Equal(t, 3, x.most)
 		},
-		"not healthy": func(t *testing.T, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+		"not healthy": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
 			together(t, p, "a")
 			x.sick["a1"] = 1
 			conn, err := use(t.Context(), p, "a")
@@ -97,19 +97,19 @@ func TestPool(t *testing.T) {
 			require.Equal(t, "a2", conn)
 			require.Equal(t, []string{"a1"}, x.closed)
 		},
-		"dial fails": func(t *testing.T, x *connections, g *gate.Gate, p *gate.Pool[string, string]) {
+		"dial fails": func(t tester, x *connections, g *gate.Gate, p *gate.Pool[string, string]) {
 			x.fail = errors.New("down")
 			_, err := use(t.Context(), p, "a")
 			require.Equal(t, x.fail, err)
 			require.Equal(t, gate.Stats{Rejected: 1}, g.Stats())
 		},
-		"panics": func(t *testing.T, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+		"panics": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
 			require.PanicsWithValue(t, "of fn", func() {
 				_, _ = gate.Do(t.Context(), p, "a", func(context.Context, string) (int, error) { panic("of fn") })
 			})
 			require.Equal(t, []string{"a1"}, x.closed)
 		},
-		"idle for too long": func(t *testing.T, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+		"idle for too long": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
 			together(t, p, "a", "b")
 			time.Sleep(3 * time.Minute)
 			together(t, p, "a")
@@ -118,12 +118,12 @@ func TestPool(t *testing.T) {
 			time.Sleep(3 * time.Minute)
 			require.Equal(t, []string{"b1", "a1"}, x.closed)
 		},
-		"used by its own call": func(t *testing.T, _ *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+		"used by its own call": func(t tester, _ *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
 			_, err := gate.Do(t.Context(), p, "a", func(ctx context.Context, _ string) (string, error) { return use(ctx, p, "b") })
 			require.ErrorIs(t, err, core.ErrRejected)
 			require.ErrorContains(t, err, "own calls")
 		},
-		"refused call takes its own again": func(t *testing.T, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+		"refused call takes its own again": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
 			var conns []string
 			_, err := gate.Do(t.Context(), p, "a", func(_ context.Context, conn string) (int, error) {
 				if conns = append(conns, conn); len(conns) < 3 {
@@ -134,7 +134,7 @@ func TestPool(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{"a1", "a1", "a1"}, conns)
 		},
-		"held account keeps no connection": func(t *testing.T, x *connections, g *gate.Gate, p *gate.Pool[string, string]) {
+		"held account keeps no connection": func(t tester, x *connections, g *gate.Gate, p *gate.Pool[string, string]) {
 			refused(t, g, account("a"), 0, 15*time.Second)
 			time.Sleep(time.Millisecond)
 			start := time.Now()
@@ -148,7 +148,7 @@ func TestPool(t *testing.T) {
 			group.Wait()
 			require.Equal(t, 3, x.most)
 		},
-		"under the permit of another call": func(t *testing.T, x *connections, g *gate.Gate, p *gate.Pool[string, string]) {
+		"under the permit of another call": func(t tester, x *connections, g *gate.Gate, p *gate.Pool[string, string]) {
 			require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error { _, err := use(ctx, p, "a"); return err }))
 			require.EqualValues(t, 1, g.Stats().Sent)
 		},
@@ -156,7 +156,7 @@ func TestPool(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := &connections{}
-			bubble(t, byAccount, func(t *testing.T, g *gate.Gate) { f(t, x, g, x.pool(g, 3)) })
+			bubble(t, byAccount, func(t tester, g *gate.Gate) { f(t, x, g, x.pool(g, 3)) })
 			require.Zero(t, x.open, "Close of the gate closes them, each once")
 		})
 	}
@@ -181,7 +181,7 @@ func TestStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := &connections{}
-			bubble(t, gate.Config{}, func(t *testing.T, g *gate.Gate) {
+			bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
 				p := x.pool(g, 1)
 				fetched, refused := 0, false
 				start, got := time.Now(), []int{}
@@ -209,7 +209,7 @@ func TestStream(t *testing.T) {
 						break
 					}
 				}
-				require.Equal(t, row.fail > 0, last == gone)
+				require.Equal(t, row.fail > 0, errors.Is(last, gone))
 				require.Len(t, got, row.rows)
 				require.Equal(t, row.fetched, fetched)
 				require.InDelta(t, row.after, time.Since(start), float64(100*time.Millisecond))

@@ -2,11 +2,19 @@ package gate
 
 import "container/heap"
 
-// A queue is ordered by before. Its elements know their index.
-type queue[T interface {
+// An element of a queue knows its index.
+type element[T any] interface {
 	before(other T) bool
 	move(index int)
-}] []T
+}
+
+var (
+	_ element[*call]  = (*call)(nil)
+	_ element[*scope] = (*scope)(nil)
+)
+
+// A queue is ordered by before.
+type queue[T element[T]] []T
 
 func (q queue[T]) Len() int           { return len(q) }
 func (q queue[T]) Less(i, j int) bool { return q[i].before(q[j]) }

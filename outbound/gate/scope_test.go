@@ -19,7 +19,7 @@ import (
 // After a hold one call is sent, and each success makes room for one more: 1, 2, 4 and so on in each round.
 func TestRamp(t *testing.T) {
 	t.Parallel()
-	bubble(t, gate.Config{}, func(t *testing.T, g *gate.Gate) {
+	bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
 		refused(t, g, gate.Call{}, 0, time.Second)
 		time.Sleep(time.Millisecond)
 		var group sync.WaitGroup
@@ -48,7 +48,7 @@ func TestRamp(t *testing.T) {
 // A probe without an answer is given up after ten seconds, and exactly one follows. It has no place any more.
 func TestProbeWithoutAnswer(t *testing.T) {
 	t.Parallel()
-	bubble(t, gate.Config{InFlight: 1}, func(t *testing.T, g *gate.Gate) {
+	bubble(t, gate.Config{InFlight: 1}, func(t tester, g *gate.Gate) {
 		refused(t, g, gate.Call{}, 0, time.Second)
 		time.Sleep(time.Millisecond)
 		var sent atomic.Int64
@@ -77,11 +77,11 @@ func TestRampEnds(t *testing.T) {
 	}{"early": {5 * time.Second, 1}, "after ten seconds": {12 * time.Second, 30}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, gate.Config{}, func(t *testing.T, g *gate.Gate) {
+			bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
 				refused(t, g, gate.Call{}, 0, time.Second)
 				time.Sleep(row.idle)
 				for range 30 {
-					go func() { _ = do(t.Context(), g, gate.Call{}, time.Second, nil) }()
+					go func() { _ = do(t.Context(), g, gate.Call{}, time.Second) }()
 				}
 				synctest.Wait()
 				require.Equal(t, row.want, g.Stats().InFlight)
@@ -92,14 +92,14 @@ func TestRampEnds(t *testing.T) {
 
 func TestInFlightAdapts(t *testing.T) {
 	t.Parallel()
-	bubble(t, gate.Config{InFlight: 300}, func(t *testing.T, g *gate.Gate) {
+	bubble(t, gate.Config{InFlight: 300}, func(t tester, g *gate.Gate) {
 		ctx, stop := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		start := func(every time.Duration) {
 			for range 400 {
 				group.Go(func() {
 					for ctx.Err() == nil {
-						_ = do(ctx, g, gate.Call{}, every, nil)
+						_ = do(ctx, g, gate.Call{}, every)
 					}
 				})
 			}
@@ -126,8 +126,8 @@ func TestInFlightAdapts(t *testing.T) {
 // A hold of one key among others in use says nothing about how much the vendor takes.
 func TestInFlightOfKeys(t *testing.T) {
 	t.Parallel()
-	bubble(t, gate.Config{InFlight: 8, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}, func(t *testing.T, g *gate.Gate) {
-		go func() { _ = do(t.Context(), g, account("b"), time.Second, nil) }()
+	bubble(t, gate.Config{InFlight: 8, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}, func(t tester, g *gate.Gate) {
+		go func() { _ = do(t.Context(), g, account("b"), time.Second) }()
 		synctest.Wait()
 		refused(t, g, account("a"), 0, time.Second)
 		time.Sleep(time.Millisecond)
@@ -139,7 +139,7 @@ func TestInFlightOfKeys(t *testing.T) {
 // Of too many held keys the next one holds the vendor, until they are forgotten.
 func TestManyHeldKeys(t *testing.T) {
 	t.Parallel()
-	bubble(t, gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}, MaxWait: -1}, func(t *testing.T, g *gate.Gate) {
+	bubble(t, gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}, MaxWait: -1}, func(t tester, g *gate.Gate) {
 		for i := range 65_537 {
 			p, err := g.Wait(t.Context(), account(fmt.Sprint(i)))
 			require.NoError(t, err, i)
@@ -162,7 +162,7 @@ func TestManyHeldKeys(t *testing.T) {
 // A key that is evicted is not forgiven.
 func TestManyCountedKeys(t *testing.T) {
 	t.Parallel()
-	bubble(t, gate.Config{Limits: []gate.Limit{{Name: "account", N: 1, Per: time.Hour, Key: gate.ByCall}}, MaxWait: -1}, func(t *testing.T, g *gate.Gate) {
+	bubble(t, gate.Config{Limits: []gate.Limit{{Name: "account", N: 1, Per: time.Hour, Key: gate.ByCall}}, MaxWait: -1}, func(t tester, g *gate.Gate) {
 		for i := range 300_000 {
 			p, err := g.Wait(t.Context(), account(fmt.Sprint(i)))
 			if i < 65_536 {
@@ -183,7 +183,7 @@ func TestManyCountedKeys(t *testing.T) {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	r := &registry.Registry{}
-	bubble(t, gate.Config{Name: "ads", Registry: (*core.Registry)(r), Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}, func(t *testing.T, g *gate.Gate) {
+	bubble(t, gate.Config{Name: "ads", Registry: (*core.Registry)(r), Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}, func(t tester, g *gate.Gate) {
 		e, _ := r.Get("gate", "ads")
 		require.False(t, e.Source.Hosts())
 		var seen []string
@@ -193,7 +193,7 @@ func TestEvents(t *testing.T) {
 		})
 		refused(t, g, account("a"), 0, time.Second)
 		time.Sleep(time.Millisecond)
-		require.NoError(t, do(t.Context(), g, account("a"), 0, nil))
+		require.NoError(t, do(t.Context(), g, account("a"), 0))
 		require.Equal(t, []string{"calls are held back a account true", "calls are made again a account false"}, seen)
 	})
 }
@@ -201,11 +201,11 @@ func TestEvents(t *testing.T) {
 // Waiting calls whose deadline comes before the end of a hold are refused when it begins.
 func TestHoldRefusesWaiters(t *testing.T) {
 	t.Parallel()
-	bubble(t, gate.Config{InFlight: 1, MaxWait: time.Minute}, func(t *testing.T, g *gate.Gate) {
+	bubble(t, gate.Config{InFlight: 1, MaxWait: time.Minute}, func(t tester, g *gate.Gate) {
 		go refused(t, g, gate.Call{}, time.Second, time.Hour)
 		synctest.Wait()
 		start := time.Now()
-		err := do(t.Context(), g, gate.Call{}, 0, nil)
+		err := do(t.Context(), g, gate.Call{}, 0)
 		require.ErrorIs(t, err, core.ErrRejected)
 		wait, _ := core.RetryAfter(err)
 		require.Equal(t, time.Hour, wait.Truncate(time.Second))

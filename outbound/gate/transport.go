@@ -44,6 +44,8 @@ func (t *transport) CloseIdleConnections() {
 }
 
 // RoundTrip sends req when the vendor permits it.
+//
+//nolint:contextcheck // the contexts are those of req
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := &sending{transport: t, req: req, ctx: req.Context()}
 	s.setBody(req.Body)

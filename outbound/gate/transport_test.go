@@ -72,7 +72,7 @@ func TestTransportSendsAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, row.cfg, func(t *testing.T, g *gate.Gate) {
+			bubble(t, row.cfg, func(t tester, g *gate.Gate) {
 				var sent []string
 				body := resiltest.NewBody("text")
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://vendor.test", body)
@@ -171,7 +171,7 @@ func TestTransportEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, gate.Config{Limits: perSecond(1), InFlight: 1}, func(t *testing.T, g *gate.Gate) {
+			bubble(t, gate.Config{Limits: perSecond(1), InFlight: 1}, func(t tester, g *gate.Gate) {
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://vendor.test", nil)
 				require.NoError(t, err)
 				func() {
@@ -199,7 +199,7 @@ func TestPlaceOfBody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, gate.Config{InFlight: 1}, func(t *testing.T, g *gate.Gate) {
+			bubble(t, gate.Config{InFlight: 1}, func(t tester, g *gate.Gate) {
 				var sent []string
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -226,7 +226,7 @@ func TestDoAroundTransport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, cfg, func(t *testing.T, g *gate.Gate) {
+			bubble(t, cfg, func(t tester, g *gate.Gate) {
 				var sent []string
 				rt := g.Transport(answers(&sent, "200", "200", "200", "429 1", "200"))
 				send := func(ctx context.Context) error {
@@ -259,8 +259,8 @@ func TestDoAroundTransport(t *testing.T) {
 // A call that only uses the gate once more inside of Do is that call too.
 func TestNestedDo(t *testing.T) {
 	t.Parallel()
-	bubble(t, gate.Config{InFlight: 1}, func(t *testing.T, g *gate.Gate) {
-		inner := func(ctx context.Context) error { return do(ctx, g, gate.Call{}, 0, nil) }
+	bubble(t, gate.Config{InFlight: 1}, func(t tester, g *gate.Gate) {
+		inner := func(ctx context.Context) error { return do(ctx, g, gate.Call{}, 0) }
 		require.NoError(t, g.Do(t.Context(), gate.Call{}, inner))
 		require.EqualValues(t, 1, g.Stats().Sent)
 		n := 0
@@ -306,7 +306,7 @@ func TestCloseDrains(t *testing.T) {
 				closed := make(chan error)
 				go func() { closed <- g.Close(ctx) }()
 				synctest.Wait()
-				require.ErrorIs(t, do(t.Context(), g, gate.Call{}, 0, nil), gate.ErrClosed)
+				require.ErrorIs(t, do(t.Context(), g, gate.Call{}, 0), gate.ErrClosed)
 				require.ErrorIs(t, <-closed, row.err)
 				group.Wait()
 				if row.err == nil {
