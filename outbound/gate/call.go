@@ -422,7 +422,7 @@ func (c *call) adopt(wants []want) bool {
 	for _, w := range wants {
 		all = c.claim(w) && all
 	}
-	if c.putSlots(); !all { // others are taken when it is connected
+	if !all {
 		c.g.undo(c)
 	}
 	return true

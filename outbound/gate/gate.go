@@ -144,7 +144,6 @@ func (g *Gate) Resume(_ context.Context, limit, key string) error {
 		if _, ok := s.held(g.now); ok && (limit == "" && key == "" || s.name == limit && s.key == key) {
 			s.hold.until, s.hold.end = g.now, g.now.Add(probeTime)
 			g.resumed = g.now
-			s.gen++ // so that the calls that it has overtaken are late for any other hold, too
 			g.wake(s, time.Time{})
 		}
 	}

@@ -319,9 +319,9 @@ func overAll(w *world) func(context.Context) error {
 func TestNoCallInsideToldPause(t *testing.T) {
 	t.Parallel()
 	const pauses, slow = 20, 500 * time.Millisecond
-	few, some, many := load{16, 500 * time.Millisecond}, load{120, 4 * time.Second}, load{600, 20 * time.Second}
-	flow, all := load{30, time.Second}, "queued admitted connecting answered"
-	rate := gate.Config{Limits: []gate.Limit{{N: 30, Per: time.Second}}, InFlight: 60}
+	few, some, many := load{16, time.Second}, load{120, 8 * time.Second}, load{600, 20 * time.Second}
+	flow, all := load{12, time.Second}, "queued admitted connecting"
+	rate := gate.Config{Limits: []gate.Limit{{N: 12, Per: time.Second}}, InFlight: 60}
 	for name, row := range map[string]setup{
 		"seconds, 8 in flight": {cfg: gate.Config{InFlight: 8}, load: few, busy: 2, call: overTransport, stages: "queued admitted answered"},
 		"date, 60 in flight":   {tell: date, cfg: gate.Config{InFlight: 60}, load: some, busy: 8, call: overTransport, stages: "queued admitted answered"},
@@ -329,16 +329,16 @@ func TestNoCallInsideToldPause(t *testing.T) {
 			tell: silent, cfg: gate.Config{InFlight: 60, Backoff: backoff.Constant{Delay: pauseTime}}, load: some, busy: 8, call: overTransport, stages: "queued admitted answered",
 		},
 		"503, 300 in flight": {tell: seconds(503), cfg: gate.Config{InFlight: 300}, load: many, busy: 30, call: overTransport, stages: "queued admitted answered"},
-		"slow dial":          {cfg: rate, load: flow, busy: 1, dial: slow, call: overTransport, stages: all},
+		"slow dial":          {cfg: rate, load: flow, dial: slow, call: overTransport, stages: all},
 		"HTTP/2":             {cfg: gate.Config{InFlight: 60}, load: some, busy: 8, http2: true, call: overTransport, stages: "queued admitted answered"},
 		"HTTP/2, slow dial":  {cfg: gate.Config{InFlight: 8}, load: few, busy: 2, http2: true, dial: slow, call: overTransport, stages: "queued admitted answered"},
-		"Do with pool":       {cfg: rate, load: flow, busy: 1, call: overPool, stages: all},
-		"Do around Transport": {cfg: rate, load: flow, busy: 1, dial: slow, call: func(w *world) func(context.Context) error {
+		"Do with pool":       {cfg: rate, load: flow, call: overPool, stages: all},
+		"Do around Transport": {cfg: rate, load: flow, dial: slow, call: func(w *world) func(context.Context) error {
 			one := overTransport(w)
 			return func(ctx context.Context) error { return w.g.Do(ctx, gate.Call{}, one) }
 		}, stages: all},
-		"client.New with all": {cfg: rate, load: flow, busy: 1, dial: slow, call: overAll, stages: all},
-		"control without the last check": {cfg: rate, load: flow, busy: 1, dial: slow, call: func(w *world) func(context.Context) error {
+		"client.New with all": {cfg: rate, load: flow, dial: slow, call: overAll, stages: all},
+		"control without the last check": {cfg: rate, load: flow, dial: slow, call: func(w *world) func(context.Context) error {
 			return w.send(w.g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
 				return w.base.RoundTrip(r.WithContext(untraced{r.Context()})) //nolint:contextcheck // it is that of r
 			})))
@@ -363,8 +363,8 @@ func TestNoCallInsideToldPause(t *testing.T) {
 					require.LessOrEqual(t, d, 200*time.Millisecond+row.dial)
 				}
 				if len(row.cfg.Limits) > 0 {
-					require.LessOrEqual(t, most(v.arrived, nil, time.Second), int64(30))
-					require.GreaterOrEqual(t, v.leastRate(), 0.9*30/1.05)
+					require.LessOrEqual(t, most(v.arrived, nil, time.Second), int64(12))
+					require.GreaterOrEqual(t, v.leastRate(), 0.9*12/1.05)
 				}
 				for i, stage := range []string{"queued", "admitted", "connecting", "answered"} {
 					require.True(t, !strings.Contains(row.stages, stage) || v.stages[i] >= pauses, "stages %v", v.stages)

@@ -70,6 +70,7 @@ func TestPool(t *testing.T) {
 			synctest.Wait()
 		}
 		group.Wait()
+		synctest.Wait()
 	}
 	for name, f := range map[string]func(t tester, x *connections, g *gate.Gate, p *gate.Pool[string, string]){
 		"idle one of the key": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
@@ -114,8 +115,10 @@ func TestPool(t *testing.T) {
 			time.Sleep(3 * time.Minute)
 			together(t, p, "a")
 			time.Sleep(3 * time.Minute)
+			synctest.Wait()
 			require.Equal(t, []string{"b1"}, x.closed)
 			time.Sleep(3 * time.Minute)
+			synctest.Wait()
 			require.Equal(t, []string{"b1", "a1"}, x.closed)
 		},
 		"used by its own call": func(t tester, _ *connections, _ *gate.Gate, p *gate.Pool[string, string]) {

@@ -183,9 +183,6 @@ func discard(resp *http.Response) {
 	_ = resp.Body.Close() // its error means nothing to the caller
 }
 
-// errHeld is the error of a read of the body of a try that is held back.
-var errHeld = errors.New("gate: a hold has begun before the request was sent")
-
 // send sends the request, unless a hold begins until it has a connection. If held is true, the server gets no request, and the body is
 // neither read nor closed. Otherwise no body is left to the caller. (With HTTP/1, a request line that does not fit in the write buffer
 // may have left in part.)
@@ -275,17 +272,11 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// A kept body is neither read nor closed while its request is held back.
+// A kept body is not closed by a try that is held back. Nor is it read: net/http writes the header first, which fails then, unless it
+// knows the type of a body, which it does not here.
 type kept struct {
 	*body
 	held *atomic.Bool
-}
-
-func (k kept) Read(p []byte) (int, error) {
-	if k.held.Load() {
-		return 0, errHeld
-	}
-	return k.body.Read(p)
 }
 
 func (k kept) Close() error {

@@ -147,6 +147,7 @@ func TestHeldRequestKeepsItsBody(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, resp.Body.Close())
 				require.GreaterOrEqual(t, time.Since(start), 5500*time.Millisecond)
+				synctest.Wait() // HTTP/2 closes the body in a goroutine
 				require.Equal(t, []string{strings.Repeat("x", 100_000)}, got)
 				require.EqualValues(t, 100_000, body.BytesRead())
 				require.Equal(t, 1, body.Closes())
