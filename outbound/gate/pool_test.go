@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -22,6 +23,13 @@ type connections struct {
 	dialed, sick map[string]int
 	closed       []string
 	fail         error
+}
+
+// gone returns those that were closed.
+func (x *connections) gone() []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.closed)
 }
 
 // pool makes a pool of them. A connection is its key and a number.
@@ -82,7 +90,7 @@ func TestPool(t *testing.T) {
 			together(t, p, "b")
 			together(t, p, "a", "a")
 			together(t, p, "c")
-			require.Equal(t, []string{"b1"}, x.closed)
+			require.Equal(t, []string{"b1"}, x.gone())
 		},
 		"waits for another key": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
 			start := time.Now()
@@ -96,7 +104,7 @@ func TestPool(t *testing.T) {
 			conn, err := use(t.Context(), p, "a")
 			require.NoError(t, err)
 			require.Equal(t, "a2", conn)
-			require.Equal(t, []string{"a1"}, x.closed)
+			require.Equal(t, []string{"a1"}, x.gone())
 		},
 		"dial fails": func(t tester, x *connections, g *gate.Gate, p *gate.Pool[string, string]) {
 			x.fail = errors.New("down")
@@ -108,7 +116,7 @@ func TestPool(t *testing.T) {
 			require.PanicsWithValue(t, "of fn", func() {
 				_, _ = gate.Do(t.Context(), p, "a", func(context.Context, string) (int, error) { panic("of fn") })
 			})
-			require.Equal(t, []string{"a1"}, x.closed)
+			require.Equal(t, []string{"a1"}, x.gone())
 		},
 		"idle for too long": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
 			together(t, p, "a", "b")
@@ -116,10 +124,10 @@ func TestPool(t *testing.T) {
 			together(t, p, "a")
 			time.Sleep(3 * time.Minute)
 			synctest.Wait()
-			require.Equal(t, []string{"b1"}, x.closed)
+			require.Equal(t, []string{"b1"}, x.gone())
 			time.Sleep(3 * time.Minute)
 			synctest.Wait()
-			require.Equal(t, []string{"b1", "a1"}, x.closed)
+			require.Equal(t, []string{"b1", "a1"}, x.gone())
 		},
 		"used by its own call": func(t tester, _ *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
 			_, err := gate.Do(t.Context(), p, "a", func(ctx context.Context, _ string) (string, error) { return use(ctx, p, "b") })

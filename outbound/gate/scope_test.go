@@ -92,11 +92,11 @@ func TestRampEnds(t *testing.T) {
 
 func TestInFlightAdapts(t *testing.T) {
 	t.Parallel()
-	bubble(t, gate.Config{InFlight: 300}, func(t tester, g *gate.Gate) {
+	bubble(t, gate.Config{InFlight: 60}, func(t tester, g *gate.Gate) {
 		ctx, stop := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		start := func(every time.Duration) {
-			for range 400 {
+			for range 80 {
 				group.Go(func() {
 					for ctx.Err() == nil {
 						_ = do(ctx, g, gate.Call{}, every)
@@ -107,17 +107,17 @@ func TestInFlightAdapts(t *testing.T) {
 		time.Sleep(time.Minute)
 		start(50 * time.Millisecond)
 		time.Sleep(5 * time.Second)
-		require.Equal(t, 300, g.Stats().InFlight)
+		require.Equal(t, 60, g.Stats().InFlight)
 		refused(t, g, gate.Call{}, 0, time.Second)
 		time.Sleep(time.Millisecond)
-		require.Equal(t, 150, g.Stats().MaxInFlight)
+		require.Equal(t, 30, g.Stats().MaxInFlight)
 		time.Sleep(time.Second + 5*time.Second)
-		require.Equal(t, 300, g.Stats().InFlight, "it is back soon, as it was hardly the reason")
+		require.Equal(t, 60, g.Stats().InFlight, "it is back soon, as it was hardly the reason")
 		for range 2 { // in a row
 			refused(t, g, gate.Call{}, 0, time.Second)
 			time.Sleep(3 * time.Second)
 		}
-		require.Less(t, g.Stats().MaxInFlight, 160)
+		require.Less(t, g.Stats().MaxInFlight, 32)
 		stop()
 		group.Wait()
 	})
