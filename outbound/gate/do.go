@@ -89,10 +89,17 @@ func (c *call) told() (counted, refused bool) {
 	defer c.g.lock()()
 	if !c.used {
 		c.g.bound.Store(false)
+		c.g.mixed = c.g.now.Add(time.Minute)
 		c.charge()
 	}
 	c.used = true
 	return c.counted, c.refused
+}
+
+// bind notes that a function sends over Transport. If all of them do, their calls take no slot before they are connected.
+func (g *Gate) bind() {
+	defer g.lock()()
+	g.bound.Store(g.now.After(g.mixed))
 }
 
 // answer reports whether an error can be an answer of the vendor, which the end of a connection is not.

@@ -42,9 +42,8 @@
 // # Guarantees
 //
 // A Gate is safe for concurrent use, and starts no goroutine; one timer serves all calls that wait. Calls of a key are sent in
-// the order of their arrival. Of held keys at most 65,536 are kept, above which the whole vendor is held, and of keys that
-// are only counted 131,072: those with the fewest permits in use are forgotten, and their usage is charged to the keys that
-// come anew.
+// the order of their arrival. At most 65,536 keys are held, above which the whole vendor is. As many are kept that are only
+// counted: then those with the fewest permits in use are forgotten, and their usage is charged to the keys that come anew.
 //
 // # When not to use it
 //

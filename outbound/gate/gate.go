@@ -19,7 +19,7 @@ type Gate struct {
 	life   instance.Instance[Config, *settings]
 	waits  registry.Histogram
 	events announce.Queue[event]
-	bound  atomic.Bool // functions send over Transport, and so their calls take slots when they are connected
+	bound  atomic.Bool // functions send over Transport
 
 	mu      sync.Mutex
 	now     time.Time          // at which it was locked
@@ -41,6 +41,7 @@ type Gate struct {
 	floor               map[string]time.Time // the usage of evicted keys, by limit
 	evicted, overflowed uint64
 
+	mixed   time.Time // when to forget that a function has not sent over Transport
 	closed  bool
 	drained chan struct{} // closed when no call is left; nil before Close
 	pools   []pooling

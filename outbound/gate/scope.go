@@ -14,8 +14,8 @@ const (
 	fullRoom  = 64               // a ramp of this room is over
 	probeTime = 10 * time.Second // after which a turn without an answer is given up, and a ramp without a refusal is over
 	pad       = 50 * time.Millisecond
-	maxHeld   = 65_536  // held keys; one more holds the vendor
-	maxKept   = 131_072 // keys without calls and holds
+	maxHeld   = 65_536 // held keys; one more holds the vendor
+	maxKept   = 65_536 // keys without calls and holds
 )
 
 type scopeID struct {

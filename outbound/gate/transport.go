@@ -56,7 +56,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	s.call, s.own = c, own
 	if !own && s.traced.Load() {
-		s.gate.bound.Store(true)
+		s.gate.bind()
 	}
 	if own {
 		s.ctx = c.ctx
