@@ -22,6 +22,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/escalating"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/plugins/breaker"
@@ -448,6 +449,48 @@ func TestRandomCalls(t *testing.T) {
 					}
 					require.LessOrEqual(t, most(at[key], units[key], l.Per), l.N, key)
 				}
+			})
+		})
+	}
+}
+
+// A vendor that doubles its pause with each call inside of it is never provoked, and rarely tripped. It serves 100 calls a second.
+func TestEscalatingVendor(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		cfg   gate.Config
+		grace time.Duration
+		trips int
+		most  time.Duration
+	}{
+		"60 in flight, pardons calls on their way": {gate.Config{InFlight: 60, MaxAttempts: 100}, time.Second, 10, 5 * time.Minute},
+		"90 a second, pardons nothing":             {gate.Config{InFlight: 60, Limits: []gate.Limit{{N: 90, Per: time.Second}}, Slack: 250 * time.Millisecond}, 0, 0, 100 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, row.cfg, func(t tester, g *gate.Gate) {
+				v := escalating.New(row.grace, 1)
+				start := time.Now()
+				var group sync.WaitGroup
+				for i := range 6000 {
+					group.Go(func() {
+						err := g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+							wait, err := v.Call(ctx, fmt.Sprint(i))
+							if wait > 0 {
+								return refusal{wait}
+							}
+							return err
+						})
+						require.NoError(t, err)
+					})
+					time.Sleep(time.Second / 120)
+				}
+				group.Wait()
+				seen := v.Verdict()
+				require.Equal(t, 6000, seen.Unique)
+				require.Zero(t, seen.Escalations)
+				require.LessOrEqual(t, seen.Trips, row.trips)
+				require.LessOrEqual(t, time.Since(start), row.most)
 			})
 		})
 	}
