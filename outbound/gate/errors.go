@@ -30,28 +30,19 @@ type LimitedError struct {
 	Err   error     // of the last attempt; nil if none was made
 }
 
-// Error names the gate, the limit and the rounded time until Until.
+// Error names the gate, the limit and the time until Until, rounded up to the second.
 func (e *LimitedError) Error() string {
 	text := "gate: " + e.Gate + ": limited"
 	if e.Limit != "" {
 		text += " by " + e.Limit
 	}
 	if !e.Until.IsZero() {
-		text += fmt.Sprintf(" for another %v", roundUp(e.RetryAfter()))
+		text += fmt.Sprintf(" for another %v", e.RetryAfter().Truncate(time.Second)+time.Second)
 	}
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
 	return text
-}
-
-// roundUp returns d in seconds, or in milliseconds if it is less than one.
-func roundUp(d time.Duration) time.Duration {
-	unit := time.Second
-	if d < unit {
-		unit = time.Millisecond
-	}
-	return (d + unit - 1).Truncate(unit)
 }
 
 // Is matches [ErrLimited], and core.ErrRejected if no attempt was made.

@@ -188,12 +188,6 @@ func discard(resp *http.Response) {
 // may have left in part.)
 func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld bool, err error) {
 	ctx, cancel := context.WithCancel(s.ctx)
-	returned := false
-	defer func() {
-		if !returned {
-			cancel()
-		}
-	}()
 	var held, connected atomic.Bool
 	var conn net.Conn
 	r := s.req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -229,7 +223,7 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 		}
 	}
 	resp, err = s.next.RoundTrip(r)
-	if returned = true; held.Load() {
+	if held.Load() {
 		cancel()
 		discard(resp) // of a transport that ignores the context
 		return nil, nil, true, nil
