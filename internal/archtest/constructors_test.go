@@ -35,6 +35,7 @@ import (
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/batch/redisbatch"
 	"github.com/gresil/gresil/outbound/dispatch"
+	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 	"github.com/gresil/gresil/outbound/pace"
@@ -159,6 +160,14 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 				dials.Add(1)
 				return nil, errors.New("no network here")
 			}}))
+		},
+		"outbound/gate.New": func() error { return check(gate.New(gate.Config{Registry: registry})) },
+		"outbound/gate.NewPool": func() error {
+			g, err := gate.New(gate.Config{Name: "pool"})
+			if err != nil {
+				return err
+			}
+			return check(gate.NewPool(g, gate.PoolConfig[int, int]{Dial: func(context.Context, int) (int, error) { return 0, nil }}))
 		},
 		"outbound/jobs.New":           func() error { return check(jobs.New(jobs.Config{Registry: registry})) },
 		"outbound/jobs.NewMemory":     func() error { jobs.NewMemory(0); return nil },

@@ -21,6 +21,7 @@ import (
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/dispatch"
+	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/pace"
 	limiters "github.com/gresil/gresil/plugins/ratelimit"
@@ -62,6 +63,7 @@ func mechanisms() map[string]func(name string, r *core.Registry) (made, error) {
 		"pace": func(n string, r *core.Registry) (made, error) {
 			return pace.New(pace.Config{Name: n, Registry: r, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}})
 		},
+		"gate": func(n string, r *core.Registry) (made, error) { return gate.New(gate.Config{Name: n, Registry: r}) },
 		"jobs": func(n string, r *core.Registry) (made, error) { return jobs.New(jobs.Config{Name: n, Registry: r}) },
 		"batch": func(n string, r *core.Registry) (made, error) {
 			return batch.New(batch.Config[int, int]{Name: n, Registry: r, Send: func(context.Context, string, []int) ([]batch.Result[int], error) { return nil, nil }})

@@ -1,0 +1,429 @@
+package gate
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// A call is one call that was accepted: all of its attempts. It belongs to one goroutine, apart from what the lock of the gate guards.
+type call struct {
+	g      *Gate
+	ctx    context.Context //nolint:containedctx // a call is made in one function; Close ends it
+	cancel context.CancelCauseFunc
+	seq    uint64 // calls are served in this order; one that comes again keeps its number
+	claims []claim
+	pool   pooling // nil if it needs no connection
+	conn   any     // of the pool
+	key    any     // of the connection
+	pinned bool    // it keeps its connection
+
+	turn     *turn // of the last admission; nil if it was undone
+	token    bool
+	since    time.Time // of the wait
+	deadline time.Time // of the wait; zero: none
+	queue    *queue[*call]
+	index    int
+	granted  chan struct{}
+	err      error // of the wait
+	attempts int   // that were made
+	last     error // of the last attempt
+
+	calls   []Call // that named its keys, for requests under its context
+	used    bool   // a request has used the permit that the context carries
+	refused bool   // and was refused
+	counted bool   // and has told how it went
+}
+
+// A claim is what a call wants of a scope.
+type claim struct {
+	*scope
+
+	cost  int64
+	seen  uint64 // the generation of the scope at the admission
+	slot  slot
+	paced bool // the admission was counted
+}
+
+func (c *call) before(o *call) bool { return c.seq < o.seq }
+func (c *call) move(index int)      { c.index = index }
+
+func (c *call) under(s *scope) bool {
+	return slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.scope == s })
+}
+
+func (c *call) grant(err error) {
+	c.err = err
+	close(c.granted)
+}
+
+// accept accepts a call under ctx, which ends with end.
+func (g *Gate) accept(ctx context.Context, wants []want, calls []Call) (*call, error) {
+	defer g.lock()()
+	if g.closed {
+		g.stats.Rejected++
+		return nil, ErrClosed
+	}
+	g.seq++
+	c := &call{g: g, seq: g.seq, index: -1, calls: calls}
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	g.calls[c] = struct{}{}
+	c.claim(want{scopeID: scopeID{vendor: true}})
+	for _, w := range wants {
+		c.claim(w)
+	}
+	return c, nil
+}
+
+// claim adds a claim. It reports whether it was there.
+func (c *call) claim(w want) (had bool) {
+	i := slices.IndexFunc(c.claims, func(cl claim) bool { return cl.scopeID == w.scopeID })
+	if i < 0 {
+		s := c.g.scope(w.scopeID)
+		s.calls++
+		c.claims = append(c.claims, claim{scope: s, cost: w.cost, seen: s.gen})
+		return false
+	}
+	had = c.claims[i].cost == w.cost
+	c.claims[i].cost = w.cost
+	return had
+}
+
+// end ends the call. It can be called again.
+func (c *call) end() {
+	g := c.g
+	defer c.cancel(nil)
+	defer g.lock()()
+	if c.ended() {
+		return
+	}
+	if c.attempts == 0 {
+		g.stats.Rejected++
+	}
+	g.leaveRamp(c, false)
+	g.land(c.turn)
+	delete(g.calls, c)
+	for _, cl := range c.claims {
+		cl.calls--
+		g.drop(cl.scope)
+	}
+	if g.drained != nil && len(g.calls) == 0 {
+		close(g.drained)
+	}
+}
+
+func (c *call) ended() bool {
+	_, ok := c.g.calls[c]
+	return !ok
+}
+
+// pass waits until the call is admitted.
+func (c *call) pass(ctx context.Context) error {
+	if err := c.enqueue(ctx); err != nil {
+		return err
+	}
+	late, cancel := context.WithCancel(ctx)
+	if !c.deadline.IsZero() {
+		late, cancel = context.WithDeadline(ctx, c.deadline)
+	}
+	defer cancel()
+	select {
+	case <-c.granted:
+		return c.err
+	case <-late.Done():
+	case <-c.ctx.Done():
+	}
+	defer c.g.lock()()
+	err := c.over(ctx)
+	switch {
+	case c.queue != nil:
+		if c.g.unqueue(c); err == nil {
+			at, limit, _ := c.estimate()
+			err = c.limited(at, limit)
+		}
+	case c.err != nil:
+		err = c.err
+	case err != nil: // it was admitted meanwhile
+		c.g.undo(c)
+	}
+	return err
+}
+
+// over returns the error of a call whose context has ended.
+func (c *call) over(ctx context.Context) error {
+	switch cause := context.Cause(c.ctx); { //nolint:contextcheck // Close ends it
+	case cause == errCut && c.attempts == 0: //nolint:errorlint // it is the one of Close
+		return ErrClosed
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	default:
+		return cause
+	}
+}
+
+// until returns when a wait that begins now has to be over; the zero time is never.
+func (c *call) until(ctx context.Context) time.Time {
+	deadline, has := ctx.Deadline()
+	if most := c.g.settings().MaxWait; most != 0 {
+		if end := c.g.now.Add(max(0, most)); !has || end.Before(deadline) {
+			return end
+		}
+	}
+	return deadline
+}
+
+// enqueue adds the call to the queue, and admits it if that can be now. The error is that of a call that cannot wait.
+func (c *call) enqueue(ctx context.Context) error {
+	g := c.g
+	defer g.lock()()
+	if err := c.over(ctx); err != nil {
+		return err
+	}
+	c.deadline = c.until(ctx)
+	at, limit, ok := c.estimate()
+	if !ok || !c.deadline.IsZero() && at.After(c.deadline) {
+		return c.limited(at, limit)
+	}
+	first := c.since.IsZero()
+	c.since, c.granted, c.err = g.now, make(chan struct{}), nil
+	g.queueUp(c)
+	g.serve()
+	full := first && g.waiting > g.settings().MaxQueue
+	if c.queue == nil || g.settings().MaxWait >= 0 && !full {
+		return nil
+	}
+	if g.unqueue(c); full {
+		return ErrFull
+	}
+	return c.limited(at, limit)
+}
+
+// estimate returns the earliest time at which the call can be sent, as far as that is known, and the limit that decides it. A call that
+// did not wait yet comes last, others first. It is false if there is no such time.
+func (c *call) estimate() (at time.Time, limit string, ok bool) {
+	last := c.since.IsZero()
+	at, ok = c.g.tokenFor(last)
+	for _, cl := range c.claims {
+		own := c.free(cl)
+		if last && cl.counts(cl.cost) {
+			own = own.Add(span(cl.units, cl.spacing))
+		}
+		if own.After(at) {
+			at, limit = own, cl.name
+		}
+	}
+	return at, limit, ok
+}
+
+// free returns the earliest time at which a claim can be met.
+func (c *call) free(cl claim) time.Time {
+	held, _ := cl.held(c.g.now)
+	at := later(held, c.g.now)
+	if cl.counts(cl.cost) {
+		at, _ = cl.next(cl.cost, at)
+	}
+	return at
+}
+
+// limited returns the error of a call that has to wait until a time.
+func (c *call) limited(at time.Time, limit string) error {
+	e := &LimitedError{Gate: c.g.Name(), Limit: limit, Err: c.last}
+	if at.After(c.g.now) {
+		e.Until = at
+	}
+	return e
+}
+
+// ready is the last check right before the send: it reports whether no hold has begun since the admission, and the turn is not given
+// up. With slots it takes those of the call, and waits for them, and for nothing else.
+func (c *call) ready(ctx context.Context, slots bool) bool {
+	for {
+		wait, ok := c.check(ctx, slots)
+		if !ok || wait <= 0 {
+			return ok
+		}
+		if !sleep(ctx, wait) {
+			return false
+		}
+	}
+}
+
+func (c *call) check(ctx context.Context, slots bool) (wait time.Duration, ok bool) {
+	defer c.g.lock()()
+	if ok = c.turn != nil && !c.turn.givenUp && ctx.Err() == nil && c.current(); ok && slots {
+		wait = c.takeSlots()
+	}
+	return wait, ok
+}
+
+// current reports whether no hold on a key of the call has begun since its admission.
+func (c *call) current() bool {
+	return !slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.gen != cl.seen })
+}
+
+// charge takes the slots of a call that was sent without them, as it did not tell when.
+func (c *call) charge() {
+	if !slices.ContainsFunc(c.claims, func(cl claim) bool { return !cl.slot.at.IsZero() }) {
+		c.takeSlots()
+	}
+}
+
+// takeSlots takes a slot for each claim that has none, or one that is too old, and returns the time until the last of them.
+func (c *call) takeSlots() (wait time.Duration) {
+	for i := range c.claims {
+		cl := &c.claims[i]
+		if !cl.needs(cl.cost, cl.slot, c.g.now) {
+			continue
+		}
+		if !cl.slot.at.After(c.g.now) {
+			cl.slot = cl.take(cl.cost, c.g.now)
+		}
+		wait = max(wait, cl.slot.at.Sub(c.g.now))
+	}
+	return wait
+}
+
+// putSlots gives the slots of a call back, which was not sent.
+func (c *call) putSlots() {
+	for i := range c.claims {
+		cl := &c.claims[i]
+		cl.put(cl.slot, c.g.now)
+		cl.slot = slot{}
+		c.g.wake(cl.scope, time.Time{})
+	}
+}
+
+// spend makes the slots those of a request that may have been sent.
+func (c *call) spend() {
+	for i := range c.claims {
+		c.claims[i].slot = slot{}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// back undoes the admission of a call that was not sent, and gives back the slots that it may have reserved.
+func (c *call) back() {
+	defer c.g.lock()()
+	if !c.ended() {
+		c.g.undo(c)
+	}
+}
+
+// judge applies the answer to an attempt, or that there was none. The place of the call is freed by land.
+func (c *call) judge(sig Signal, success bool, err error) {
+	g := c.g
+	defer g.lock()()
+	if c.ended() {
+		return
+	}
+	c.attempts++
+	g.stats.Sent++
+	if c.refused = sig.Limited; sig.Limited {
+		g.stats.Limited++
+		c.last, success = err, false
+	}
+	if sig.Limited || sig.Pause > 0 {
+		g.stop(c, sig)
+	}
+	if g.leaveRamp(c, success); success && c.current() {
+		g.grow()
+	}
+	c.spend()
+	c.token, c.counted = false, true
+}
+
+// hold begins a hold before the answer to an attempt is complete, or after it.
+func (c *call) hold(sig Signal) {
+	defer c.g.lock()()
+	if sig.Limited {
+		c.g.stop(c, sig)
+	}
+}
+
+// land frees the place of the call.
+func (c *call) land() {
+	defer c.g.lock()()
+	c.g.land(c.turn)
+}
+
+// again prepares another attempt of a call that was refused, unless there are enough, or it would have to wait too long. The error is
+// the one of a call that is not sent again.
+func (c *call) again(n int) error {
+	g := c.g
+	defer g.lock()()
+	at, limit, ok := c.estimate()
+	if end := c.until(c.ctx); n >= g.settings().MaxAttempts || !ok || !end.IsZero() && at.After(end) || c.ctx.Err() != nil {
+		return c.limited(at, limit)
+	}
+	g.land(c.turn)
+	if c.turn = nil; c.pool != nil && !c.pinned {
+		c.pool.put(c)
+	}
+	return nil
+}
+
+type (
+	callKey   struct{ g *Gate }
+	permitKey struct{ g *Gate }
+)
+
+// WithCall returns a context under which the requests of Transport, and calls of Do and Stream, have the keys and costs of
+// the call. Other gates ignore it.
+func (g *Gate) WithCall(ctx context.Context, call Call) context.Context {
+	return context.WithValue(ctx, callKey{g}, append([]Call{call}, g.callsOf(ctx)...))
+}
+
+// callsOf returns the Calls of WithCall, the innermost first.
+func (g *Gate) callsOf(ctx context.Context) []Call {
+	c, _ := ctx.Value(callKey{g}).([]Call)
+	return c
+}
+
+// carry returns the context of a function that makes the call.
+func (c *call) carry() context.Context {
+	defer c.g.lock()()
+	c.used, c.refused, c.counted = false, false, false
+	return context.WithValue(context.WithValue(c.ctx, callKey{c.g}, c.calls), permitKey{c.g}, c)
+}
+
+// enter returns the call that a request, or a call of Do, is. If the context carries a permit that is not used, it is that one, and
+// own is false: its keys are added, and it passes the gate again if there are others than it had.
+func (g *Gate) enter(ctx context.Context, r *http.Request, calls []Call) (c *call, own bool, err error) {
+	wants, err := g.settings().wants(r, calls)
+	if err != nil {
+		return nil, false, err
+	}
+	if c, _ = ctx.Value(permitKey{g}).(*call); c != nil && c.adopt(wants) {
+		return c, false, nil
+	}
+	c, err = g.accept(ctx, wants, calls)
+	return c, true, err
+}
+
+// adopt uses the permit for a call, and reports whether it was not used before.
+func (c *call) adopt(wants []want) bool {
+	defer c.g.lock()()
+	if c.used || c.turn == nil {
+		return false
+	}
+	c.used = true
+	all := true
+	for _, w := range wants {
+		all = c.claim(w) && all
+	}
+	if !all {
+		c.g.undo(c)
+	}
+	return true
+}

@@ -1,0 +1,236 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/outbound/gate"
+)
+
+// A tester is the T of a bubble.
+type tester struct{ *testing.T }
+
+// bubble runs a test with virtual time and a gate.
+func bubble(t *testing.T, cfg gate.Config, f func(t tester, g *gate.Gate)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		g := core.Must(gate.New(cfg))
+		f(tester{t}, g)
+		require.NoError(t, g.Close(t.Context()))
+		s := g.Stats()
+		require.Equal(t, []int{0, 0, 0}, []int{s.Waiting, s.InFlight, s.Connections})
+	})
+}
+
+func perSecond(n int64) []gate.Limit { return []gate.Limit{{N: n, Per: time.Second}} }
+
+// do makes a call that takes a while.
+func do(ctx context.Context, g *gate.Gate, c gate.Call, d time.Duration) error {
+	return g.Do(ctx, c, func(context.Context) error { time.Sleep(d); return nil })
+}
+
+// Callers that give up leave no hole: at ten times the limit it is used, whatever makes them leave.
+func TestCallersThatGiveUp(t *testing.T) {
+	t.Parallel()
+	patience := errors.New("patience")
+	for name, cfg := range map[string]func() gate.Config{
+		"limit":   func() gate.Config { return gate.Config{Limits: perSecond(20)} },
+		"limiter": func() gate.Config { return gate.Config{Limiter: rate.NewLimiter(20, 1)} },
+		"both":    func() gate.Config { return gate.Config{Limits: perSecond(20), Limiter: rate.NewLimiter(25, 5)} },
+	} {
+		for _, deadline := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				bubble(t, cfg(), func(t tester, g *gate.Gate) {
+					var served atomic.Int64
+					var group sync.WaitGroup
+					start := time.Now()
+					for range 200 * 20 {
+						time.Sleep(5 * time.Millisecond)
+						group.Go(func() {
+							ctx, cancel := context.WithTimeoutCause(t.Context(), 500*time.Millisecond, patience)
+							defer cancel()
+							if !deadline {
+								var leave context.CancelCauseFunc
+								ctx, leave = context.WithCancelCause(t.Context())
+								defer leave(nil)
+								time.AfterFunc(rand.N(time.Second), func() { leave(patience) }) //nolint:gosec // a test
+							}
+							switch err := do(ctx, g, gate.Call{}, 0); {
+							case err == nil:
+								served.Add(1)
+							case !errors.Is(err, patience):
+								require.ErrorIs(t, err, core.ErrRejected)
+							}
+						})
+					}
+					group.Wait()
+					require.GreaterOrEqual(t, float64(served.Load()), 0.9*20*20/1.05)
+					require.LessOrEqual(t, float64(served.Load()), 20*time.Since(start).Seconds()+1)
+				})
+			})
+		}
+	}
+}
+
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	slow := []gate.Limit{{Name: "calls", N: 1, Per: time.Minute}}
+	for name, row := range map[string]struct {
+		cfg      gate.Config
+		before   int // calls that are made before
+		deadline time.Duration
+		err      error
+		after    time.Duration
+	}{
+		"free":                  {cfg: gate.Config{Limits: slow}},
+		"waits":                 {cfg: gate.Config{Limits: slow}, before: 1, after: time.Minute + 50*time.Millisecond},
+		"MaxWait is enough":     {cfg: gate.Config{Limits: slow, MaxWait: 2 * time.Minute}, before: 1, after: time.Minute + 50*time.Millisecond},
+		"MaxWait is too short":  {cfg: gate.Config{Limits: slow, MaxWait: time.Minute}, before: 1, err: gate.ErrLimited},
+		"no wait":               {cfg: gate.Config{Limits: slow, MaxWait: -1}, before: 1, err: gate.ErrLimited},
+		"no wait, free":         {cfg: gate.Config{Limits: slow, MaxWait: -1}},
+		"deadline is too short": {cfg: gate.Config{Limits: slow}, before: 1, deadline: time.Minute, err: gate.ErrLimited},
+		"second of a queue":     {cfg: gate.Config{Limits: slow, MaxWait: 2 * time.Minute}, before: 2, err: gate.ErrLimited},
+		"queue is full":         {cfg: gate.Config{Limits: slow, MaxQueue: 1}, before: 2, err: gate.ErrFull},
+		"place":                 {cfg: gate.Config{InFlight: 1}, before: 1, after: 10 * time.Second},
+		"no place in MaxWait":   {cfg: gate.Config{InFlight: 1, MaxWait: time.Second}, before: 1, err: gate.ErrLimited, after: time.Second},
+		"no place, deadline":    {cfg: gate.Config{InFlight: 1}, before: 1, deadline: time.Second, err: context.DeadlineExceeded, after: time.Second},
+		"limiter refuses":       {cfg: gate.Config{Limiter: rate.NewLimiter(1, 0)}, err: gate.ErrLimited},
+		"limiter waits":         {cfg: gate.Config{Limiter: rate.NewLimiter(rate.Every(time.Minute), 1)}, before: 1, after: time.Minute},
+		"limiter, too long":     {cfg: gate.Config{Limiter: rate.NewLimiter(rate.Every(time.Minute), 1), MaxWait: time.Second}, before: 1, err: gate.ErrLimited},
+		"limiter, deadline":     {cfg: gate.Config{Limiter: rate.NewLimiter(0, 1)}, before: 1, deadline: 24 * time.Hour, err: gate.ErrLimited},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, row.cfg, func(t tester, g *gate.Gate) {
+				before, stop := context.WithCancel(t.Context())
+				for range row.before {
+					go func() { _ = do(before, g, gate.Call{}, 10*time.Second) }()
+					synctest.Wait()
+				}
+				ctx, cancel := t.Context(), func() {}
+				if row.deadline > 0 {
+					ctx, cancel = context.WithTimeout(ctx, row.deadline)
+				}
+				start := time.Now()
+				err := do(ctx, g, gate.Call{}, 0)
+				require.ErrorIs(t, err, row.err)
+				require.Equal(t, row.after, time.Since(start).Truncate(time.Millisecond))
+				var limited *gate.LimitedError
+				if errors.As(err, &limited) {
+					require.ErrorIs(t, err, core.ErrRejected)
+					require.Equal(t, !limited.Until.IsZero(), limited.RetryAfter() > 0)
+				}
+				cancel()
+				stop()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// The limit of a rate.Limiter is changed while a call waits for it.
+func TestLimiterIsChanged(t *testing.T) {
+	t.Parallel()
+	limiter := rate.NewLimiter(rate.Every(time.Hour), 1)
+	bubble(t, gate.Config{Limiter: limiter}, func(t tester, g *gate.Gate) {
+		require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+		start := time.Now()
+		time.AfterFunc(10*time.Second, func() { limiter.SetLimit(1000) })
+		require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+		require.LessOrEqual(t, time.Since(start), 12*time.Second)
+	})
+}
+
+// A token that no call waits for is not lost.
+func TestLimiterToken(t *testing.T) {
+	t.Parallel()
+	limiter := rate.NewLimiter(1, 1)
+	bubble(t, gate.Config{Limiter: limiter}, func(t tester, g *gate.Gate) {
+		require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(500*time.Millisecond, cancel)
+		require.ErrorIs(t, do(ctx, g, gate.Call{}, 0), context.Canceled)
+		start := time.Now()
+		require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+		require.Equal(t, 500*time.Millisecond, time.Since(start))
+	})
+}
+
+// refused makes a call that is refused with a pause, after a while, and does not wait for more.
+func refused(tb testing.TB, g *gate.Gate, c gate.Call, after, pause time.Duration) {
+	tb.Helper()
+	p, err := g.Wait(tb.Context(), c)
+	require.NoError(tb, err)
+	go func() {
+		time.Sleep(after)
+		p.Done(refusal{pause})
+	}()
+}
+
+func account(name string) gate.Call { return gate.Call{Keys: map[string]string{"account": name}} }
+
+func TestHolds(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	byAccount := gate.Config{Limits: []gate.Limit{{Name: "all"}, {Name: "account", Key: gate.ByCall}}, Classify: func(_ *http.Response, err error) gate.Signal {
+		s := gate.Classify(nil, err)
+		s.Limit = "account"
+		return s
+	}}
+	type step func(t tester, g *gate.Gate)
+	refuse := func(c gate.Call, after, pause time.Duration) step {
+		return func(t tester, g *gate.Gate) { t.Helper(); refused(t, g, c, after, pause) }
+	}
+	resume := func(t tester, g *gate.Gate) { t.Helper(); require.NoError(t, g.Resume(t.Context(), "", "")) }
+	sleep := func(d time.Duration) step { return func(tester, *gate.Gate) { time.Sleep(d) } }
+	for name, row := range map[string]struct {
+		cfg   gate.Config
+		steps []step
+		call  gate.Call
+		after time.Duration // to the next call, without the pad
+	}{
+		"longest counts":           {steps: []step{refuse(gate.Call{}, ms, time.Minute), refuse(gate.Call{}, 2*ms, time.Second), sleep(3 * ms)}, after: time.Minute - 2*ms},
+		"longest counts, second":   {steps: []step{refuse(gate.Call{}, ms, time.Second), refuse(gate.Call{}, 2*ms, time.Minute), sleep(3 * ms)}, after: time.Minute - ms},
+		"same pause later":         {steps: []step{refuse(gate.Call{}, ms, 15*time.Second), refuse(gate.Call{}, 8*time.Second, 15*time.Second), sleep(2 * ms)}, after: 23*time.Second - 2*ms},
+		"late answer":              {steps: []step{refuse(gate.Call{}, ms, time.Second), refuse(gate.Call{}, 3*time.Second, time.Minute), sleep(4 * time.Second)}, after: 0},
+		"resumed":                  {steps: []step{refuse(gate.Call{}, ms, time.Hour), sleep(time.Second), resume}, after: 0},
+		"resumed, late answer":     {steps: []step{refuse(gate.Call{}, ms, time.Hour), refuse(gate.Call{}, 2*time.Second, time.Hour), sleep(time.Second), resume, sleep(2 * time.Second)}, after: 0},
+		"other account":            {cfg: byAccount, steps: []step{refuse(account("a"), ms, time.Minute), sleep(2 * ms)}, call: account("b"), after: 0},
+		"same account":             {cfg: byAccount, steps: []step{refuse(account("a"), ms, time.Minute), sleep(2 * ms)}, call: account("a"), after: time.Minute - ms},
+		"call without the limit":   {cfg: byAccount, steps: []step{refuse(gate.Call{}, ms, time.Minute), sleep(2 * ms)}, call: account("a"), after: time.Minute - ms},
+		"no limit at all":          {cfg: gate.Config{}, steps: []step{refuse(gate.Call{}, ms, time.Minute), sleep(2 * ms)}, after: time.Minute - ms},
+		"MaxHold":                  {cfg: gate.Config{MaxHold: time.Minute}, steps: []step{refuse(gate.Call{}, ms, 1<<62), sleep(2 * ms)}, after: time.Minute - ms},
+		"not said":                 {steps: []step{refuse(gate.Call{}, ms, 0), sleep(2 * ms)}, after: 15*time.Second - ms},
+		"not said, three in a row": {steps: []step{refuse(gate.Call{}, ms, 0), sleep(time.Second), refuse(gate.Call{}, ms, 0), sleep(time.Second), refuse(gate.Call{}, ms, 0), sleep(2 * ms)}, after: time.Minute - ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, row.cfg, func(t tester, g *gate.Gate) {
+				for _, s := range row.steps {
+					s(t, g)
+				}
+				synctest.Wait()
+				start := time.Now()
+				p, err := g.Wait(t.Context(), row.call)
+				require.NoError(t, err)
+				p.Done(nil)
+				waited := time.Since(start)
+				require.GreaterOrEqual(t, waited, row.after)
+				require.LessOrEqual(t, waited, row.after+100*ms)
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}

@@ -1,0 +1,139 @@
+package gate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/h2err"
+)
+
+// A Signal is what a response, or an error, says about limits.
+type Signal struct {
+	// Limited reports whether the vendor has refused the call because of a limit. Then its keys are held, and the call is
+	// sent again.
+	Limited bool
+	// Limit is the name of the limit that the vendor means; the key of the call in this limit is held. If it is empty, or the
+	// call is not under it, the keys of the call in all of its limits are held, or if it is under none, the whole vendor.
+	Limit string
+	// Pause is the length of the hold. If zero, the vendor did not say it, and Config.Backoff applies. A Pause without Limited
+	// begins a hold too, and the response is returned as it came.
+	Pause time.Duration
+}
+
+// Classify is the default of Config.Classify. A refusal because of a limit is a response with the status 429, one with
+// any status from 400 on and a Retry-After, a quota error of Google's JSON, and ENHANCE_YOUR_CALM of HTTP/2; and an error
+// with a method RetryAfter() time.Duration that does not match core.ErrRejected. A quota error of Google Ads names the limit
+// "account" or "developer".
+func Classify(resp *http.Response, err error) Signal {
+	switch {
+	case errors.Is(err, core.ErrRejected):
+		return Signal{}
+	case err != nil:
+		pause, ok := core.RetryAfter(err)
+		return Signal{Limited: ok || h2err.Throttled(err), Pause: pause}
+	case resp == nil || resp.StatusCode < http.StatusBadRequest:
+		return Signal{}
+	}
+	s := byHeader(resp)
+	if resp.Body != nil && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+		if google, ok := googleJSON(resp.Body); ok {
+			google.Pause = max(google.Pause, s.Pause)
+			return google
+		}
+	}
+	return s
+}
+
+// byHeader is Classify without the body.
+func byHeader(resp *http.Response) Signal {
+	h := resp.Header
+	if resp.StatusCode != http.StatusTooManyRequests { // other fields can be about a limit that did not refuse this call
+		h = http.Header{"Retry-After": h["Retry-After"], "Retry-After-Ms": h["Retry-After-Ms"], "Date": h["Date"]}
+	}
+	pause, told := client.RetryAfter(&http.Response{StatusCode: resp.StatusCode, Header: h})
+	return Signal{Limited: told || resp.StatusCode == http.StatusTooManyRequests, Pause: pause}
+}
+
+// googleJSON reads the errors of Google Cloud, Workspace and Ads.
+func googleJSON(body io.Reader) (s Signal, ok bool) {
+	type answer struct {
+		Error struct {
+			Status  string `json:"status"`
+			Details []struct {
+				RetryDelay string `json:"retryDelay"` // of google.rpc.RetryInfo
+				Errors     []struct {
+					ErrorCode struct {
+						QuotaError string `json:"quotaError"`
+					} `json:"errorCode"`
+					Details struct {
+						Quota struct {
+							RateScope  string `json:"rateScope"`
+							RetryDelay string `json:"retryDelay"`
+						} `json:"quotaErrorDetails"`
+					} `json:"details"`
+				} `json:"errors"`
+			} `json:"details"`
+		} `json:"error"`
+	}
+	text, _ := io.ReadAll(body) // what there is of it
+	all := make([]answer, 1)
+	if json.Unmarshal(text, &all[0]) != nil && json.Unmarshal(text, &all) != nil { // an array of searchStream
+		return s, false
+	}
+	more := func(delay, limit string) {
+		pause, _ := time.ParseDuration(delay) // none is 0
+		if s.Limited && s.Limit != limit {
+			limit = "" // several limits: hold all
+		}
+		s = Signal{Limited: true, Limit: limit, Pause: max(s.Pause, pause)}
+	}
+	for _, a := range all {
+		for _, d := range a.Error.Details {
+			for _, e := range d.Errors {
+				if strings.HasPrefix(e.ErrorCode.QuotaError, "RESOURCE_") {
+					more(e.Details.Quota.RetryDelay, strings.ToLower(e.Details.Quota.RateScope))
+				}
+			}
+			if d.RetryDelay != "" && a.Error.Status == "RESOURCE_EXHAUSTED" {
+				more(d.RetryDelay, "")
+			}
+		}
+	}
+	return s, s.Limited
+}
+
+const (
+	maxPeek   = 64 << 10
+	stallTime = 10 * time.Millisecond // after which a hold does not wait for a body
+)
+
+// signal classifies a response, whose body can be read again afterwards. If it waits for the body of a refusal, stalled is called.
+func (s *settings) signal(resp *http.Response, stalled func(Signal)) Signal {
+	if resp.Body == nil || resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
+		return s.Classify(resp, nil)
+	}
+	if early := byHeader(resp); early.Limited {
+		defer time.AfterFunc(stallTime, func() { stalled(early) }).Stop()
+	}
+	var seen bytes.Buffer
+	body := resp.Body
+	resp.Body = io.NopCloser(io.TeeReader(io.LimitReader(body, maxPeek), &seen))
+	defer func() {
+		if resp.Body = body; seen.Len() > 0 {
+			resp.Body = again{io.MultiReader(&seen, body), body}
+		}
+	}()
+	return s.Classify(resp, nil)
+}
+
+type again struct {
+	io.Reader
+	io.Closer
+}

@@ -1,0 +1,235 @@
+package gate
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/validate"
+)
+
+// Config configures a [Gate]. The zero value limits nothing: it only keeps holds, by host.
+//
+// A Config is a plain value: copy it to derive another one from it.
+type Config struct {
+	// Name names the vendor, in the registry and in errors. If empty, it is "default".
+	Name string
+	// Registry registers the gate under the kind "gate" and its name. If nil, it is not registered.
+	Registry *core.Registry
+
+	// Limits are the limits of the vendor. A call takes its permits of all limits that it is under, or of none; it can be
+	// under 8 of them. If empty, there is one that only keeps holds, for each host: {Name: "host", Key: client.Host}.
+	Limits []Limit
+	// Limiter is a further limit: each call takes one token of it. Calls wait in the queue of the gate, and only the first
+	// of them reserves a token. If nil, there is none.
+	Limiter *rate.Limiter
+	// InFlight is the number of calls that can be in flight. A hold of all present calls halves the number in force, and it
+	// grows again while calls succeed. A request is in flight until the body of its response is closed or read to its end, or
+	// its context ends; a probe without an answer, for 10 seconds. If zero, there is no limit.
+	InFlight int
+	// Slack is the longest time by which one call can take longer from its slot to the vendor than another one. A call that
+	// is not sent within half of it gets another slot; the other half is for the network. The rate is N in each Per + Slack.
+	// If zero, it is 50 milliseconds.
+	Slack time.Duration
+
+	// Classify returns what a response, or an error, says about limits. It is called for each response and each error of a
+	// call, except for those of a context and those that match core.ErrRejected; resp is nil if there is an error. It can read
+	// up to 64 KiB of resp.Body, which the caller can read again. If nil, it is the function [Classify], with which a function
+	// of your own can begin.
+	Classify func(resp *http.Response, err error) Signal
+	// Backoff is the hold if the vendor does not say how long it is, by the number of refusals in a row. If nil, it is 15
+	// seconds, doubled up to 15 minutes.
+	Backoff backoff.Strategy
+	// MaxHold is the longest hold that a response can ask for; a longer one is cut to it. If zero, it is 24 hours.
+	MaxHold time.Duration
+	// MaxAttempts is the number of times that a call is sent while the vendor refuses it because of a limit. If zero, it is
+	// 5. A call that fails for another reason is not sent again.
+	MaxAttempts int
+
+	// MaxWait is the longest wait before an attempt. A call that would have to wait longer, or past the deadline of its
+	// context, gets a [*LimitedError] at once. If zero, only the context limits the wait. If negative, no call waits.
+	MaxWait time.Duration
+	// MaxQueue is the number of calls that can wait; one more gets [ErrFull]. If zero, it is 65,536.
+	MaxQueue int
+}
+
+// A Limit is one limit of a vendor: at most N in any Per, for each key by itself.
+type Limit struct {
+	// Name is the name of the limit in [Call], [Signal], errors and figures. It is unique in a Config; it can be empty.
+	Name string
+	// N is the number of calls, or of other units such as tokens, that the vendor accepts in each Per. If zero, nothing is
+	// counted: the limit is there for holds.
+	N int64
+	// Per is the period, 1 millisecond to 31 days. Calls are spaced so that no period has more than N, wherever it begins
+	// on the vendor's clock.
+	Per time.Duration
+	// Burst is the number of units that can be sent at once after a pause, and so the highest cost of a call. It is a part
+	// of N: the steady rate is N - Burst + 1 in each Per. If zero, it is 1, or with Cost a tenth of N.
+	Burst int64
+	// Key returns the key of a request, such as an account, and whether the request is under this limit at all. If nil,
+	// every call is, and has the key "". A [Call] can name another key. See also [ByCall].
+	Key func(r *http.Request) (key string, ok bool)
+	// Cost returns the cost of a request. If nil, it is 1. A [Call] can name another cost. A call that costs 0 only waits
+	// for holds. One that costs more than Burst could never be sent: its error is a *core.ConfigError.
+	Cost func(r *http.Request) int64
+}
+
+// ByCall is a Limit.Key under which a limit applies only to calls whose [Call] has a key for it.
+func ByCall(*http.Request) (key string, ok bool) { return "", false }
+
+// A Call has the keys and costs of a call, for calls without a request, and where they differ from those of Limit.Key and
+// Limit.Cost. The zero value is a call with the key "" and the cost 1 in each limit without a Key.
+type Call struct {
+	Keys  map[string]string // by name of the limit
+	Costs map[string]int64  // by name of the limit
+}
+
+const (
+	defaultSlack    = 50 * time.Millisecond
+	defaultMaxHold  = 24 * time.Hour
+	defaultAttempts = 5
+	defaultMaxQueue = 65_536
+	maxLimits       = 8                          // of a call
+	longestSpan     = 100 * 365 * 24 * time.Hour // of a Burst at the steady rate
+)
+
+// Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
+func (c Config) Validate() error {
+	check := validate.Of("gate.Config")
+	names := map[string]bool{}
+	for i, l := range c.Limits {
+		field := fmt.Sprintf("Limits[%d].", i)
+		check.That(!names[l.Name], field+"Name", l.Name, "must be unique")
+		names[l.Name] = true
+		check.That(l.N >= 0, field+"N", l.N, "must be >= 0 (0 is for holds only)")
+		if l.N <= 0 {
+			continue
+		}
+		check.That(l.Per >= time.Millisecond && l.Per <= 31*24*time.Hour, field+"Per", l.Per, "must be 1ms to 744h")
+		check.That(l.Burst >= 0 && l.Burst <= l.N, field+"Burst", l.Burst, "must be 0 to N (0 means 1, or with Cost a tenth of N)")
+		if r := l.resolve(c.slack()); l.Burst <= l.N && float64(r.burst)*float64(r.spacing) > float64(longestSpan) {
+			check.That(false, field+"Burst", l.Burst, "must be smaller: the steady rate is N - Burst + 1 in each Per")
+		}
+	}
+	check.That(c.InFlight >= 0, "InFlight", c.InFlight, "must be >= 0 (0 means no limit)")
+	check.That(c.Slack >= 0 && c.Slack <= time.Minute, "Slack", c.Slack, "must be 0 to 1m0s (0 means 50ms)")
+	check.That(c.MaxHold >= 0, "MaxHold", c.MaxHold, "must be >= 0 (0 means 24h0m0s)")
+	check.That(c.MaxAttempts >= 0, "MaxAttempts", c.MaxAttempts, "must be >= 0 (0 means 5)")
+	check.That(c.MaxQueue >= 0, "MaxQueue", c.MaxQueue, "must be >= 0 (0 means 65536)")
+	check.Part(validate.Own(c.Backoff))
+	return check.Err()
+}
+
+func (c Config) slack() time.Duration { return cmp.Or(c.Slack, defaultSlack) }
+
+// settings are a Config with its defaults.
+type settings struct {
+	Config
+	limits []*limit
+}
+
+// A limit is a Limit with its defaults.
+type limit struct {
+	Limit
+	burst   int64
+	spacing time.Duration // of the slots
+	shelf   time.Duration // for how long after its time a slot can be used
+}
+
+func settingsOf(c *Config) *settings {
+	s := &settings{Config: *c}
+	s.MaxHold, s.MaxAttempts = cmp.Or(c.MaxHold, defaultMaxHold), cmp.Or(c.MaxAttempts, defaultAttempts)
+	s.MaxQueue = cmp.Or(c.MaxQueue, defaultMaxQueue)
+	if c.Classify == nil {
+		s.Classify = Classify
+	}
+	if c.Backoff == nil {
+		s.Backoff = backoff.Exponential{Delay: 15 * time.Second, Max: 15 * time.Minute, Jitter: -1}
+	}
+	if len(c.Limits) == 0 {
+		s.Limits = []Limit{{Name: "host", Key: host}}
+	}
+	for _, l := range s.Limits {
+		s.limits = append(s.limits, l.resolve(c.slack()))
+	}
+	return s
+}
+
+func (l Limit) resolve(slack time.Duration) *limit {
+	r := &limit{Limit: l, burst: l.Burst, shelf: slack / 2}
+	if r.burst == 0 {
+		if r.burst = 1; l.Cost != nil {
+			r.burst = max(1, l.N/10)
+		}
+	}
+	if steady := time.Duration(l.N - r.burst + 1); l.N > 0 && steady > 0 {
+		r.spacing = (l.Per + slack + steady - 1) / steady
+	}
+	return r
+}
+
+// host is client.Host.
+func host(r *http.Request) (key string, ok bool) {
+	switch f := any(client.Host).(type) {
+	case func(*http.Request) (string, bool):
+		return f(r)
+	case func(*http.Request) string:
+		key = f(r)
+	}
+	return key, key != ""
+}
+
+// find returns the limit with a name, or nil.
+func (s *settings) find(name string) *limit {
+	for _, l := range s.limits {
+		if l.Name == name {
+			return l
+		}
+	}
+	return nil
+}
+
+// A want is what a call wants of a limit.
+type want struct {
+	scopeID
+	cost int64
+}
+
+// wants returns the limits that a call is under. What the first of its Calls says goes before the others and the request, which can
+// be nil.
+func (s *settings) wants(r *http.Request, calls []Call) (all []want, err error) {
+	for _, l := range s.limits {
+		w, under := want{scopeID{name: l.Name}, 1}, l.Key == nil
+		if r != nil && l.Key != nil {
+			w.key, under = l.Key(r)
+		}
+		if r != nil && l.Cost != nil {
+			w.cost = l.Cost(r)
+		}
+		for _, c := range slices.Backward(calls) {
+			if key, ok := c.Keys[l.Name]; ok {
+				w.key, under = key, true
+			}
+			if cost, ok := c.Costs[l.Name]; ok {
+				w.cost = cost
+			}
+		}
+		switch {
+		case !under:
+			continue
+		case w.cost < 0, l.N > 0 && w.cost > l.burst:
+			return nil, validate.Bad("gate.Call.Costs", w.cost, fmt.Sprintf("must be 0 to %d, the Burst of the limit %q", l.burst, l.Name))
+		case len(all) == maxLimits:
+			return nil, validate.Bad("gate.Call.Keys", len(all)+1, fmt.Sprintf("must be at most %d limits", maxLimits))
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}

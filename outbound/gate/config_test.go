@@ -1,0 +1,234 @@
+package gate_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/outbound/gate"
+)
+
+func TestConfigValidate(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		cfg  gate.Config
+		want string
+	}{
+		"zero": {},
+		"good": {cfg: gate.Config{InFlight: 1, MaxWait: -1, Limits: []gate.Limit{{N: 1, Per: time.Millisecond}, {Name: "b", N: 9, Per: 31 * 24 * time.Hour, Burst: 9}, {Name: "c"}}}},
+		"limits": {
+			cfg: gate.Config{Limits: []gate.Limit{{N: -1}, {N: 1}, {Name: "b", N: 1, Per: time.Second, Burst: 2}, {Name: "c", N: 1e9, Per: time.Minute, Burst: 1e9}}},
+			want: `gate.Config.Limits[0].N = -1: must be >= 0 (0 is for holds only)
+gate.Config.Limits[1].Name = : must be unique
+gate.Config.Limits[1].Per = 0s: must be 1ms to 744h
+gate.Config.Limits[2].Burst = 2: must be 0 to N (0 means 1, or with Cost a tenth of N)
+gate.Config.Limits[3].Burst = 1000000000: must be smaller: the steady rate is N - Burst + 1 in each Per`,
+		},
+		"rest": {
+			cfg: gate.Config{InFlight: -1, Slack: -1, MaxHold: -1, MaxAttempts: -1, MaxQueue: -1, Backoff: backoff.Constant{Delay: -1}},
+			want: `gate.Config.InFlight = -1: must be >= 0 (0 means no limit)
+gate.Config.Slack = -1ns: must be 0 to 1m0s (0 means 50ms)
+gate.Config.MaxHold = -1ns: must be >= 0 (0 means 24h0m0s)
+gate.Config.MaxAttempts = -1: must be >= 0 (0 means 5)
+gate.Config.MaxQueue = -1: must be >= 0 (0 means 65536)
+backoff.Constant.Delay = -1ns: must be >= 0`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, err := gate.New(row.cfg)
+			if row.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, row.want)
+			require.ErrorIs(t, err, core.ErrConfig)
+			require.Nil(t, g)
+		})
+	}
+}
+
+// Costs and keys of a call that cannot be made.
+func TestCallThatCannotBe(t *testing.T) {
+	t.Parallel()
+	many := make([]gate.Limit, 9)
+	for i := range many {
+		many[i].Name = strings.Repeat("x", i)
+	}
+	tokens := []gate.Limit{{Name: "tokens", N: 100, Per: time.Second, Burst: 10}}
+	for name, row := range map[string]struct {
+		cfg  gate.Config
+		cost int64
+		want string
+	}{
+		"too much":        {gate.Config{Limits: tokens}, 11, `gate.Call.Costs = 11: must be 0 to 10, the Burst of the limit "tokens"`},
+		"negative":        {gate.Config{Limits: tokens}, -1, `gate.Call.Costs = -1: must be 0 to 10, the Burst of the limit "tokens"`},
+		"too many limits": {gate.Config{Limits: many}, 1, `gate.Call.Keys = 9: must be at most 8 limits`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, row.cfg, func(t tester, g *gate.Gate) {
+				call := gate.Call{Costs: map[string]int64{"tokens": row.cost}}
+				_, err := g.Wait(t.Context(), call)
+				require.EqualError(t, err, row.want)
+				require.ErrorIs(t, err, core.ErrConfig)
+				_, err = g.Reserve(t.Context(), call)
+				require.Error(t, err)
+				require.Error(t, g.Do(g.WithCall(t.Context(), call), gate.Call{}, nil))
+			})
+		})
+	}
+}
+
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	ads := func(scope, delay string) string {
+		return `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"@type":"x","errors":[{"errorCode":{"quotaError":"RESOURCE_TEMPORARILY_EXHAUSTED"},"details":{"quotaErrorDetails":{"rateScope":"` + scope + `","retryDelay":"` + delay + `"}}}]}]}}`
+	}
+	for name, row := range map[string]struct {
+		status int
+		fields string
+		json   string
+		err    error
+		want   gate.Signal
+	}{
+		"200":                        {status: 200, fields: "Retry-After: 5"},
+		"429":                        {status: 429, want: gate.Signal{Limited: true}},
+		"429 with seconds":           {status: 429, fields: "Retry-After: 5", want: gate.Signal{Limited: true, Pause: 5 * time.Second}},
+		"429 with milliseconds":      {status: 429, fields: "Retry-After-Ms: 1500", want: gate.Signal{Limited: true, Pause: 1500 * time.Millisecond}},
+		"429 with a date":            {status: 429, fields: "Retry-After: Wed, 25 Nov 2026 12:00:30 GMT, Date: Wed, 25 Nov 2026 12:00:00 GMT", want: gate.Signal{Limited: true, Pause: 31 * time.Second}},
+		"429, nothing remains":       {status: 429, fields: "X-Ratelimit-Remaining: 0, X-Ratelimit-Reset: 7", want: gate.Signal{Limited: true, Pause: 7 * time.Second}},
+		"403, nothing remains":       {status: 403, fields: "X-Ratelimit-Remaining: 0, X-Ratelimit-Reset: 7"},
+		"403 with seconds":           {status: 403, fields: "Retry-After: 5", want: gate.Signal{Limited: true, Pause: 5 * time.Second}},
+		"503":                        {status: 503},
+		"503 with seconds":           {status: 503, fields: "Retry-After: 5", want: gate.Signal{Limited: true, Pause: 5 * time.Second}},
+		"503 with 0":                 {status: 503, fields: "Retry-After: 0"},
+		"Google Ads, account":        {status: 429, json: ads("ACCOUNT", "30s"), want: gate.Signal{Limited: true, Limit: "account", Pause: 30 * time.Second}},
+		"Google Ads, developer":      {status: 403, json: "[" + ads("DEVELOPER", "") + "]", want: gate.Signal{Limited: true, Limit: "developer"}},
+		"Google Cloud":               {status: 429, json: `{"error":{"status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"57.5s"}]}}`, want: gate.Signal{Limited: true, Pause: 57500 * time.Millisecond}},
+		"Google, another error":      {status: 400, json: `{"error":{"status":"INVALID_ARGUMENT","details":[{"retryDelay":"57.5s"}]}}`},
+		"bad JSON":                   {status: 429, json: `{"error":`, want: gate.Signal{Limited: true}},
+		"error":                      {err: io.ErrUnexpectedEOF},
+		"error with RetryAfter":      {err: errors.Join(io.EOF, refusal{time.Second}), want: gate.Signal{Limited: true, Pause: time.Second}},
+		"error, RetryAfter not said": {err: refusal{}, want: gate.Signal{Limited: true}},
+		"rejection":                  {err: &gate.LimitedError{Until: time.Now().Add(time.Hour)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if row.err != nil {
+				require.Equal(t, row.want, gate.Classify(nil, row.err))
+				return
+			}
+			resp := &http.Response{StatusCode: row.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(row.json))}
+			for field := range strings.SplitSeq(strings.ReplaceAll(row.fields, ", 25", " 25"), ", ") {
+				if k, v, ok := strings.Cut(field, ": "); ok {
+					resp.Header.Set(k, strings.Replace(v, "Wed 25", "Wed, 25", 1))
+				}
+			}
+			if row.json != "" {
+				resp.Header.Set("Content-Type", "application/json; charset=UTF-8")
+			}
+			require.Equal(t, row.want, gate.Classify(resp, nil))
+		})
+	}
+}
+
+// A function of the user reads a bounded part of the body, which the caller reads again.
+func TestClassifyReadsBody(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("0123456789", 10_000)
+	read := -1
+	cfg := gate.Config{Classify: func(resp *http.Response, _ error) gate.Signal {
+		b, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		read = len(b)
+		return gate.Signal{Pause: time.Minute} // of the next calls: this response is an answer
+	}}
+	bubble(t, cfg, func(t tester, g *gate.Gate) {
+		rt := g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+		}))
+		start := time.Now()
+		for range 2 {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://vendor.test", nil)
+			require.NoError(t, err)
+			resp, err := rt.RoundTrip(req)
+			require.NoError(t, err)
+			require.Equal(t, 64<<10, read)
+			got, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Equal(t, text, string(got))
+		}
+		require.InDelta(t, time.Minute, time.Since(start), float64(time.Second))
+	})
+}
+
+// A hold begins although the body of the refusal does not come.
+func TestHoldBeforeStalledBody(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
+		r, w := io.Pipe()
+		rt := g.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}, "Content-Type": {"application/json"}}, Body: r, Request: req}, nil
+		}))
+		go func() {
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://vendor.test", io.NopCloser(strings.NewReader("")))
+			resp, err := rt.RoundTrip(req)
+			require.NoError(t, err)
+			_ = resp.Body.Close()
+		}()
+		time.Sleep(20 * time.Millisecond)
+		require.Len(t, g.Holds(), 1)
+		_ = w.Close()
+		synctest.Wait()
+	})
+}
+
+// A raise is felt at once, and usage still counts. Calls that wait get other slots.
+func TestSetConfig(t *testing.T) {
+	t.Parallel()
+	slow, fast := gate.Config{Limits: []gate.Limit{{N: 1, Per: time.Minute}}}, gate.Config{Limits: perSecond(10)}
+	for name, row := range map[string]struct {
+		from, to gate.Config
+		after    time.Duration
+	}{
+		"raised":  {slow, fast, 105 * time.Millisecond},
+		"lowered": {fast, slow, time.Minute + 50*time.Millisecond},
+		"removed": {slow, gate.Config{}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, row.from, func(t tester, g *gate.Gate) {
+				require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+				start := time.Now()
+				waits := make(chan error)
+				go func() { waits <- do(t.Context(), g, gate.Call{}, 0) }()
+				synctest.Wait()
+				require.NoError(t, g.SetConfig(row.to))
+				require.NoError(t, <-waits)
+				require.Equal(t, row.after, time.Since(start))
+				require.Equal(t, row.to.Limits, g.Config().Limits)
+			})
+		})
+	}
+	bubble(t, gate.Config{InFlight: 2}, func(t tester, g *gate.Gate) {
+		for range 10 {
+			go func() { _ = do(t.Context(), g, gate.Call{}, time.Second) }()
+		}
+		for _, n := range []int{2, 5, 0, 3} {
+			require.NoError(t, g.SetConfig(gate.Config{InFlight: n}))
+			synctest.Wait()
+			require.Equal(t, n, g.Stats().MaxInFlight)
+		}
+		require.Equal(t, 10, g.Stats().InFlight)
+		time.Sleep(time.Second)
+	})
+}

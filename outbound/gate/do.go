@@ -1,0 +1,180 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+// Do calls fn as soon as the vendor permits it. If its error is a refusal (Config.Classify), or Transport has seen one under
+// its context, fn is called again, up to Config.MaxAttempts times; then the error is a [*LimitedError]. Every other error of
+// fn is returned unchanged. Under the context of another call, see Transport.
+func (g *Gate) Do(ctx context.Context, call Call, fn func(ctx context.Context) error) error {
+	c, own, err := g.enter(ctx, nil, append([]Call{call}, g.callsOf(ctx)...))
+	if err != nil {
+		return err
+	}
+	if own {
+		defer c.end()
+	}
+	_, err = repeat(c, own, nil, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
+	return err
+}
+
+// repeat makes the attempts of a call, or of one page. open gets the connection.
+func repeat[R any](c *call, own bool, open func() error, fn func(context.Context) (R, error)) (r R, err error) {
+	for n := 1; ; n++ {
+		if err = c.sendable(c.ctx, !c.g.bound.Load(), open); err != nil {
+			return r, err
+		}
+		r, err = fn(c.carry())
+		if !c.finish(err) || !own {
+			c.land()
+			return r, err
+		}
+		if err = c.again(n); err != nil {
+			return r, err
+		}
+	}
+}
+
+// sendable waits until the call may be sent, which is right now with slots, and otherwise when it is connected.
+func (c *call) sendable(ctx context.Context, slots bool, open func() error) (err error) {
+	for {
+		if c.turn == nil {
+			if err = c.pass(ctx); err != nil {
+				return err
+			}
+		}
+		if open != nil {
+			if err = open(); err != nil {
+				c.back()
+				return err
+			}
+		}
+		if c.ready(ctx, slots) {
+			return nil
+		}
+		c.back()
+	}
+}
+
+// finish judges what a function has returned, unless the request that it has made has told. It reports whether the call was refused.
+func (c *call) finish(err error) (refused bool) {
+	counted, refused := c.told()
+	rejected := errors.Is(err, core.ErrRejected)
+	if !counted && rejected { // nothing was sent
+		c.back()
+		return false
+	}
+	sig := Signal{}
+	if err != nil && !refused && !rejected && c.ctx.Err() == nil {
+		sig = c.g.settings().Classify(nil, err)
+	}
+	if counted {
+		c.hold(sig)
+	} else {
+		c.judge(sig, answer(err), err)
+	}
+	return refused || sig.Limited
+}
+
+// told returns what a request under the context has told. Afterwards none uses the permit.
+func (c *call) told() (counted, refused bool) {
+	defer c.g.lock()()
+	if !c.used {
+		c.g.bound.Store(false)
+		c.g.mixed = c.g.now.Add(time.Minute)
+		c.charge()
+	}
+	c.used = true
+	return c.counted, c.refused
+}
+
+// bind notes that a function sends over Transport. If all of them do, their calls take no slot before they are connected.
+func (g *Gate) bind() {
+	defer g.lock()()
+	g.bound.Store(g.now.After(g.mixed))
+}
+
+// answer reports whether an error can be an answer of the vendor, which the end of a connection is not.
+func answer(err error) bool {
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return false
+	}
+	for _, none := range [...]error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.Canceled, context.DeadlineExceeded, core.ErrRejected} {
+		if errors.Is(err, none) {
+			return false
+		}
+	}
+	return true
+}
+
+// Do calls fn with a connection of the key, in the caller's goroutine, as [Gate.Do] does. fn must not use the connection
+// after it has returned. A panic of fn continues in the caller, and its connection is closed. An error of Dial is returned
+// unchanged.
+func Do[R any, K comparable, C any](ctx context.Context, p *Pool[K, C], key K, fn func(ctx context.Context, conn C) (R, error)) (r R, err error) {
+	c, own, err := p.enter(ctx, key)
+	if err != nil {
+		return r, err
+	}
+	defer p.leave(c, own)
+	return repeat(c, own, func() error { return p.open(c) }, func(ctx context.Context) (R, error) { return use(ctx, p, c, fn) })
+}
+
+// Stream iterates over the rows of pages, beginning with the page at first. fetch returns the rows of one page and the
+// position of the next; a zero position ends the stream. Each page is a call that passes the gate as one of [Do]: if it is
+// refused, the stream waits, and fetches the same page again. The stream keeps its connection until it ends. Its last
+// element can be an error.
+//
+// A loop over a stream must not make calls with the same pool if such loops can have all of its connections.
+func Stream[R any, P comparable, K comparable, C any](ctx context.Context, p *Pool[K, C], key K, first P, fetch func(ctx context.Context, conn C, at P) (rows []R, next P, err error)) iter.Seq2[R, error] {
+	type page struct {
+		rows []R
+		next P
+	}
+	return func(yield func(R, error) bool) {
+		var none R
+		c, own, err := p.enter(ctx, key)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		defer p.leave(c, own)
+		c.pinned = true
+		var end P
+		for at := first; ; {
+			got, err := repeat(c, own, func() error { return p.open(c) }, func(ctx context.Context) (page, error) {
+				return use(ctx, p, c, func(ctx context.Context, conn C) (page, error) {
+					rows, next, err := fetch(ctx, conn, at)
+					return page{rows, next}, err
+				})
+			})
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			c.turned()
+			for _, row := range got.rows {
+				if !yield(row, nil) {
+					return
+				}
+			}
+			if at = got.next; at == end {
+				return
+			}
+		}
+	}
+}
+
+// turned makes the next page of a stream a call of its own, which comes last.
+func (c *call) turned() {
+	defer c.g.lock()()
+	c.g.seq++
+	c.seq, c.turn, c.last, c.since = c.g.seq, nil, nil, time.Time{}
+}

@@ -1,0 +1,69 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+var (
+	// ErrLimited is matched by every [*LimitedError].
+	ErrLimited = errors.New("gate: limited")
+	// ErrFull is the error of a call beyond MaxQueue. It matches core.ErrRejected.
+	ErrFull = fmt.Errorf("gate: too many calls are waiting: %w", core.ErrRejected)
+	// ErrClosed is the error of a call after Close. It matches core.ErrRejected if the call was not sent.
+	ErrClosed = fmt.Errorf("gate: %w", core.ErrClosed)
+
+	errReentrant = fmt.Errorf("gate: the pool is used by one of its own calls: %w", core.ErrRejected)
+	errCut       = &cutError{}
+)
+
+// A LimitedError is the error of a call that would have had to wait too long, or that the vendor has refused
+// Config.MaxAttempts times.
+type LimitedError struct {
+	Gate  string
+	Limit string    // the one that ends last; "" if it has no name
+	Until time.Time // the earliest time at which the call can succeed; zero if it is not known
+	Err   error     // of the last attempt; nil if none was made
+}
+
+// Error names the gate, the limit and the time until Until, rounded up to the second.
+func (e *LimitedError) Error() string {
+	text := "gate: " + e.Gate + ": limited"
+	if e.Limit != "" {
+		text += " by " + e.Limit
+	}
+	if !e.Until.IsZero() {
+		text += fmt.Sprintf(" for another %v", e.RetryAfter().Truncate(time.Second)+time.Second)
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Is matches [ErrLimited], and core.ErrRejected if no attempt was made.
+func (e *LimitedError) Is(target error) bool {
+	return target == ErrLimited || target == core.ErrRejected && e.Err == nil
+}
+
+// Unwrap returns Err.
+func (e *LimitedError) Unwrap() error { return e.Err }
+
+// RetryAfter returns the time until Until, or 0 if that is not known.
+func (e *LimitedError) RetryAfter() time.Duration {
+	if e.Until.IsZero() {
+		return 0
+	}
+	return max(0, time.Until(e.Until))
+}
+
+// A cutError is the cause of a context that Close ends: the call may have been sent.
+type cutError struct{}
+
+func (*cutError) Error() string { return "gate: closed while the call was made" }
+
+func (*cutError) Is(target error) bool { return target == ErrClosed || target == context.Canceled }

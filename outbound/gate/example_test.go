@@ -1,0 +1,136 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/outbound/gate"
+)
+
+// An http.Client that stays under a limit of its vendor, and obeys when that asks for a pause. It fits under any SDK.
+func Example() {
+	ads, err := gate.New(gate.Config{
+		Name:     "ads",
+		InFlight: 8,
+		Limits:   []gate.Limit{{N: 90, Per: time.Second}},
+		MaxWait:  time.Minute,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	vendor := roundTrip(func(r *http.Request) (*http.Response, error) { // stands for the network
+		return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", Body: http.NoBody, Request: r}, nil
+	})
+	httpClient := &http.Client{Transport: ads.Transport(vendor)}
+
+	resp, err := httpClient.Get("https://api.example.com/price/shoes")
+	switch {
+	case errors.Is(err, core.ErrRejected): // nothing was sent
+		wait, _ := core.RetryAfter(err)
+		fmt.Println("busy, try again in", wait)
+	case err != nil:
+		fmt.Println(err)
+	default:
+		defer func() { _ = resp.Body.Close() }()
+		fmt.Println(resp.Status)
+	}
+	fmt.Println(ads.Close(context.Background())) // waits for calls that are made
+	// Output:
+	// 200 OK
+	// <nil>
+}
+
+// A rate.Limiter of golang.org/x/time stays as it is: the gate waits for it, and adds the pauses.
+func Example_limiter() {
+	limiter := rate.NewLimiter(20, 5)
+	crm := core.Must(gate.New(gate.Config{Name: "crm", Limiter: limiter, MaxWait: -1}))
+	sent := 0
+	for range 10 { // at once, and without waiting
+		if err := crm.Do(context.Background(), gate.Call{}, func(context.Context) error { sent++; return nil }); err != nil {
+			fmt.Println(errors.Is(err, gate.ErrLimited))
+			break
+		}
+	}
+	fmt.Println(sent)
+	// Output:
+	// true
+	// 5
+}
+
+// A call without HTTP, whose vendor tells the limit by an error of its own.
+func ExampleGate_Do() {
+	speech := core.Must(gate.New(gate.Config{
+		Name:   "speech",
+		Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}, // an account that is paused stops no other
+		Classify: func(_ *http.Response, err error) gate.Signal {
+			var quota *quotaError
+			return gate.Signal{Limited: errors.As(err, &quota), Limit: "account", Pause: 10 * time.Millisecond}
+		},
+	}))
+	attempts := 0
+	err := speech.Do(context.Background(), gate.Call{Keys: map[string]string{"account": "a1"}}, func(context.Context) error {
+		if attempts++; attempts == 1 {
+			return &quotaError{}
+		}
+		return nil
+	})
+	fmt.Println(attempts, err)
+	// Output: 2 <nil>
+}
+
+type quotaError struct{}
+
+func (*quotaError) Error() string { return "quota exhausted" }
+
+// Connections by key: a call of another key takes the place of an idle one.
+func ExampleDo() {
+	vendor := core.Must(gate.New(gate.Config{}))
+	pool := core.Must(gate.NewPool(vendor, gate.PoolConfig[string, string]{
+		Capacity: 1,
+		Dial: func(_ context.Context, service string) (string, error) {
+			fmt.Println("dial", service)
+			return "connection to " + service, nil
+		},
+		Close: func(service, _ string) { fmt.Println("close", service) },
+	}))
+	for _, service := range []string{"search", "search", "reports"} {
+		n, err := gate.Do(context.Background(), pool, service, func(_ context.Context, conn string) (int, error) { return len(conn), nil })
+		fmt.Println(n, err)
+	}
+	fmt.Println(vendor.Close(context.Background()))
+	// Output:
+	// dial search
+	// 20 <nil>
+	// 20 <nil>
+	// close search
+	// dial reports
+	// 21 <nil>
+	// close reports
+	// <nil>
+}
+
+// A scheduler asks when calls can be made, and plans them.
+func ExampleGate_Reserve() {
+	satellite := core.Must(gate.New(gate.Config{Limits: []gate.Limit{{N: 6, Per: time.Minute}}, MaxWait: 15 * time.Second}))
+	now := time.Now()
+	for range 3 {
+		permit, err := satellite.Reserve(context.Background(), gate.Call{})
+		if err != nil {
+			fmt.Println("booked out:", errors.Is(err, gate.ErrLimited))
+			break
+		}
+		fmt.Println("in", permit.At.Sub(now).Round(time.Second))
+		defer permit.Cancel() // if no call was made
+	}
+	// Output:
+	// in 0s
+	// in 10s
+	// booked out: true
+}

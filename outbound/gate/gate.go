@@ -1,0 +1,202 @@
+package gate
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/internal/announce"
+	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/registry"
+)
+
+// A Gate is what all calls to one vendor pass. It is safe for concurrent use. It is a client.Plugin.
+type Gate struct {
+	life   instance.Instance[Config, *settings]
+	waits  registry.Histogram
+	events announce.Queue[event]
+	bound  atomic.Bool // functions send over Transport
+
+	mu      sync.Mutex
+	now     time.Time          // at which it was locked
+	calls   map[*call]struct{} // accepted, not ended
+	seq     uint64
+	waiting int
+	ready   queue[*call] // to be looked at
+	scopes  map[scopeID]*scope
+	wakes   queue[*scope]
+	timer   *time.Timer // nil until the first wait for a time
+
+	flying, limit, most int       // places in use; how many there are; Config.InFlight
+	won                 int       // successes since limit has changed
+	soon                bool      // limit grows fast
+	resumed             time.Time // the end of the last hold that has halved it
+	tokens
+
+	held, sweepAt       int
+	floor               map[string]time.Time // the usage of evicted keys, by limit
+	evicted, overflowed uint64
+
+	mixed   time.Time // when to forget that a function has not sent over Transport
+	closed  bool
+	drained chan struct{} // closed when no call is left; nil before Close
+	pools   []pooling
+	stats   Stats
+}
+
+type event struct {
+	ctx context.Context //nolint:containedctx // of an event that waits for its turn
+	registry.Event
+}
+
+func lifeCycle() *instance.Kind[Config, *settings] {
+	return &instance.Kind[Config, *settings]{
+		Kind: "gate", Type: "gate.Config", DefaultName: "default", Settings: settingsOf,
+		Fields: func(c *Config) instance.Fields { return instance.Fields{Name: &c.Name, Registry: &c.Registry} },
+	}
+}
+
+// New makes a gate. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
+func New(cfg Config) (*Gate, error) {
+	g := &Gate{
+		calls: map[*call]struct{}{}, scopes: map[scopeID]*scope{}, floor: map[string]time.Time{},
+		sweepAt: 1024, limit: cfg.InFlight, most: cfg.InFlight,
+	}
+	if err := g.life.Init(lifeCycle(), cfg); err != nil {
+		return nil, err
+	}
+	hosts := func() bool { return len(g.life.Load().Config.Limits) == 0 }
+	if err := g.life.Register(g, g.SetConfig, registry.Source{Figures: g.figures, Hosts: hosts}); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *Gate) settings() *settings { return g.life.Load().Settings }
+
+// Phase is inside of retries, so that each of their attempts passes the gate, and outside of breakers and timeouts, which
+// do not see the wait.
+func (g *Gate) Phase() client.Phase { return client.Admission }
+
+// String returns the type and the name, as in "gate.Gate(ads)".
+func (g *Gate) String() string { return "gate.Gate(" + g.Name() + ")" }
+
+// Name returns the name of the gate.
+func (g *Gate) Name() string { return g.life.Name() }
+
+// Config returns the Config of New, or of the last SetConfig.
+func (g *Gate) Config() Config { return g.life.Load().Config }
+
+// SetConfig replaces the Config while the gate is in use. Holds stay. Slots that were given keep their times, and count
+// under the new limits; calls that wait get other ones. Calls that wait are not under a limit that is new. An empty Name and a nil
+// Registry stay as they are. Another Name or Registry, and each error of Config.Validate, is a *core.ConfigError, and nothing
+// changes.
+func (g *Gate) SetConfig(cfg Config) error {
+	if err := g.life.SetConfig(cfg, nil); err != nil {
+		return err
+	}
+	defer g.lock()()
+	set := g.settings()
+	if g.limit == g.most || g.limit > set.InFlight {
+		g.limit = set.InFlight
+	}
+	g.most = set.InFlight
+	for _, s := range g.scopes {
+		if !s.vendor {
+			s.change(set.find(s.name), g.now)
+		}
+		g.wake(s, time.Time{})
+	}
+	return nil
+}
+
+// A Hold is a pause of one key of a limit.
+type Hold struct {
+	Limit string
+	Key   string // it can be a secret
+	Until time.Time
+}
+
+const maxHolds = 1000 // that are listed
+
+// Holds returns the holds in force, at most 1,000, those that end last first. That of the whole vendor has neither Limit nor Key.
+func (g *Gate) Holds() (all []Hold) {
+	defer g.lock()()
+	for _, s := range g.scopes {
+		if until, ok := s.held(g.now); ok {
+			all = append(all, Hold{s.name, s.key, until})
+		}
+	}
+	slices.SortFunc(all, func(a, b Hold) int {
+		return cmp.Or(b.Until.Compare(a.Until), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Key, b.Key))
+	})
+	return all[:min(len(all), maxHolds)]
+}
+
+// Resume ends the hold of a key before its time, and with an empty limit and key all holds. Answers to calls from before do not begin
+// it again. The next call is a probe.
+func (g *Gate) Resume(_ context.Context, limit, key string) error {
+	defer g.lock()()
+	for _, s := range g.scopes {
+		if _, ok := s.held(g.now); ok && (limit == "" && key == "" || s.name == limit && s.key == key) {
+			s.hold.until, s.hold.end = g.now, g.now.Add(probeTime)
+			g.resumed = g.now
+			g.wake(s, time.Time{})
+		}
+	}
+	return nil
+}
+
+// Close accepts no more calls: they get [ErrClosed]. It waits until the accepted ones are done. If ctx ends before, it
+// cancels their contexts, and returns the cause of ctx. Then it closes the connections of its pools.
+func (g *Gate) Close(ctx context.Context) (err error) {
+	_ = g.life.Close() // always nil
+	pools := g.refuse()
+	select {
+	case <-g.drained:
+	case <-ctx.Done():
+		err = g.cut(ctx)
+	}
+	for _, p := range pools {
+		p.close()
+	}
+	return err
+}
+
+// refuse accepts no more calls.
+func (g *Gate) refuse() (pools []pooling) {
+	defer g.lock()()
+	g.closed = true
+	if g.drained == nil {
+		if g.drained = make(chan struct{}); len(g.calls) == 0 {
+			close(g.drained)
+		}
+	}
+	return g.pools
+}
+
+const grace = time.Second // for which Close waits for the calls that it has canceled
+
+// cut cancels all calls.
+func (g *Gate) cut(ctx context.Context) error {
+	g.mu.Lock()
+	left := len(g.calls)
+	for c := range g.calls {
+		c.cancel(errCut)
+	}
+	g.mu.Unlock()
+	if left == 0 {
+		return nil
+	}
+	late := time.NewTimer(grace)
+	defer late.Stop()
+	select {
+	case <-g.drained:
+	case <-late.C:
+	}
+	return context.Cause(ctx)
+}

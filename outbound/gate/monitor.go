@@ -1,0 +1,233 @@
+package gate
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+)
+
+// lock locks the gate; the result unlocks it. Before that, calls for which everything is there now are admitted, and after it events
+// are delivered.
+func (g *Gate) lock() (unlock func()) {
+	g.mu.Lock()
+	g.now = time.Now()
+	return func() {
+		g.serve()
+		g.mu.Unlock()
+		g.events.Drain(func(e event) { g.life.Emit(e.ctx, e.Event) })
+	}
+}
+
+// serve admits the first calls for which everything is there, at once. A call that its own keys block is parked with the first of them,
+// and does not block calls of other keys; one that only waits for a place or a token blocks all behind it.
+func (g *Gate) serve() {
+	for len(g.wakes) > 0 && !g.wakes[0].wake.After(g.now) {
+		g.wake(g.wakes[0], time.Time{})
+	}
+	for len(g.ready) > 0 {
+		c := g.ready[0]
+		if s, at := g.blocked(c); s != nil {
+			g.wake(s, at)
+			g.park(c, &s.parked)
+			continue
+		}
+		if g.limit > 0 && g.flying >= g.limit || !g.token() {
+			break
+		}
+		if c.pool != nil && c.conn == nil && !c.pool.take(c) {
+			g.park(c, c.pool.waiting())
+			continue
+		}
+		g.admit(c)
+	}
+	g.settleToken()
+	g.arm()
+}
+
+// blocked returns a scope that does not admit the call, and when to look again.
+func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
+	for i := range c.claims {
+		cl := &c.claims[i]
+		s = cl.scope
+		if at, shut := g.shut(s); shut {
+			return s, at
+		}
+		if len(s.parked) > 0 && s.parked[0].seq < c.seq && s.wake.After(g.now) {
+			return s, s.wake
+		}
+		if s.needs(cl.cost, cl.slot, g.now) {
+			if at = s.admission(cl.cost, g.now); at.After(g.now) {
+				return s, at
+			}
+		}
+	}
+	return nil, at
+}
+
+// admit lets a call pass.
+func (g *Gate) admit(c *call) {
+	g.unqueue(c)
+	c.turn = &turn{at: g.now, flying: true}
+	g.flying++
+	for i := range c.claims {
+		cl := &c.claims[i]
+		if cl.seen = cl.gen; cl.hold != nil {
+			cl.hold.out = append(cl.hold.out, c.turn)
+		}
+		if cl.paced = cl.needs(cl.cost, cl.slot, g.now); cl.paced {
+			cl.admit(cl.cost, g.now)
+		}
+	}
+	c.token = g.useToken()
+	g.waits.Observe(g.now.Sub(c.since))
+	c.grant(nil)
+}
+
+// undo takes back the admission of a call that was not sent, with all that it has got.
+func (g *Gate) undo(c *call) {
+	g.leaveRamp(c, false)
+	g.land(c.turn)
+	c.turn = nil
+	for i := range c.claims {
+		cl := &c.claims[i]
+		if cl.paced && cl.limit != nil {
+			cl.pace = cl.pace.Add(-span(cl.cost, cl.spacing))
+		}
+		cl.paced = false
+	}
+	c.putSlots()
+	if c.token {
+		c.token = false
+		g.credit++
+	}
+	if c.pool != nil && !c.pinned {
+		c.pool.put(c)
+	}
+}
+
+// leaveRamp ends the turn of a call, which has succeeded or not.
+func (g *Gate) leaveRamp(c *call, success bool) {
+	for i := range c.claims {
+		s := c.claims[i].scope
+		if success && s.gen == c.claims[i].seen {
+			s.refusals, s.pause = 0, 0
+		}
+		if s.hold == nil {
+			continue
+		}
+		n := len(s.hold.out)
+		s.hold.out = slices.DeleteFunc(s.hold.out, func(t *turn) bool { return t == c.turn })
+		if success && len(s.hold.out) < n {
+			if s.hold.room++; s.hold.room == 2 {
+				g.report(c, "calls are made again", s, slog.Time("held_until", s.hold.until))
+			}
+		}
+		g.wake(s, time.Time{})
+	}
+}
+
+// land frees the place of a turn.
+func (g *Gate) land(t *turn) {
+	if t != nil && t.flying {
+		t.flying = false
+		g.flying--
+	}
+}
+
+// halve lowers the number of calls in flight. If they are hardly the reason of the refusal, since the vendor was content for long or few
+// are in flight, it comes back soon, otherwise slowly.
+func (g *Gate) halve(until time.Time) {
+	if g.limit > 0 {
+		g.soon = g.now.Sub(g.resumed) >= probeTime || g.flying <= g.limit/2
+		g.limit, g.won = max(1, g.limit/2), 0
+	}
+	g.resumed = until
+}
+
+// grow counts a success.
+func (g *Gate) grow() {
+	rounds, step := 16, 1
+	if g.soon {
+		rounds, step = 1, max(1, g.limit/16)
+	}
+	if g.won++; g.won >= rounds*g.limit && g.limit < g.most {
+		g.limit, g.won = min(g.most, g.limit+step), 0
+	}
+}
+
+// queueUp adds a call to those that wait.
+func (g *Gate) queueUp(c *call) {
+	c.queue = &g.ready
+	g.ready.add(c)
+	g.waiting++
+	for _, cl := range c.claims {
+		cl.units += cl.cost
+	}
+}
+
+// unqueue takes a call out of the queue in which it waits, and lets the next ones be looked at.
+func (g *Gate) unqueue(c *call) {
+	first, q := c.index == 0, c.queue
+	q.remove(c.index)
+	c.queue = nil
+	g.waiting--
+	for _, cl := range c.claims {
+		if cl.units -= cl.cost; first && q == &cl.parked {
+			cl.wake = time.Time{} // it was that of the call
+		}
+		g.wake(cl.scope, cl.wake)
+	}
+	if c.pool != nil && q == c.pool.waiting() {
+		g.ripe(q)
+	}
+}
+
+// park moves a call from ready to a queue, and lets the next ones of its scopes be looked at.
+func (g *Gate) park(c *call, to *queue[*call]) {
+	g.ready.remove(c.index)
+	c.queue = to
+	to.add(c)
+	for _, cl := range c.claims {
+		g.wake(cl.scope, cl.wake)
+	}
+}
+
+// wake sets the time at which the first parked call of a scope is looked at; the zero time is now.
+func (g *Gate) wake(s *scope, at time.Time) {
+	if s.index >= 0 {
+		g.wakes.remove(s.index)
+	}
+	if s.wake = at; at.After(g.now) {
+		g.wakes.add(s)
+	} else {
+		g.ripe(&s.parked)
+	}
+}
+
+// ripe moves the first call of a queue to ready.
+func (g *Gate) ripe(q *queue[*call]) {
+	if len(*q) > 0 {
+		c := (*q)[0]
+		q.remove(0)
+		c.queue = &g.ready
+		g.ready.add(c)
+	}
+}
+
+// arm sets the timer for the next call that waits for a time.
+func (g *Gate) arm() {
+	at := g.tokenAt
+	if len(g.wakes) > 0 && (!at.After(g.now) || g.wakes[0].wake.Before(at)) {
+		at = g.wakes[0].wake
+	}
+	switch {
+	case g.waiting == 0 || !at.After(g.now):
+		if g.timer != nil {
+			g.timer.Stop()
+		}
+	case g.timer == nil:
+		g.timer = time.AfterFunc(at.Sub(g.now), func() { g.lock()() })
+	default:
+		g.timer.Reset(at.Sub(g.now))
+	}
+}

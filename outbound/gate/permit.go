@@ -1,0 +1,110 @@
+package gate
+
+import (
+	"context"
+	"time"
+)
+
+// A Permit allows one call. End it by Done or Cancel.
+type Permit struct {
+	// At is the time of the slots of the call. A hold that begins later can delay it.
+	At time.Time
+	c  *call
+}
+
+// Wait waits until a call may be sent, and returns its permit: make the call at once, and then call [Permit.Done]. The
+// error is a [*LimitedError], [ErrFull], [ErrClosed] or the cause of ctx.
+func (g *Gate) Wait(ctx context.Context, call Call) (*Permit, error) {
+	p, err := g.permit(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	if err = p.c.sendable(ctx, true, nil); err != nil {
+		p.c.end()
+		return nil, err
+	}
+	p.At = p.c.turn.at
+	return p, nil
+}
+
+// Reserve returns a permit for the earliest slots of a call, without waiting for them: before the calls that wait. Wait for it later
+// by [Permit.Wait]. The errors are those of Wait. MaxWait limits Permit.At; the deadline of ctx does not.
+func (g *Gate) Reserve(ctx context.Context, call Call) (*Permit, error) {
+	p, err := g.permit(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	if err = p.book(); err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		p.Cancel()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (g *Gate) permit(ctx context.Context, call Call) (*Permit, error) {
+	wants, err := g.settings().wants(nil, append([]Call{call}, g.callsOf(ctx)...))
+	if err != nil {
+		return nil, err
+	}
+	c, err := g.accept(context.WithoutCancel(ctx), wants, nil)
+	return &Permit{c: c}, err
+}
+
+// book takes the slots of the limits that decide when the call can be sent. Those of the others are taken when it is: until then they
+// are for other calls.
+func (p *Permit) book() error {
+	c, g := p.c, p.c.g
+	defer g.lock()()
+	most, limit := g.settings().MaxWait, ""
+	if len(g.calls)-g.flying > g.settings().MaxQueue {
+		return ErrFull
+	}
+	p.At = g.now
+	for _, cl := range c.claims {
+		if at := c.free(cl); at.After(p.At) {
+			p.At, limit = at, cl.name
+		}
+	}
+	if most != 0 && p.At.Sub(g.now) > max(0, most) {
+		return c.limited(p.At, limit)
+	}
+	for i := range c.claims {
+		cl := &c.claims[i]
+		if at := c.free(*cl); cl.counts(cl.cost) && p.At.Sub(at) < cl.shelf/2 {
+			cl.slot = cl.take(cl.cost, at)
+			cl.pace = later(cl.pace, cl.tail)
+		}
+	}
+	return nil
+}
+
+// Wait waits until the call may be made, right before it is: for At, the end of holds, its turn, and a place in flight. If
+// its slots are too old, it takes other ones. It can be called again, as after a dial: while the permit is still good, it
+// returns at once. The errors are those of [Gate.Wait].
+func (p *Permit) Wait(ctx context.Context) error {
+	if wait := time.Until(p.At); wait > 0 && !sleep(ctx, wait) {
+		return context.Cause(ctx)
+	}
+	return p.c.sendable(ctx, true, nil)
+}
+
+// Done ends a call that was made. Its error is classified (Config.Classify), so that a refusal begins a hold; the permit
+// is not good for another attempt.
+func (p *Permit) Done(err error) {
+	sig := Signal{}
+	if err != nil && answer(err) {
+		sig = p.c.g.settings().Classify(nil, err)
+	}
+	p.c.judge(sig, answer(err), err)
+	p.c.end()
+}
+
+// Cancel ends a permit whose call was not made. Slots that others can still use are given back. After Done, it does
+// nothing.
+func (p *Permit) Cancel() {
+	p.c.back()
+	p.c.end()
+}

@@ -1,0 +1,78 @@
+package gate_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/outbound/gate"
+)
+
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	cfg := gate.Config{Limits: []gate.Limit{{Name: "all", N: 1000, Per: time.Second}, {Name: "dish", N: 6, Per: time.Minute, Key: gate.ByCall}}, MaxWait: time.Minute}
+	const slot = (time.Minute + 50*time.Millisecond + 5) / 6
+	dish := func(name string) gate.Call { return gate.Call{Keys: map[string]string{"dish": name}} }
+	bubble(t, cfg, func(t tester, g *gate.Gate) {
+		start := time.Now()
+		var permits []*gate.Permit
+		for i := range 6 {
+			p, err := g.Reserve(t.Context(), dish("north"))
+			require.NoError(t, err)
+			require.Equal(t, time.Duration(i)*slot, p.At.Sub(start).Truncate(time.Millisecond).Round(slot))
+			permits = append(permits, p)
+		}
+		_, err := g.Reserve(t.Context(), dish("north"))
+		require.ErrorIs(t, err, gate.ErrLimited)
+		wait, _ := core.RetryAfter(err)
+		require.Equal(t, 6*slot, wait)
+		south, err := g.Reserve(t.Context(), dish("south"))
+		require.NoError(t, err)
+		require.Less(t, south.At.Sub(start), 10*time.Millisecond, "the limit of all is not blocked by what is far ahead")
+		south.Cancel()
+		permits[2].Cancel()
+		again, err := g.Reserve(t.Context(), dish("north"))
+		require.NoError(t, err)
+		require.Equal(t, permits[2].At, again.At, "a slot that was given back")
+		require.NoError(t, again.Wait(t.Context()))
+		require.Equal(t, again.At, time.Now())
+		time.Sleep(10 * time.Millisecond)
+		require.NoError(t, again.Wait(t.Context()))
+		require.Equal(t, again.At.Add(10*time.Millisecond), time.Now(), "it is good")
+		again.Done(nil)
+		again.Done(nil)
+		again.Cancel()
+		require.EqualValues(t, 1, g.Stats().Sent)
+		require.NoError(t, permits[3].Wait(t.Context()))
+		permits[3].Done(nil)
+		time.Sleep(time.Until(permits[4].At) + 26*time.Millisecond)
+		require.NoError(t, permits[4].Wait(t.Context()))
+		require.Equal(t, 6*slot, time.Since(start), "its own slot was too old")
+		permits[4].Done(nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = g.Reserve(ctx, dish("north"))
+		require.ErrorIs(t, err, context.Canceled)
+		for _, p := range permits {
+			p.Cancel()
+		}
+	})
+}
+
+// A hold that begins after a permit was given delays its next Wait.
+func TestPermitUnderHold(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{InFlight: 2}, func(t tester, g *gate.Gate) {
+		p, err := g.Wait(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		refused(t, g, gate.Call{}, 0, time.Minute)
+		time.Sleep(time.Second)
+		start := time.Now()
+		require.NoError(t, p.Wait(t.Context()))
+		require.GreaterOrEqual(t, time.Since(start), 59*time.Second)
+		p.Done(nil)
+	})
+}

@@ -1,0 +1,234 @@
+package gate
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/gresil/gresil/internal/validate"
+)
+
+// PoolConfig configures a [Pool] of connections with keys of type K.
+type PoolConfig[K comparable, C any] struct {
+	// Capacity is the number of connections that can be open over all keys. If zero, it is 8.
+	Capacity int
+	// Dial opens a connection, in the goroutine of a call. It must not send a call that the vendor counts, and must
+	// return when ctx ends. It is required.
+	Dial func(ctx context.Context, key K) (C, error)
+	// Close closes a connection. It is called once for each. If nil, nothing is done.
+	Close func(key K, conn C)
+	// Healthy reports whether an idle connection can be used again; otherwise it is closed. If nil, every one can.
+	Healthy func(key K, conn C) bool
+	// IdleTime is the time after which an idle connection is closed. If zero, it is 5 minutes. If negative, there is no
+	// limit.
+	IdleTime time.Duration
+	// Call returns the keys and costs of a call with a connection of this key. A Call of the context goes before it. If
+	// nil, there are none.
+	Call func(key K) Call
+}
+
+// A Pool keeps the connections to a vendor by key. A call takes an idle connection of its key. If there is none, it dials
+// while there is room, then closes the connection of another key that was idle for the longest time and dials, and
+// otherwise waits. A call that is repeated takes its connection again, unless a call of another key needed it meanwhile.
+// [Gate.Close] closes the pool.
+type Pool[K comparable, C any] struct {
+	g   *Gate
+	cfg PoolConfig[K, C]
+
+	// guarded by the lock of the gate
+	parked queue[*call]
+	used   int           // connections, and places for one
+	idle   []*conn[K, C] // the one that is idle for the longest time last
+	timer  *time.Timer
+	armed  bool
+	closed bool
+}
+
+// A conn is a connection, or a place for one.
+type conn[K comparable, C any] struct {
+	key     K
+	c       C
+	dialed  bool
+	busy    bool // a function uses it, or has panicked
+	since   time.Time
+	evicted *conn[K, C] // to be closed before the dial
+}
+
+// A pooling is a Pool, whatever its types.
+type pooling interface {
+	take(c *call) bool // false if there is no connection for the call
+	put(c *call)       // the opposite
+	waiting() *queue[*call]
+	size() int // connections
+	close()
+}
+
+// NewPool makes a pool for calls to g. A field that cannot be used is a *core.ConfigError.
+func NewPool[K comparable, C any](g *Gate, cfg PoolConfig[K, C]) (*Pool[K, C], error) {
+	check := validate.Of("gate.PoolConfig")
+	check.That(cfg.Capacity >= 0, "Capacity", cfg.Capacity, "must be >= 0 (0 means 8)")
+	check.That(cfg.Dial != nil, "Dial", "nil", "is required")
+	if err := check.Err(); err != nil {
+		return nil, err
+	}
+	cfg.Capacity, cfg.IdleTime = cmp.Or(cfg.Capacity, 8), cmp.Or(cfg.IdleTime, 5*time.Minute)
+	p := &Pool[K, C]{g: g, cfg: cfg}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pools = append(g.pools, p)
+	return p, nil
+}
+
+func (p *Pool[K, C]) waiting() *queue[*call] { return &p.parked }
+
+func (p *Pool[K, C]) take(c *call) bool {
+	n := &conn[K, C]{key: c.key.(K)}
+	i := slices.IndexFunc(p.idle, func(o *conn[K, C]) bool { return o.key == n.key })
+	switch last := len(p.idle) - 1; {
+	case i >= 0:
+		n = p.idle[i]
+		p.idle = slices.Delete(p.idle, i, i+1)
+	case p.used < p.cfg.Capacity:
+		p.used++
+	case last >= 0:
+		n.evicted, p.idle = p.idle[last], p.idle[:last]
+	default:
+		return false
+	}
+	c.conn = n
+	return true
+}
+
+func (p *Pool[K, C]) put(c *call) {
+	n, ok := c.conn.(*conn[K, C])
+	if !ok || n.busy {
+		return // leave closes it
+	}
+	c.conn = nil
+	if n.evicted != nil { // it was not closed
+		n = n.evicted
+	}
+	if n.dialed {
+		n.since = p.g.now
+		p.idle = slices.Insert(p.idle, 0, n)
+		p.arm()
+	} else {
+		p.used--
+	}
+	p.g.ripe(&p.parked)
+}
+
+// enter begins a call.
+func (p *Pool[K, C]) enter(ctx context.Context, key K) (c *call, own bool, err error) {
+	if outer, _ := ctx.Value(permitKey{p.g}).(*call); outer != nil && outer.pool == pooling(p) {
+		return nil, false, errReentrant
+	}
+	calls := p.g.callsOf(ctx)
+	if p.cfg.Call != nil {
+		calls = append(slices.Clip(calls), p.cfg.Call(key))
+	}
+	if c, own, err = p.g.enter(ctx, nil, calls); err != nil {
+		return c, own, err
+	}
+	if !own {
+		c.back() // it passes again, for a connection
+	}
+	c.pool, c.key = p, key
+	return c, own, nil
+}
+
+// leave ends a call, also after a panic.
+func (p *Pool[K, C]) leave(c *call, own bool) {
+	n, _ := c.conn.(*conn[K, C])
+	if n != nil && n.busy {
+		p.close1(n)
+		n.dialed, n.busy = false, false
+	}
+	unlock := p.g.lock()
+	if p.put(c); !own {
+		c.pool, c.key, c.pinned = nil, nil, false
+	}
+	unlock()
+	if own {
+		c.end()
+	}
+	p.trim(false)
+}
+
+// open makes the connection of an admitted call, if it is not there yet. If it fails, the place stays that of the call.
+func (p *Pool[K, C]) open(c *call) (err error) {
+	n := c.conn.(*conn[K, C])
+	if old := n.evicted; old != nil {
+		n.evicted = nil
+		p.close1(old)
+	}
+	if n.dialed && !n.since.IsZero() && p.cfg.Healthy != nil && !p.cfg.Healthy(n.key, n.c) {
+		n.dialed = false
+		p.close1(n)
+	}
+	n.since = time.Time{}
+	if !n.dialed {
+		if n.c, err = p.cfg.Dial(c.ctx, n.key); err != nil {
+			return err
+		}
+		n.dialed = true
+	}
+	return nil
+}
+
+// use calls fn with the connection of a call, which is closed unless fn returns.
+func use[R any, K comparable, C any](ctx context.Context, _ *Pool[K, C], c *call, fn func(context.Context, C) (R, error)) (R, error) {
+	n := c.conn.(*conn[K, C])
+	n.busy = true
+	r, err := fn(ctx, n.c)
+	n.busy = false
+	return r, err
+}
+
+func (p *Pool[K, C]) close1(n *conn[K, C]) {
+	if p.cfg.Close != nil {
+		p.cfg.Close(n.key, n.c)
+	}
+}
+
+// arm starts the timer for the connection that is idle for the longest time.
+func (p *Pool[K, C]) arm() {
+	if p.armed || len(p.idle) == 0 || p.cfg.IdleTime < 0 {
+		return
+	}
+	p.armed = true
+	if wait := time.Until(p.idle[len(p.idle)-1].since.Add(p.cfg.IdleTime)); p.timer == nil {
+		p.timer = time.AfterFunc(wait, func() { p.trim(true) })
+	} else {
+		p.timer.Reset(wait)
+	}
+}
+
+// trim closes the connections that were idle for too long, and all idle ones of a closed pool.
+func (p *Pool[K, C]) trim(timer bool) {
+	p.g.mu.Lock()
+	p.armed = p.armed && !timer
+	var old []*conn[K, C]
+	for last := len(p.idle) - 1; last >= 0 && (p.closed || timer && time.Since(p.idle[last].since) >= p.cfg.IdleTime); last-- {
+		old, p.idle = append(old, p.idle[last]), p.idle[:last]
+		p.used--
+	}
+	p.arm()
+	p.g.mu.Unlock()
+	for _, n := range old {
+		p.close1(n)
+	}
+}
+
+func (p *Pool[K, C]) close() {
+	p.g.mu.Lock()
+	p.closed = true
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.g.mu.Unlock()
+	p.trim(false)
+}
+
+func (p *Pool[K, C]) size() int { return p.used }

@@ -1,0 +1,241 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/outbound/gate"
+)
+
+// connections counts those of a pool.
+type connections struct {
+	mu           sync.Mutex
+	open, most   int
+	dialed, sick map[string]int
+	closed       []string
+	fail         error
+}
+
+// gone returns those that were closed.
+func (x *connections) gone() []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.closed)
+}
+
+// pool makes a pool of them. A connection is its key and a number.
+func (x *connections) pool(g *gate.Gate, capacity int) *gate.Pool[string, string] {
+	x.dialed, x.sick = map[string]int{}, map[string]int{}
+	return core.Must(gate.NewPool(g, gate.PoolConfig[string, string]{
+		Capacity: capacity,
+		Dial: func(_ context.Context, key string) (string, error) {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			if x.fail != nil {
+				return "", x.fail
+			}
+			x.dialed[key]++
+			x.open++
+			x.most = max(x.most, x.open)
+			return fmt.Sprint(key, x.dialed[key]), nil
+		},
+		Close: func(_, conn string) {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.open--
+			x.closed = append(x.closed, conn)
+		},
+		Healthy: func(_, conn string) bool { return x.sick[conn] == 0 },
+		Call:    account,
+	}))
+}
+
+// use makes a call that takes a second, and returns its connection.
+func use(ctx context.Context, p *gate.Pool[string, string], key string) (string, error) {
+	return gate.Do(ctx, p, key, func(_ context.Context, conn string) (string, error) {
+		time.Sleep(time.Second)
+		return conn, nil
+	})
+}
+
+func TestPool(t *testing.T) {
+	t.Parallel()
+	byAccount := gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}
+	together := func(t tester, p *gate.Pool[string, string], keys ...string) {
+		t.Helper()
+		var group sync.WaitGroup
+		for _, key := range keys {
+			group.Go(func() { _, err := use(t.Context(), p, key); require.NoError(t, err) })
+			synctest.Wait()
+		}
+		group.Wait()
+		synctest.Wait()
+	}
+	for name, f := range map[string]func(t tester, x *connections, g *gate.Gate, p *gate.Pool[string, string]){
+		"idle one of the key": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+			together(t, p, "a", "b")
+			together(t, p, "b", "a", "a")
+			require.Equal(t, map[string]int{"a": 2, "b": 1}, x.dialed)
+		},
+		"oldest idle one is closed": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+			together(t, p, "b")
+			together(t, p, "a", "a")
+			together(t, p, "c")
+			require.Equal(t, []string{"b1"}, x.gone())
+		},
+		"waits for another key": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+			start := time.Now()
+			together(t, p, "a", "a", "a", "b")
+			require.Equal(t, 2*time.Second, time.Since(start))
+			require.Equal(t, 3, x.most)
+		},
+		"not healthy": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+			together(t, p, "a")
+			x.sick["a1"] = 1
+			conn, err := use(t.Context(), p, "a")
+			require.NoError(t, err)
+			require.Equal(t, "a2", conn)
+			require.Equal(t, []string{"a1"}, x.gone())
+		},
+		"dial fails": func(t tester, x *connections, g *gate.Gate, p *gate.Pool[string, string]) {
+			x.fail = errors.New("down")
+			_, err := use(t.Context(), p, "a")
+			require.Equal(t, x.fail, err)
+			require.Equal(t, gate.Stats{Rejected: 1}, g.Stats())
+		},
+		"panics": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+			require.PanicsWithValue(t, "of fn", func() {
+				_, _ = gate.Do(t.Context(), p, "a", func(context.Context, string) (int, error) { panic("of fn") })
+			})
+			require.Equal(t, []string{"a1"}, x.gone())
+		},
+		"idle for too long": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+			together(t, p, "a", "b")
+			time.Sleep(3 * time.Minute)
+			together(t, p, "a")
+			time.Sleep(3 * time.Minute)
+			synctest.Wait()
+			require.Equal(t, []string{"b1"}, x.gone())
+			time.Sleep(3 * time.Minute)
+			synctest.Wait()
+			require.Equal(t, []string{"b1", "a1"}, x.gone())
+		},
+		"used by its own call": func(t tester, _ *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+			_, err := gate.Do(t.Context(), p, "a", func(ctx context.Context, _ string) (string, error) { return use(ctx, p, "b") })
+			require.ErrorIs(t, err, core.ErrRejected)
+			require.ErrorContains(t, err, "own calls")
+		},
+		"refused call takes its own again": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+			var conns []string
+			_, err := gate.Do(t.Context(), p, "a", func(_ context.Context, conn string) (int, error) {
+				if conns = append(conns, conn); len(conns) < 3 {
+					return 0, refusal{time.Second}
+				}
+				return 0, nil
+			})
+			require.NoError(t, err)
+			require.Equal(t, []string{"a1", "a1", "a1"}, conns)
+		},
+		"held account keeps no connection": func(t tester, x *connections, _ *gate.Gate, p *gate.Pool[string, string]) {
+			var group sync.WaitGroup
+			for range 3 {
+				n := 0
+				group.Go(func() {
+					_, err := gate.Do(t.Context(), p, "a", func(context.Context, string) (int, error) {
+						if n++; n == 1 {
+							return 0, refusal{15 * time.Second}
+						}
+						return 0, nil
+					})
+					require.NoError(t, err)
+				})
+			}
+			synctest.Wait()
+			start := time.Now()
+			together(t, p, "b", "b", "b", "b", "b", "b")
+			require.Equal(t, 2*time.Second, time.Since(start))
+			group.Wait()
+			require.Equal(t, 3, x.most)
+		},
+		"under the permit of another call": func(t tester, x *connections, g *gate.Gate, p *gate.Pool[string, string]) {
+			require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error { _, err := use(ctx, p, "a"); return err }))
+			require.EqualValues(t, 1, g.Stats().Sent)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := &connections{}
+			bubble(t, byAccount, func(t tester, g *gate.Gate) { f(t, x, g, x.pool(g, 3)) })
+			require.Zero(t, x.open, "Close of the gate closes them, each once")
+		})
+	}
+}
+
+// A page that is refused is fetched again: no row is lost or repeated, and the stream keeps its connection.
+func TestStream(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("gone")
+	for name, row := range map[string]struct {
+		refuse, fail, stop int // at this page; at this row
+		rows               int
+		fetched            int
+		after              time.Duration
+	}{
+		"all":            {rows: 30, fetched: 3},
+		"page refused":   {refuse: 2, rows: 30, fetched: 4, after: 15 * time.Second},
+		"page fails":     {fail: 2, rows: 10, fetched: 2},
+		"loop ends":      {stop: 12, rows: 12, fetched: 2},
+		"all, two pages": {refuse: 1, rows: 30, fetched: 4, after: 15 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := &connections{}
+			bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
+				p := x.pool(g, 1)
+				fetched, refused := 0, false
+				start, got := time.Now(), []int{}
+				var last error
+				for v, err := range gate.Stream(t.Context(), p, "a", 1, func(_ context.Context, conn string, page int) (rows []int, next int, err error) {
+					require.Equal(t, "a1", conn)
+					fetched++
+					switch {
+					case page == row.refuse && !refused:
+						refused = true
+						return nil, 0, refusal{15 * time.Second}
+					case page == row.fail:
+						return nil, 0, gone
+					}
+					for i := range 10 {
+						rows = append(rows, 10*(page-1)+i)
+					}
+					return rows, (page + 1) % 4, nil
+				}) {
+					if last = err; err != nil {
+						break
+					}
+					require.Equal(t, len(got), v)
+					if got = append(got, v); len(got) == row.stop {
+						break
+					}
+				}
+				require.Equal(t, row.fail > 0, errors.Is(last, gone))
+				require.Len(t, got, row.rows)
+				require.Equal(t, row.fetched, fetched)
+				require.InDelta(t, row.after, time.Since(start), float64(100*time.Millisecond))
+				require.EqualValues(t, row.fetched, g.Stats().Sent)
+				_, err := use(t.Context(), p, "b")
+				require.NoError(t, err, "the connection is back")
+			})
+			require.Zero(t, x.open)
+		})
+	}
+}

@@ -1,0 +1,209 @@
+package gate
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/gresil/gresil/internal/registry"
+)
+
+const (
+	fullRoom  = 64               // a ramp of this room is over
+	probeTime = 10 * time.Second // after which a turn without an answer is given up, and a ramp without a refusal is over
+	pad       = 50 * time.Millisecond
+	maxHeld   = 65_536 // held keys; one more holds the vendor
+	maxKept   = 65_536 // keys without calls and holds
+)
+
+type scopeID struct {
+	vendor    bool   // all calls
+	name, key string // of the limit; in it
+}
+
+// A scope is what a hold stops and what a limit counts: one key of a limit, or the whole vendor. All is guarded by the lock of the
+// gate.
+type scope struct {
+	scopeID
+	usage
+
+	calls int   // accepted and not ended
+	units int64 // that calls wait for
+
+	gen      uint64 // counts holds: only a hold makes the answers to earlier calls late
+	hold     *hold
+	refusals int // in a row, without a told pause
+	pause    time.Duration
+
+	parked queue[*call] // calls that this scope blocks
+	wake   time.Time    // the first of these is blocked until then
+	index  int          // in Gate.wakes
+}
+
+// A hold is a pause and the ramp after it.
+type hold struct {
+	until, end time.Time // of the pause; of the ramp
+	room       int       // how many turns may be out
+	out        []*turn   // the oldest first
+}
+
+// A turn is one admission of a call.
+type turn struct {
+	at      time.Time
+	flying  bool // it has a place
+	givenUp bool
+}
+
+func (s *scope) before(o *scope) bool { return s.wake.Before(o.wake) }
+func (s *scope) move(index int)       { s.index = index }
+
+// held returns the end of the pause in force.
+func (s *scope) held(now time.Time) (until time.Time, ok bool) {
+	if s.hold == nil || !now.Before(s.hold.until) {
+		return time.Time{}, false
+	}
+	return s.hold.until, true
+}
+
+// shut returns the time until which the scope admits no call, or false. It gives up turns that are out for too long, and ends a ramp
+// that is over. A ramp without any answer does not end while its probe is out, nor right after that: exactly one other probe follows.
+func (g *Gate) shut(s *scope) (until time.Time, ok bool) {
+	if until, ok = s.held(g.now); ok || s.hold == nil {
+		return until, ok
+	}
+	h := s.hold
+	for len(h.out) > 0 && g.now.Sub(h.out[0].at) >= probeTime {
+		h.out[0].givenUp = true
+		g.land(h.out[0])
+		if h.out = h.out[1:]; h.room == 1 {
+			h.end = g.now.Add(probeTime)
+		}
+	}
+	switch {
+	case h.room >= fullRoom, !g.now.Before(h.end) && (h.room > 1 || len(h.out) == 0):
+		if s.hold, s.refusals, s.pause = nil, 0, 0; !s.vendor {
+			g.held--
+		}
+	case len(h.out) >= h.room:
+		return h.out[0].at.Add(probeTime), true
+	}
+	return time.Time{}, false
+}
+
+// scope returns the scope with an id.
+func (g *Gate) scope(id scopeID) *scope {
+	s := g.scopes[id]
+	if s == nil {
+		if len(g.scopes) >= g.sweepAt {
+			g.sweep()
+		}
+		s = &scope{scopeID: id, index: -1}
+		if !id.vendor {
+			s.limit, s.tail = g.settings().find(id.name), g.floor[id.name]
+		}
+		g.scopes[id] = s
+	}
+	return s
+}
+
+// drop forgets a scope unless it is in use, or something is lost with it. It reports whether only its usage would be.
+func (g *Gate) drop(s *scope) (used bool) {
+	if used = s.tail.After(g.now); s.calls > 0 || s.hold != nil || s.vendor {
+		return false
+	}
+	if !used {
+		delete(g.scopes, s.scopeID)
+	}
+	return used
+}
+
+// sweep forgets scopes whose hold or usage is over. If too many are left, those with the least usage go, and every key that comes anew
+// is charged what they had.
+func (g *Gate) sweep() {
+	var idle []*scope
+	for _, s := range g.scopes {
+		if g.shut(s); g.drop(s) {
+			idle = append(idle, s)
+		}
+	}
+	if len(idle) >= maxKept/2 {
+		slices.SortFunc(idle, func(a, b *scope) int { return a.tail.Compare(b.tail) })
+		for _, s := range idle[:len(idle)/2] {
+			g.floor[s.name] = later(g.floor[s.name], s.tail)
+			delete(g.scopes, s.scopeID)
+			g.evicted++
+		}
+	}
+	g.sweepAt = len(g.scopes) + min(max(1024, len(g.scopes)), maxKept/2)
+}
+
+// stop begins or extends the holds that the answer to a call asks for.
+func (g *Gate) stop(c *call, sig Signal) {
+	one := slices.IndexFunc(c.claims, func(cl claim) bool { return !cl.vendor && cl.name == sig.Limit })
+	for i := range c.claims {
+		named := sig.Limit != "" && one >= 0
+		if named && i != one || !named && i == 0 && len(c.claims) > 1 {
+			continue // the whole vendor is held only if there is nothing else
+		}
+		cl := &c.claims[i]
+		if cl.hold == nil && !cl.vendor && g.held >= maxHeld {
+			if g.sweep(); g.held >= maxHeld {
+				g.overflowed++
+				cl = &c.claims[0]
+			}
+		}
+		g.holdScope(c, cl, sig)
+	}
+}
+
+// holdScope begins or extends the hold of a scope. Once a pause is over, the answers to calls from before it change nothing.
+func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
+	s, set := cl.scope, g.settings()
+	end, inForce := s.held(g.now)
+	if cl.seen != s.gen && (!inForce || cl.seen+1 != s.gen) {
+		return
+	}
+	pause := sig.Pause
+	if pause <= 0 {
+		if !inForce || s.pause == 0 {
+			s.refusals++
+			s.pause = max(0, set.Backoff.Next(s.refusals, s.pause))
+		}
+		pause = s.pause
+	}
+	until := g.now.Add(min(pause, set.MaxHold) + pad + rand.N(pad)) //nolint:gosec // jitter keeps no secret
+	switch {
+	case !inForce:
+		if s.hold == nil && !s.vendor {
+			g.held++
+		}
+		s.hold = &hold{until: until, end: until.Add(probeTime), room: 1}
+		s.gen++
+		if s.calls == len(g.calls) && g.now.After(g.resumed) { // all present calls, and once for all keys of the call
+			g.halve(until)
+		}
+	case until.After(end):
+		s.hold.until, s.hold.end = until, until.Add(probeTime)
+	default:
+		return
+	}
+	g.stats.Holds++
+	g.wake(s, time.Time{})
+	for w := range g.calls { // those that cannot wait that long are refused now
+		if w.queue != nil && !w.deadline.IsZero() && until.After(w.deadline) && w.under(s) {
+			g.unqueue(w)
+			w.grant(w.limited(until, s.name))
+		}
+	}
+	g.report(c, "calls are held back", s, slog.Time("until", until), slog.Duration("pause", until.Sub(g.now)))
+}
+
+// report queues an event about a scope.
+func (g *Gate) report(c *call, text string, s *scope, attrs ...slog.Attr) {
+	if g.life.Listening() {
+		e := registry.Event{Text: text, Key: s.key, Attrs: append(attrs, slog.String("limit", s.name))}
+		g.events.Append(event{context.WithoutCancel(c.ctx), e})
+	}
+}

@@ -1,0 +1,125 @@
+package gate
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// A slot is the time of a call under one limit.
+type slot struct {
+	at   time.Time // zero: none
+	cost int64
+	tail time.Time // of the usage, once this slot was given
+}
+
+// usage is what a limit has counted of one key. A call takes its slot when it is sent, which can be long after its admission, as when it
+// has to dial. So admissions are paced too, and stop while more than one connected call waits for its slot.
+type usage struct {
+	*limit // nil: nothing is counted
+
+	tail   time.Time // when the usage is over, by the spacing of the limit
+	pace   time.Time // the same for admissions
+	last   time.Time // the latest slot that was given
+	spares []slot    // that were given back, and can still be used
+}
+
+const (
+	maxSpares = 64
+	maxLead   = 500 * time.Millisecond // of an admission before the slot
+)
+
+// counts reports whether a call of a cost needs a slot.
+func (u *usage) counts(cost int64) bool { return u.limit != nil && u.N > 0 && cost > 0 }
+
+// needs reports whether a call needs another slot than the one that it may have.
+func (u *usage) needs(cost int64, has slot, now time.Time) bool {
+	return u.counts(cost) && (has.at.IsZero() || has.at.After(now) || now.After(has.at.Add(u.shelf)))
+}
+
+// ahead returns the time from which a call of a cost can be sent if the usage is over at tail.
+func (u *usage) ahead(tail time.Time, cost int64) time.Time {
+	return tail.Add(-span(u.burst-cost, u.spacing))
+}
+
+// admission returns the earliest time at which a call can be admitted.
+func (u *usage) admission(cost int64, now time.Time) time.Time {
+	at, _ := u.next(cost, now)
+	return later(at.Add(-min(u.spacing, maxLead)), u.ahead(u.pace, cost))
+}
+
+// admit counts an admission. One that a timer has delayed does not slow the rate.
+func (u *usage) admit(cost int64, now time.Time) {
+	if u.pace.Before(now.Add(-u.shelf / 2)) {
+		u.pace = now
+	}
+	u.pace = u.pace.Add(span(cost, u.spacing))
+}
+
+// next returns the earliest slot from a time on, and the index of the spare that it is, or -1. A slot can begin a moment before that
+// time, for the same reason.
+func (u *usage) next(cost int64, from time.Time) (at time.Time, spare int) {
+	early := from.Add(-u.shelf / 2)
+	if at = u.ahead(u.tail, cost); at.Before(early) {
+		at = from
+	}
+	spare = -1
+	for i, s := range u.spares {
+		if s.cost >= cost && s.at.Before(at) && !s.at.Before(early) {
+			at, spare = s.at, i
+		}
+	}
+	return at, spare
+}
+
+// take gives the slot of next.
+func (u *usage) take(cost int64, from time.Time) slot {
+	at, spare := u.next(cost, from)
+	if spare >= 0 {
+		s := u.spares[spare]
+		u.spares = slices.Delete(u.spares, spare, spare+1)
+		return s
+	}
+	u.tail, u.last = later(u.tail, at).Add(span(cost, u.spacing)), later(u.last, at)
+	return slot{at, cost, u.tail}
+}
+
+// put takes a slot back that was not used: the last one is as if it had not been given, another one can be used by a later call.
+func (u *usage) put(s slot, now time.Time) {
+	old := func(s slot) bool { return now.After(s.at.Add(u.shelf)) }
+	switch {
+	case s.at.IsZero() || u.limit == nil:
+	case u.tail.Equal(s.tail):
+		u.tail = u.tail.Add(-span(s.cost, u.spacing))
+	case !old(s):
+		if u.spares = slices.DeleteFunc(u.spares, old); len(u.spares) < maxSpares {
+			u.spares = append(u.spares, s)
+		}
+	}
+}
+
+// change counts the usage under another limit: as many units as before, and nothing before a slot that was given.
+func (u *usage) change(to *limit, now time.Time) {
+	base := later(now, u.last)
+	if over := u.tail.Sub(base); to == nil || u.limit == nil || u.spacing == 0 || over <= 0 {
+		u.tail = later(u.tail, base)
+	} else {
+		u.tail = base.Add(span(int64((over+u.spacing-1)/u.spacing), to.spacing))
+	}
+	u.limit, u.spares, u.pace = to, nil, time.Time{}
+}
+
+// span returns n times d, or the longest duration.
+func span(n int64, d time.Duration) time.Duration {
+	if d > 0 && n > math.MaxInt64/int64(d) {
+		return math.MaxInt64
+	}
+	return time.Duration(n) * d
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

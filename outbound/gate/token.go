@@ -1,0 +1,97 @@
+package gate
+
+import (
+	"math"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// A rate.Limiter gives its tokens by reservation. Only the first call of the queue reserves one, for a second ahead at most, so the
+// tokens of calls that leave are not lost, and a limit that is changed applies within a second.
+type tokens struct {
+	reserved *rate.Reservation
+	tokenAt  time.Time // when there is one, or when to look again; zero: not waited for
+	credit   int       // tokens that were given back
+}
+
+const tokenAhead = time.Second
+
+// token reports whether there is a token for the next call.
+func (g *Gate) token() bool {
+	of := g.settings().Limiter
+	if of == nil || g.credit > 0 {
+		return true
+	}
+	if g.reserved == nil {
+		r := of.ReserveN(g.now, 1)
+		wait := r.DelayFrom(g.now)
+		if !r.OK() || wait > tokenAhead {
+			r.CancelAt(g.now)
+			g.tokenAt = g.now.Add(tokenAhead)
+			return false
+		}
+		g.reserved, g.tokenAt = r, g.now.Add(wait)
+	}
+	return !g.tokenAt.After(g.now)
+}
+
+// useToken reports whether there is a Limiter, and takes the token of which token has told.
+func (g *Gate) useToken() bool {
+	switch {
+	case g.settings().Limiter == nil:
+		return false
+	case g.credit > 0:
+		g.credit--
+	default:
+		g.reserved, g.tokenAt = nil, time.Time{}
+	}
+	return true
+}
+
+// settleToken gives a token back for which no call waits.
+func (g *Gate) settleToken() {
+	of := g.settings().Limiter
+	if of == nil {
+		g.tokens = tokens{}
+		return
+	}
+	g.credit = min(g.credit, max(1, of.Burst()))
+	if g.waiting > 0 {
+		return
+	}
+	if g.reserved != nil {
+		if g.tokenAt.After(g.now) {
+			g.reserved.CancelAt(g.now)
+		} else {
+			g.credit++
+		}
+	}
+	g.reserved, g.tokenAt = nil, time.Time{}
+}
+
+// tokenFor returns the time of the token for a call that comes last, or first. It is false if there will be none.
+func (g *Gate) tokenFor(last bool) (at time.Time, ok bool) {
+	of := g.settings().Limiter
+	if of == nil || of.Limit() == rate.Inf {
+		return g.now, true
+	}
+	if of.Burst() < 1 {
+		return g.now, false
+	}
+	missing := float64(1-g.credit) - of.TokensAt(g.now)
+	if g.reserved != nil {
+		missing-- // it is the first one's
+	}
+	if last {
+		missing += float64(g.waiting)
+	}
+	if missing <= 0 {
+		return g.now, true
+	}
+	wait := missing / float64(of.Limit()) * float64(time.Second)
+	if !(wait < math.MaxInt64/4) {
+		return g.now.Add(math.MaxInt64 / 4), true
+	}
+	return g.now.Add(time.Duration(wait)), true
+}

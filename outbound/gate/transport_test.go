@@ -1,0 +1,324 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/resiltest"
+	"github.com/gresil/gresil/outbound/gate"
+)
+
+// answers is a transport that answers with these statuses in turn, the last one for ever. It reads each body.
+func answers(sent *[]string, statuses ...string) http.RoundTripper {
+	var mu sync.Mutex
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		text := ""
+		if r.Body != nil {
+			b, _ := io.ReadAll(r.Body)
+			_ = r.Body.Close()
+			text = string(b)
+		}
+		status := statuses[min(len(*sent), len(statuses)-1)]
+		*sent = append(*sent, text)
+		code, wait, _ := strings.Cut(status, " ")
+		resp := &http.Response{Status: status, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader("answer " + code))}
+		_, _ = fmt.Sscan(code, &resp.StatusCode)
+		if wait != "" {
+			resp.Header.Set("Retry-After", wait)
+		}
+		return resp, nil
+	})
+}
+
+func TestTransportSendsAgain(t *testing.T) {
+	t.Parallel()
+	noGetBody := func(r *http.Request) { r.GetBody = nil }
+	for name, row := range map[string]struct {
+		cfg      gate.Config
+		answers  []string
+		change   func(*http.Request)
+		deadline time.Duration
+		status   int
+		attempts int
+		after    time.Duration
+	}{
+		"accepted":               {answers: []string{"200"}, status: 200, attempts: 1},
+		"fails":                  {answers: []string{"500"}, status: 500, attempts: 1},
+		"refused, then accepted": {answers: []string{"429 3", "200"}, status: 200, attempts: 2, after: 3 * time.Second},
+		"503 with Retry-After":   {answers: []string{"503 3", "200"}, status: 200, attempts: 2, after: 3 * time.Second},
+		"503 without":            {answers: []string{"503"}, status: 503, attempts: 1},
+		"refused five times":     {answers: []string{"429 1"}, status: 429, attempts: 5, after: 4 * time.Second},
+		"MaxAttempts":            {cfg: gate.Config{MaxAttempts: 1}, answers: []string{"429 1"}, status: 429, attempts: 1},
+		"no GetBody":             {answers: []string{"429 1"}, change: noGetBody, status: 429, attempts: 1},
+		"MaxWait":                {cfg: gate.Config{MaxWait: time.Second}, answers: []string{"429 3"}, status: 429, attempts: 1},
+		"deadline":               {answers: []string{"429 3"}, deadline: 2 * time.Second, status: 429, attempts: 1},
+		"no wait":                {cfg: gate.Config{MaxWait: -1}, answers: []string{"429 3"}, status: 429, attempts: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, row.cfg, func(t tester, g *gate.Gate) {
+				var sent []string
+				body := resiltest.NewBody("text")
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://vendor.test", body)
+				require.NoError(t, err)
+				fresh := []*resiltest.Body{body}
+				req.GetBody = func() (io.ReadCloser, error) {
+					fresh = append(fresh, resiltest.NewBody("text"))
+					return fresh[len(fresh)-1], nil
+				}
+				if row.change != nil {
+					row.change(req)
+				}
+				if row.deadline > 0 {
+					ctx, cancel := context.WithTimeout(t.Context(), row.deadline)
+					defer cancel()
+					req = req.WithContext(ctx)
+				}
+				start := time.Now()
+				resp, err := g.Transport(answers(&sent, row.answers...)).RoundTrip(req)
+				require.NoError(t, err)
+				require.Same(t, req, resp.Request)
+				require.Equal(t, row.status, resp.StatusCode)
+				got, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				require.Equal(t, fmt.Sprint("answer ", row.status), string(got))
+				require.NoError(t, resp.Body.Close())
+				require.Len(t, sent, row.attempts)
+				for _, s := range sent {
+					require.Equal(t, "text", s)
+				}
+				for _, b := range fresh {
+					require.Equal(t, 1, b.Closes())
+				}
+				require.InDelta(t, row.after, time.Since(start), float64(500*time.Millisecond))
+			})
+		})
+	}
+}
+
+// A request that a hold overtakes while it connects is not sent: its body is neither read nor closed, and the next try sends it whole.
+// A trace of the caller is called as ever.
+func TestHeldRequestKeepsItsBody(t *testing.T) {
+	t.Parallel()
+	for name, http2 := range map[string]bool{"HTTP/1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := core.Must(gate.New(gate.Config{}))
+				var got []string
+				network := resiltest.NewNetwork()
+				base := resiltest.Serve(t, network.Listen("vendor.test:80"), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					b, _ := io.ReadAll(r.Body)
+					got = append(got, string(b))
+				})).Transport()
+				base.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) {
+					time.Sleep(time.Second)
+					return network.DialContext(ctx, "", addr)
+				}
+				if http2 {
+					base.Protocols = resiltest.HTTP2()
+				}
+				body := resiltest.NewBody(strings.Repeat("x", 100_000))
+				var conns atomic.Int64
+				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { conns.Add(1) }})
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://vendor.test/post", body)
+				require.NoError(t, err)
+				p, err := g.Wait(t.Context(), gate.Call{Keys: map[string]string{"host": "vendor.test:80"}})
+				require.NoError(t, err)
+				time.AfterFunc(500*time.Millisecond, func() { p.Done(refusal{5 * time.Second}) }) // while the request dials
+				start := time.Now()
+				resp, err := g.Transport(base).RoundTrip(req)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				require.GreaterOrEqual(t, time.Since(start), 5500*time.Millisecond)
+				synctest.Wait() // HTTP/2 closes the body in a goroutine
+				require.Equal(t, []string{strings.Repeat("x", 100_000)}, got)
+				require.EqualValues(t, 100_000, body.BytesRead())
+				require.Equal(t, 1, body.Closes())
+				require.EqualValues(t, 2, conns.Load())
+				require.EqualValues(t, 2, g.Stats().Sent, "a try that is held back is no attempt")
+			})
+		})
+	}
+}
+
+func TestTransportEnds(t *testing.T) {
+	t.Parallel()
+	down := errors.New("down")
+	for name, row := range map[string]struct {
+		next func(r *http.Request) (*http.Response, error)
+		err  error
+		sent uint64
+	}{
+		"transport fails":  {func(*http.Request) (*http.Response, error) { return nil, down }, down, 1},
+		"plugin rejects":   {func(*http.Request) (*http.Response, error) { return nil, core.ErrRejected }, core.ErrRejected, 0},
+		"transport panics": {func(*http.Request) (*http.Response, error) { panic(down) }, down, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, gate.Config{Limits: perSecond(1), InFlight: 1}, func(t tester, g *gate.Gate) {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://vendor.test", nil)
+				require.NoError(t, err)
+				func() {
+					defer func() {
+						if v := recover(); v != nil {
+							err, _ = v.(error)
+						}
+					}()
+					_, err = g.Transport(roundTrip(row.next)).RoundTrip(req)
+				}()
+				require.ErrorIs(t, err, row.err)
+				require.Equal(t, row.sent, g.Stats().Sent)
+			})
+		})
+	}
+}
+
+// A place is free when the body is closed or read to its end, or the context has ended.
+func TestPlaceOfBody(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(resp *http.Response, cancel func()){
+		"closed":   func(resp *http.Response, _ func()) { _ = resp.Body.Close() },
+		"read":     func(resp *http.Response, _ func()) { _, _ = io.ReadAll(resp.Body) },
+		"canceled": func(_ *http.Response, cancel func()) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, gate.Config{InFlight: 1}, func(t tester, g *gate.Gate) {
+				var sent []string
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://vendor.test", nil)
+				require.NoError(t, err)
+				resp, err := g.Transport(answers(&sent, "200")).RoundTrip(req)
+				require.NoError(t, err)
+				require.Equal(t, 1, g.Stats().InFlight)
+				end(resp, cancel)
+				synctest.Wait()
+				require.Equal(t, 0, g.Stats().InFlight)
+			})
+		})
+	}
+}
+
+// The first request under the context of Do is the call that has passed. Further ones are calls of their own.
+func TestDoAroundTransport(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]gate.Config{
+		"same keys":    {Limits: perSecond(10), InFlight: 4},
+		"key of hosts": {InFlight: 4},
+		"more keys":    {Limits: []gate.Limit{{Name: "all", N: 10, Per: time.Second}, {Name: "path", N: 1000, Per: time.Second, Key: func(r *http.Request) (string, bool) { return r.URL.Path, true }}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, cfg, func(t tester, g *gate.Gate) {
+				var sent []string
+				rt := g.Transport(answers(&sent, "200", "200", "200", "429 1", "200"))
+				send := func(ctx context.Context) error {
+					req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://vendor.test", nil)
+					require.NoError(t, err)
+					resp, err := rt.RoundTrip(req)
+					if err == nil {
+						_, _ = io.ReadAll(resp.Body)
+						_ = resp.Body.Close()
+					}
+					return err
+				}
+				start, runs := time.Now(), 0
+				for range 20 {
+					require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error { runs++; return send(ctx) }))
+				}
+				require.Len(t, sent, 21)
+				require.Equal(t, 21, runs)
+				require.EqualValues(t, 21, g.Stats().Sent)
+				if len(cfg.Limits) > 0 {
+					require.InDelta(t, time.Second+20*105*time.Millisecond, time.Since(start), float64(300*time.Millisecond))
+				}
+				require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error { return errors.Join(send(ctx), send(ctx)) }))
+				require.EqualValues(t, 23, g.Stats().Sent)
+			})
+		})
+	}
+}
+
+// A call that only uses the gate once more inside of Do is that call too.
+func TestNestedDo(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{InFlight: 1}, func(t tester, g *gate.Gate) {
+		inner := func(ctx context.Context) error { return do(ctx, g, gate.Call{}, 0) }
+		require.NoError(t, g.Do(t.Context(), gate.Call{}, inner))
+		require.EqualValues(t, 1, g.Stats().Sent)
+		n := 0
+		require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+			return g.Do(ctx, gate.Call{}, func(context.Context) error {
+				if n++; n == 1 {
+					return refusal{time.Second}
+				}
+				return nil
+			})
+		}))
+		require.Equal(t, 2, n, "the outer call is repeated")
+	})
+}
+
+func TestCloseDrains(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		patience time.Duration
+		err      error
+	}{"in time": {10 * time.Second, nil}, "cut": {time.Second, context.DeadlineExceeded}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := core.Must(gate.New(gate.Config{InFlight: 1}))
+				results := make([]error, 2)
+				var group sync.WaitGroup
+				for i := range results {
+					group.Go(func() {
+						results[i] = g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+							select {
+							case <-ctx.Done():
+								return context.Cause(ctx)
+							case <-time.After(3 * time.Second):
+								return nil
+							}
+						})
+					})
+					synctest.Wait()
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), row.patience)
+				defer cancel()
+				closed := make(chan error)
+				go func() { closed <- g.Close(ctx) }()
+				synctest.Wait()
+				require.ErrorIs(t, do(t.Context(), g, gate.Call{}, 0), gate.ErrClosed)
+				require.ErrorIs(t, <-closed, row.err)
+				group.Wait()
+				if row.err == nil {
+					require.Equal(t, []error{nil, nil}, results)
+					return
+				}
+				for i, err := range results {
+					require.ErrorIs(t, err, gate.ErrClosed)
+					require.Equal(t, i == 1, errors.Is(err, core.ErrRejected), "one was sent")
+				}
+			})
+		})
+	}
+}
