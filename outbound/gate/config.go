@@ -154,7 +154,7 @@ func settingsOf(c *Config) *settings {
 		s.Backoff = backoff.Exponential{Delay: 15 * time.Second, Max: 15 * time.Minute, Jitter: -1}
 	}
 	if len(c.Limits) == 0 {
-		s.Limits = []Limit{{Name: "host", Key: host}}
+		s.Limits = []Limit{{Name: "host", Key: client.Host}}
 	}
 	for _, l := range s.Limits {
 		s.limits = append(s.limits, l.resolve(c.slack()))
@@ -173,17 +173,6 @@ func (l Limit) resolve(slack time.Duration) *limit {
 		r.spacing = (l.Per + slack + steady - 1) / steady
 	}
 	return r
-}
-
-// host is client.Host.
-func host(r *http.Request) (key string, ok bool) {
-	switch f := any(client.Host).(type) {
-	case func(*http.Request) (string, bool):
-		return f(r)
-	case func(*http.Request) string:
-		key = f(r)
-	}
-	return key, key != ""
 }
 
 // find returns the limit with a name, or nil.

@@ -14,6 +14,8 @@ import (
 	"github.com/gresil/gresil/internal/registry"
 )
 
+var _ client.Plugin = (*Gate)(nil)
+
 // A Gate is what all calls to one vendor pass. It is safe for concurrent use. It is a client.Plugin.
 type Gate struct {
 	life   instance.Instance[Config, *settings]

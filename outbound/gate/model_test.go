@@ -201,11 +201,6 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// plugin is a Gate as a client.Plugin with a Close without a context.
-type plugin struct{ *gate.Gate }
-
-func (p plugin) Close() error { return p.Gate.Close(context.Background()) }
-
 // A world is one vendor, one gate, and a network between them.
 type world struct {
 	*testing.T
@@ -311,7 +306,7 @@ func overPool(w *world) func(context.Context) error {
 }
 
 func overAll(w *world) func(context.Context) error {
-	return w.send(client.New(w.base, plugin{w.g}, retry.NewClient(nil, retry.ClientOptions{}),
+	return w.send(client.New(w.base, w.g, retry.NewClient(nil, retry.ClientOptions{}),
 		breaker.NewClient(core.Must(breaker.NewGroup(breaker.Config{})), breaker.ClientOptions{}),
 		timeout.NewClient(core.Must(timeout.New(timeout.Config{Limit: time.Second})), timeout.ClientOptions{PerAttempt: true})))
 }

@@ -9,7 +9,6 @@ import (
 	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
@@ -90,7 +89,7 @@ func (s *sending) attempts() (*http.Response, error) {
 			return nil, err // it was not sent
 		}
 		if again := s.judge(resp, err) && s.own && s.rewind(resp, err) && c.again(n) == nil; again {
-			discard(resp)
+			client.Discard(resp)
 			cancel()
 			continue
 		}
@@ -168,21 +167,6 @@ func (s *sending) rewind(resp *http.Response, err error) bool {
 	return true
 }
 
-const drainTime = 500 * time.Millisecond
-
-// discard drains a response, so that its connection can be used again, and closes it.
-func discard(resp *http.Response) {
-	if resp == nil || resp.Body == nil {
-		return
-	}
-	late := time.AfterFunc(drainTime, func() { _ = resp.Body.Close() }) // which the bodies of net/http allow during a read
-	defer late.Stop()
-	if resp.ContentLength <= maxPeek {
-		_, _ = io.CopyN(io.Discard, resp.Body, maxPeek+1)
-	}
-	_ = resp.Body.Close() // its error means nothing to the caller
-}
-
 // send sends the request, unless a hold begins until it has a connection. If held is true, the server gets no request, and the body is
 // neither read nor closed. Otherwise no body is left to the caller. (With HTTP/1, a request line that does not fit in the write buffer
 // may have left in part.)
@@ -225,7 +209,7 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 	resp, err = s.next.RoundTrip(r)
 	if held.Load() {
 		cancel()
-		discard(resp) // of a transport that ignores the context
+		client.Discard(resp) // of a transport that ignores the context
 		return nil, nil, true, nil
 	}
 	if !connected.Load() && err == nil { // a transport of another kind: it counts even so
