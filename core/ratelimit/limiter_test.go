@@ -192,6 +192,23 @@ func TestCloseEndsWaitsAndCalls(t *testing.T) {
 	})
 }
 
+// A store that the limiter was given stays open, and keeps what other limiters have used.
+func TestCloseOverAStoreThatStaysOpen(t *testing.T) {
+	t.Parallel()
+	store := openMemory(t)
+	for _, limit := range []ratelimit.Limit{ratelimit.PerMinute(5), ratelimit.TokenBucket(5, time.Minute, 5), ratelimit.SlidingLog(5, time.Minute)} {
+		l := newLimiter(t, ratelimit.Config{Name: limit.String(), Store: store, Limit: limit})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		require.NoError(t, l.Close())
+		_, err := l.Take(t.Context(), "k", 1)
+		require.ErrorIs(t, err, core.ErrClosed, "%v", limit)
+		_, err = l.Wait(t.Context(), "k", 1)
+		require.ErrorIs(t, err, core.ErrClosed, "%v", limit)
+		again := newLimiter(t, ratelimit.Config{Name: limit.String(), Store: store, Limit: limit})
+		require.EqualValues(t, 3, take(t, again, "k", 1).Remaining, "%v", limit)
+	}
+}
+
 func TestPermitsAreConservedWhenCancelRacesGrant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

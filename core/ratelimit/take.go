@@ -27,7 +27,7 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 	if err != nil {
 		return err
 	}
-	if set.one != nil && l.memory.takeOne(clock, key, set.one, n, true, r) {
+	if set.one != nil && l.usable() && l.memory.takeOne(clock, key, set.one, n, true, r) {
 		r.Receipt.Key = key
 		if l.own == nil || l.tally != nil || l.life.Calls() {
 			l.took(ctx, key, n, r)
