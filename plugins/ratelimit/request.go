@@ -32,7 +32,7 @@ func (s *Server) passes(w http.ResponseWriter, r *http.Request) bool {
 	case opts.Block != nil && opts.Block(r):
 		return opts.fail(w, r, http.StatusForbidden, errBlocked)
 	case opts.Allow != nil && opts.Allow(r):
-		if !opts.NoXRateLimited {
+		if !opts.NoXRateLimited && !opts.Shadow {
 			w.Header().Set(rateLimited, "false")
 		}
 		return true
