@@ -178,14 +178,17 @@ func TestLayers_StoreFails(t *testing.T) {
 	s := serve(t, cfg, opts)
 	require.Equal(t, 200, fetch(s, "/").Code)
 	require.Equal(t, 429, fetch(s, "/").Code, "a refund that fails changes no answer")
+	opts.Weight = cost
 	for _, wait := range []bool{false, true} {
 		opts.Wait = wait
 		cfg.Store, cfg.OnStoreError = brokenStore{}, ratelimit.Allow
-		w := fetch(serve(t, cfg, opts), "/")
-		require.Equal(t, 200, w.Code)
-		require.Empty(t, w.Header(), "no field that lies")
+		for _, n := range []string{"0", "1"} {
+			w := fetch(serve(t, cfg, opts), "/", "Cost", n)
+			require.Equal(t, 200, w.Code, "a request that costs %s", n)
+			require.Empty(t, w.Header(), "no field that lies")
+		}
 		cfg.OnStoreError = ratelimit.Deny
-		w = fetch(serve(t, cfg, opts), "/")
+		w := fetch(serve(t, cfg, opts), "/")
 		require.Equal(t, 503, w.Code)
 		require.NotContains(t, w.Body.String(), "10.0.0.5")
 		require.Empty(t, w.Header().Get("X-Rate-Limited"))
