@@ -151,6 +151,13 @@ func TestLayers_Wait(t *testing.T) {
 		require.Equal(t, 429, w.Code, "6 for the one, and 6 more for the other")
 		require.Equal(t, 6*time.Second, time.Since(start), "when that is known")
 		require.EqualValues(t, 1, both.left(t, "a"), "which is refunded")
+
+		patient := request(http.MethodGet, "/", "User", "b")
+		patient = patient.WithContext(both.limits.Override(t.Context(), func(c *ratelimit.Config) { c.MaxWait = time.Minute }))
+		require.Equal(t, 200, do(both, patient).Code)
+		start = time.Now()
+		require.Equal(t, 200, do(both, patient).Code, "an override of MaxWait counts")
+		require.Equal(t, 12*time.Second, time.Since(start))
 	})
 }
 
