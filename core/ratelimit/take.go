@@ -27,7 +27,7 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 	if err != nil {
 		return err
 	}
-	if set.one != nil && l.memory.takeOne(clock, key, set.one, n, true, r) {
+	if set.one != nil && l.usable() && l.memory.takeOne(clock, key, set.one, n, true, r) {
 		r.Receipt.Key = key
 		if l.own == nil || l.tally != nil || l.life.Calls() {
 			l.took(ctx, key, n, r)
@@ -45,7 +45,15 @@ func (l *Limiter) TakeAtMost(ctx context.Context, key string, n int64) (Result, 
 
 // Peek returns the state of a key, and takes nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
-	return l.apply(ctx, key, limits.Op{})
+	set, cfg, err := l.settingOf(ctx, key)
+	if err != nil {
+		return Result{}, err
+	}
+	policy := cfg.OnStoreError
+	if policy != Local {
+		policy = Deny // Allow is for takes
+	}
+	return l.applyUnder(ctx, set, policy, key, limits.Op{})
 }
 
 // Drain takes all available permits of a key. Result.Permits is their number.
