@@ -162,7 +162,7 @@ func (o *keyLimits) set(key string, s *setting) error {
 	return nil
 }
 
-// SetKeyLimit gives one key a limit of its own, instead of any other. The zero Limit removes it. It applies in this process,
+// SetKeyLimit gives one key a limit of its own, instead of Config.Limit. The zero Limit removes it. It applies in this process,
 // at once; past usage counts. 1,048,576 keys can have a limit of their own; one more is an error.
 func (l *Limiter) SetKeyLimit(key string, limit Limit) (err error) {
 	var set *setting

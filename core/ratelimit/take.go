@@ -8,7 +8,18 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// A Result is what an operation on a key decided, and how the key stands after it.
+// A Result is what an operation on a key decided, and how the key stands after it. Its fields:
+//
+//	Allowed    bool          // the permits may be used, after Wait. True for a cost of 0
+//	Permits    int64         // that were taken: the cost, 0 if refused, or what was there for a TakeAtMost
+//	Limit      int64         // the capacity of the limit that decided; 0 if the store failed and the call passes
+//	Remaining  int64         // permits that can be taken now
+//	Wait       time.Duration // until the permits may be used; 0 except for a Reserve
+//	RetryAfter time.Duration // of a refusal: when the same cost can be allowed, if nobody else takes; negative: never
+//	NextAfter  time.Duration // until there is one permit more than Remaining; 0 if the key is full
+//	FullAfter  time.Duration // until the key is full, if nobody takes
+//	Which      int           // of joined limits, the place of the one that Limit, Remaining, NextAfter and FullAfter are about
+//	Receipt                  // names the take for a Refund
 type Result = limits.Result
 
 // Take takes n permits of a key now, or none. A refusal is not an error: check Result.Allowed. Taking 0 takes nothing, and
