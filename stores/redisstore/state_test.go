@@ -234,6 +234,26 @@ func TestWhatCannotBeCounted(t *testing.T) {
 	}
 }
 
+func TestAConfigThatCannotBeCounted(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, redis.NewClient(&redis.Options{}), Config{})
+	bad := ratelimit.FixedWindow(1, 1500*time.Nanosecond)
+	cfg := ratelimit.Config{Name: "uncounted", Store: s, Limit: bad, Limits: map[string]ratelimit.Limit{"a": bad, "b": {}}}
+	const both = "ratelimit.Config.Limit.Period = 1.5µs: must be whole microseconds in Redis\n" +
+		`ratelimit.Config.Limits["a"].Period = 1.5µs: must be whole microseconds in Redis`
+	_, err := ratelimit.New(cfg)
+	require.EqualError(t, err, both)
+	require.NotErrorIs(t, err, ratelimit.ErrStore, "it has not failed")
+	l, err := ratelimit.New(ratelimit.Config{Name: "uncounted", Store: s})
+	require.NoError(t, err)
+	require.EqualError(t, l.SetConfig(cfg), both)
+	require.Empty(t, l.Config().Limits, "nothing changes")
+	_, err = l.Take(l.Override(t.Context(), func(c *ratelimit.Config) { c.Limit = bad }), "k", 1)
+	require.ErrorIs(t, err, core.ErrConfig)
+	require.NotErrorIs(t, err, ratelimit.ErrStore)
+	require.NoError(t, l.Close())
+}
+
 func TestALargeBucketInSteps(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, startServer(t).virtual(t), Config{})
