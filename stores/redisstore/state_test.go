@@ -116,6 +116,24 @@ func TestRefundAfterClockWentBack(t *testing.T) {
 	}
 }
 
+func TestRefundOfATakeOfAnotherStore(t *testing.T) {
+	t.Parallel()
+	l, err := ratelimit.New(ratelimit.Config{Name: "foreign", Store: newStore(t, startServer(t).client(t), Config{})})
+	require.NoError(t, err)
+	memory, err := ratelimit.New(ratelimit.Config{})
+	require.NoError(t, err)
+	_, err = l.Take(t.Context(), "k", 3)
+	require.NoError(t, err)
+	r, err := memory.Take(t.Context(), "k", 3)
+	require.NoError(t, err)
+	for _, take := range []ratelimit.Result{r, {Permits: 3}} {
+		require.NoError(t, l.Refund(t.Context(), take))
+	}
+	r, err = l.Peek(t.Context(), "k")
+	require.NoError(t, err)
+	require.EqualValues(t, 997, r.Remaining, "it gives nothing back")
+}
+
 // TestALookForgivesNothing: when the clock went back, a look and a refusal by a limit that does not recover sooner, or
 // that counts in other units, leave what a key owes.
 func TestALookForgivesNothing(t *testing.T) {
