@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,6 +37,10 @@ func refusedAtOnce(tb testing.TB, ctx context.Context, l *ratelimit.Limiter, n i
 	start := time.Now()
 	r, err := l.Wait(ctx, "k", n)
 	require.ErrorIs(tb, err, ratelimit.ErrLimited)
+	require.ErrorIs(tb, err, core.ErrRejected)
+	after, ok := core.RetryAfter(err)
+	require.Equal(tb, r.RetryAfter != limits.Never, ok)
+	require.Equal(tb, max(0, r.RetryAfter), after)
 	require.Zero(tb, time.Since(start), "at once")
 	require.False(tb, r.Allowed)
 	require.Zero(tb, r.Permits)
@@ -51,12 +56,7 @@ func served(tb testing.TB, w waited) time.Duration {
 
 func TestQueueLeavesInOrder(t *testing.T) {
 	t.Parallel()
-	checkQueue(t, 1200)
-}
-
-func checkQueue(t *testing.T, n int) {
-	t.Helper()
-	const s = time.Second
+	const n, s = 1200, time.Second
 	hundreds := func(i int) time.Duration { return time.Duration(i/100) * s }
 	for _, c := range []struct {
 		limit ratelimit.Limit
@@ -74,7 +74,7 @@ func checkQueue(t *testing.T, n int) {
 	} {
 		t.Run(c.limit.String(), func(t *testing.T) {
 			t.Parallel()
-			queueOf(t, c.limit, int64(n), func(t bubble) {
+			queueOf(t, c.limit, n, func(t bubble) {
 				l := t.l
 				start := time.Now()
 				type left struct {
@@ -138,34 +138,23 @@ func TestQueueIsBoundedInPermits(t *testing.T) {
 	})
 }
 
-func TestQueueOfNone(t *testing.T) {
+func TestQueueByDefault(t *testing.T) {
 	t.Parallel()
+	for n, places := range map[int64]int{200: 5, 2000: 2} { // a thousand, or twice the capacity
+		queueOf(t, ratelimit.PerSecond(n), 0, func(t bubble) {
+			l := t.l
+			require.True(t, take(t, l, "k", n).Allowed)
+			var last <-chan waited
+			for range places {
+				last = waitAt(t.Context(), l, n)
+			}
+			refusedAtOnce(t, t.Context(), l, 1)
+			require.Equal(t, time.Duration(places)*time.Second, served(t, <-last))
+		})
+	}
 	queueOf(t, ratelimit.PerSecond(1), -1, func(t bubble) {
-		l := t.l
-		require.Zero(t, served(t, <-waitAt(t.Context(), l, 1)), "what is there needs no queue")
-		require.Equal(t, time.Second, refusedAtOnce(t, t.Context(), l, 1))
-	})
-}
-
-func TestQueueByDefaultIsBounded(t *testing.T) {
-	t.Parallel()
-	queueOf(t, ratelimit.PerSecond(200), 0, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 200).Allowed)
-		var last <-chan waited
-		for range 5 {
-			last = waitAt(t.Context(), l, 200)
-		}
-		refusedAtOnce(t, t.Context(), l, 1) // a thousand wait
-		require.Equal(t, 5*time.Second, served(t, <-last))
-	})
-	queueOf(t, ratelimit.PerSecond(2000), 0, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 2000).Allowed)
-		first, last := waitAt(t.Context(), l, 2000), waitAt(t.Context(), l, 2000)
-		refusedAtOnce(t, t.Context(), l, 1) // twice the capacity
-		require.Equal(t, time.Second, served(t, <-first))
-		require.Equal(t, 2*time.Second, served(t, <-last))
+		require.Zero(t, served(t, <-waitAt(t.Context(), t.l, 1)), "what is there needs no queue")
+		require.Equal(t, time.Second, refusedAtOnce(t, t.Context(), t.l, 1))
 	})
 }
 
@@ -195,19 +184,6 @@ func TestQueueRefusesAtOnceWhatCannotBeInTime(t *testing.T) {
 	})
 }
 
-func TestQueueHeadOfLine(t *testing.T) {
-	t.Parallel()
-	queueOf(t, ratelimit.TokenBucket(1, time.Second, 3), 100, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 3).Allowed)
-		large, small := waitAt(t.Context(), l, 3), waitAt(t.Context(), l, 1)
-		time.Sleep(2 * time.Second)
-		require.Empty(t, small, "two are there, but it is not its turn")
-		require.Equal(t, 3*time.Second, served(t, <-large))
-		require.Equal(t, 4*time.Second, served(t, <-small))
-	})
-}
-
 func TestQueueAndWhoDoesNotWait(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
@@ -220,10 +196,19 @@ func TestQueueAndWhoDoesNotWait(t *testing.T) {
 		require.False(t, r.Allowed, "two are there, and wanted")
 		require.Equal(t, 2*s, r.RetryAfter, "after the head, which goes in 1s")
 		require.Zero(t, takeAtMost(t, l, 2).Permits)
+		require.Zero(t, takeAtMost(t, l, 1<<63-1).Permits, "all is no drain")
 		require.True(t, take(t, l, "other", 3).Allowed)
 		require.Equal(t, 3*s, served(t, <-head))
 		time.Sleep(s)
 		require.True(t, take(t, l, "k", 1).Allowed, "at the time that was quoted")
+	})
+	queueOf(t, ratelimit.TokenBucket(1, s, 3), 100, func(t bubble) { // nor does one who waits for less
+		require.True(t, take(t, t.l, "k", 3).Allowed)
+		large, small := waitAt(t.Context(), t.l, 3), waitAt(t.Context(), t.l, 1)
+		time.Sleep(2 * s)
+		require.Empty(t, small, "two are there, but it is not its turn")
+		require.Equal(t, 3*s, served(t, <-large))
+		require.Equal(t, 4*s, served(t, <-small))
 	})
 }
 
@@ -400,28 +385,49 @@ func TestQueueCancelRacesGrant(t *testing.T) {
 	}
 }
 
-func TestQueueCloseRefusesAllWhoWait(t *testing.T) {
+// A wait ends with its limiter, also while a slow store is asked.
+func TestCloseEndsWaits(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.PerHour(1), 100, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 1).Allowed)
-		var all []<-chan waited
-		for range 20 {
-			all = append(all, waitAt(t.Context(), l, 1))
-		}
-		time.Sleep(time.Minute)
-		require.NoError(t, l.Close())
-		for _, c := range all {
-			w := <-c
-			require.ErrorIs(t, w.err, core.ErrClosed)
-			require.Zero(t, w.r)
-			require.Equal(t, time.Minute, w.took)
-		}
-		require.Zero(t, l.Stats().Waiting)
-		require.EqualValues(t, 20, l.Stats().Canceled)
-		_, err := l.Wait(t.Context(), "k", 1)
-		require.ErrorIs(t, err, core.ErrClosed)
-	})
+	for _, delay := range []time.Duration{0, 100 * ms} {
+		synctest.Test(t, func(t *testing.T) {
+			reg := &core.Registry{}
+			cfg := ratelimit.Config{Name: "x", Registry: reg, Limit: ratelimit.PerHour(1), MaxWait: -1}
+			if delay > 0 {
+				cfg.Store = &ratelimittest.Slow{Store: openMemory(t), Delay: delay}
+			}
+			l := newLimiter(t, cfg)
+			_, there := core.Lookup[*ratelimit.Limiter](reg, "x")
+			require.True(t, there)
+			require.True(t, take(t, l, "k", 1).Allowed)
+			var all []<-chan waited
+			for range 20 {
+				all = append(all, waitAt(t.Context(), l, 1))
+				time.Sleep(delay * 3 / 2)
+			}
+			time.Sleep(time.Minute)
+			require.Equal(t, 20, l.Stats().Waiting)
+			closed := time.Now()
+			require.NoError(t, l.Close())
+			require.NoError(t, l.Close(), "twice is fine")
+			for _, c := range all {
+				w := <-c
+				require.ErrorIs(t, w.err, core.ErrClosed)
+				require.Zero(t, w.r)
+			}
+			require.LessOrEqual(t, time.Since(closed), delay)
+			time.Sleep(time.Second)
+			require.Zero(t, l.Stats().Waiting)
+			require.EqualValues(t, 20, l.Stats().Canceled)
+			_, err := l.Wait(t.Context(), "k", 1)
+			require.ErrorIs(t, err, core.ErrClosed)
+			if cfg.Store == nil {
+				_, err = l.Take(t.Context(), "k", 1)
+				require.ErrorIs(t, err, core.ErrClosed)
+			}
+			_, there = core.Lookup[*ratelimit.Limiter](reg, "x")
+			require.False(t, there)
+		})
+	}
 }
 
 // told counts the events of a limiter.
@@ -553,46 +559,36 @@ func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, rng *rand.Rand) {
 	require.Equal(t, limits.Limit(limit).Capacity(), mustPeek(t, again, "k").Remaining)
 }
 
-// The only shard is swept when the wait ends: the window before it is over, and the key is dropped or its
-// counts are written anew.
-func TestAWaiterIsServedInTheWindowThatBeginsAlsoIfTheTableIsSweptThen(t *testing.T) {
+// The only shard is swept when a wait ends: the window before it is over, and the key is dropped or its counts are written anew. A
+// take at that time comes before or after the timer of the waiter, and then it is the take that sweeps.
+func TestWaitEndsInASweptTable(t *testing.T) {
 	t.Parallel()
 	const n = 1_000_000
 	for _, limit := range []ratelimit.Limit{
 		ratelimit.PerSecond(n), ratelimit.AlignedWindow(n, time.Second),
 		ratelimit.PerSecond(n).And(ratelimit.SlidingCounter(1<<30, time.Hour)),
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			l := newLimiter(t, ratelimit.Config{Limit: limit, MaxKeys: 16, MaxQueue: 2 * n})
-			time.Sleep(10 * time.Second)
-			mustPeek(t, l, "other")
-			time.Sleep(200 * time.Millisecond)
-			r := take(t, l, "k", n)
-			require.True(t, r.Allowed)
-			time.Sleep(r.FullAfter / 2)
-			done := waitAt(t.Context(), l, n)
-			time.Sleep(r.FullAfter - r.FullAfter/2)
-			require.Equal(t, r.FullAfter-r.FullAfter/2, (<-done).took)
-			require.False(t, take(t, l, "k", 1).Allowed, limit)
-			time.Sleep(time.Second - time.Microsecond)
-			require.False(t, take(t, l, "k", 1).Allowed, limit)
-		})
+		for i := range 40 {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLimiter(t, ratelimit.Config{Limit: limit, MaxKeys: 16, MaxQueue: 2 * n})
+				time.Sleep(10 * time.Second)
+				mustPeek(t, l, "other")
+				time.Sleep(200 * time.Millisecond)
+				r := take(t, l, "k", n)
+				require.True(t, r.Allowed)
+				time.Sleep(r.FullAfter / 2)
+				done := waitAt(t.Context(), l, n)
+				time.Sleep(r.FullAfter - r.FullAfter/2)
+				if i%2 == 0 {
+					require.False(t, take(t, l, "k", 1).Allowed)
+				}
+				require.Equal(t, r.FullAfter-r.FullAfter/2, served(t, <-done))
+				require.False(t, take(t, l, "k", 1).Allowed, limit)
+				time.Sleep(time.Second - time.Microsecond)
+				require.False(t, take(t, l, "k", 1).Allowed, limit)
+			})
+		}
 	}
-}
-
-func TestWhatIsGivenBackIsHandedOver(t *testing.T) {
-	t.Parallel()
-	inBubbles(t, every(1, 1000*time.Hour), func(t bubble) {
-		l := t.l
-		r := take(t, l, "k", 1)
-		done := waitAt(t.Context(), l, 1)
-		time.Sleep(time.Second)
-		refund(t, l, r)
-		w := <-done
-		require.NoError(t, w.err)
-		require.Equal(t, time.Second, w.took, "at the instant of the refund")
-		require.Zero(t, mustPeek(t, l, "k").Remaining)
-	})
 }
 
 // A rate gives nothing back when the call is over: that is what a bulkhead does.
@@ -687,30 +683,17 @@ func TestWaitersThatGiveUpStarveNobody(t *testing.T) {
 
 func TestStoreFailsDuringAWait(t *testing.T) {
 	t.Parallel()
-	for policy, check := range map[ratelimit.FailurePolicy]func(t *testing.T, i int, w waited){
-		ratelimit.Allow: func(t *testing.T, _ int, w waited) { // without a limit, but not before the turn of the first
-			t.Helper()
-			require.Equal(t, time.Second, served(t, w))
-		},
-		ratelimit.Deny: func(t *testing.T, i int, w waited) {
-			t.Helper()
-			if i == 0 {
-				require.NoError(t, w.err, "it had its permit")
-			} else {
-				require.ErrorIs(t, w.err, ratelimit.ErrStore)
-			}
-			require.Equal(t, time.Second, w.took)
-		},
-		ratelimit.Local: func(t *testing.T, i int, w waited) { // half of the limit
-			t.Helper()
-			require.Equal(t, []time.Duration{time.Second, time.Second, 3 * time.Second, 5 * time.Second}[i], served(t, w))
-		},
+	const s = time.Second
+	for policy, served := range map[ratelimit.FailurePolicy][]time.Duration{
+		ratelimit.Allow: {s, s, s, s},         // without a limit, but not before the turn of the first
+		ratelimit.Deny:  {s},                  // who had its permit
+		ratelimit.Local: {s, s, 3 * s, 5 * s}, // half of the limit
 	} {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store := sharing{&ratelimittest.Failing{Store: openMemory(t)}}
-				l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.TokenBucket(2, 2*time.Second, 1), OnStoreError: policy})
+				l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.TokenBucket(2, 2*s, 1), OnStoreError: policy})
 				require.True(t, take(t, l, "k", 1).Allowed)
 				var all []<-chan waited
 				for range 4 {
@@ -718,32 +701,19 @@ func TestStoreFailsDuringAWait(t *testing.T) {
 				}
 				time.Sleep(500 * ms)
 				store.Down()
-				for i, w := range all {
-					check(t, i, <-w)
+				for i, c := range all {
+					w := <-c
+					if i < len(served) {
+						require.NoError(t, w.err)
+						require.Equal(t, served[i], w.took)
+					} else {
+						require.ErrorIs(t, w.err, ratelimit.ErrStore)
+						require.Equal(t, s, w.took)
+					}
 				}
 			})
 		})
 	}
-}
-
-// A wait over a store ends with its limiter, also while the store is asked.
-func TestCloseEndsWaitsOverAStore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, ratelimit.Config{Store: &ratelimittest.Slow{Store: openMemory(t), Delay: 100 * ms}, Limit: ratelimit.PerHour(1), MaxWait: -1})
-		require.True(t, take(t, l, "k", 1).Allowed)
-		var all []<-chan waited
-		for range 3 {
-			all = append(all, waitAt(t.Context(), l, 1))
-			time.Sleep(150 * ms)
-		}
-		require.NoError(t, l.Close())
-		for _, w := range all {
-			require.ErrorIs(t, (<-w).err, core.ErrClosed)
-		}
-		time.Sleep(time.Second)
-		require.Zero(t, l.Stats().Waiting)
-	})
 }
 
 // Where a store answers more slowly than permits come, one who reserves after another would lose most of them.
@@ -798,6 +768,92 @@ func TestChangesWhileOthersWaitGrantNothing(t *testing.T) {
 				require.LessOrEqual(t, granted.Load(), int64(67))
 				require.GreaterOrEqual(t, granted.Load(), int64(60))
 			})
+		})
+	}
+}
+
+// A wait that is canceled gives its place back to a store that is slow, and does
+// not hang on one that does not answer.
+func TestCanceledWaitAndARemoteStore(t *testing.T) {
+	t.Parallel()
+	for delay, back := range map[time.Duration]bool{time.Millisecond: true, time.Hour: false} {
+		synctest.Test(t, func(t *testing.T) {
+			slow := &ratelimittest.Slow{Store: openMemory(t), Delay: time.Millisecond}
+			l := newLimiter(t, ratelimit.Config{Store: slow, Limit: ratelimit.TokenBucket(1, time.Minute, 1), MaxWait: -1})
+			require.True(t, take(t, l, "k", 1).Allowed)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, func() { slow.Set(delay); cancel() })
+			start := time.Now()
+			r, err := l.Wait(ctx, "k", 1)
+			require.ErrorIs(t, err, context.Canceled)
+			require.Zero(t, r, "an error comes with nothing that could be refunded again")
+			require.LessOrEqual(t, time.Since(start), 2*time.Second)
+			slow.Set(0)
+			wait := take(t, l, "k", 1).RetryAfter
+			require.Equal(t, back, wait < time.Minute, "%v", wait)
+		})
+	}
+}
+
+func TestWaitWithADoneContext(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerHour(1)})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("gone")
+	cancel(gone)
+	_, err := l.Wait(ctx, "k", 1)
+	require.ErrorIs(t, err, gone)
+	require.True(t, take(t, l, "k", 1).Allowed)
+}
+
+// A cost that fits only the limit that has come can be taken at once; one that fits only the limit
+// that has gone never can.
+func TestSetLimitAndCostsThatFitOnlyOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(10), MaxWait: -1})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		setLimit(t, l, ratelimit.PerMinute(100))
+		require.EqualValues(t, 49, take(t, l, "k", 50).Remaining)
+		require.Equal(t, time.Minute, served(t, <-waitAt(t.Context(), l, 50)))
+		require.Equal(t, limits.Never, take(t, l, "k", 101).RetryAfter)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(10), MaxWait: -1})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		setLimit(t, l, ratelimit.PerMinute(3))
+		require.Equal(t, limits.Never, take(t, l, "k", 8).RetryAfter)
+		require.EqualValues(t, 0, take(t, l, "k", 2).Remaining)
+		w := <-waitAt(t.Context(), l, 5)
+		require.ErrorIs(t, w.err, ratelimit.ErrLimited)
+		require.Zero(t, w.took, "at once")
+	})
+}
+
+// A hook that ends its goroutine leaves neither a waiter nor a reservation.
+func TestGoexitInAHook(t *testing.T) {
+	t.Parallel()
+	for _, remote := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			leave := true
+			cfg := ratelimit.Config{Limit: ratelimit.PerMinute(1), MaxWait: -1, Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+				if leave && e.Text == "waiting for permits" {
+					runtime.Goexit()
+				}
+			})}
+			if remote {
+				cfg.Store = &switchedStore{Store: openMemory(t)}
+			}
+			l := newLimiter(t, cfg)
+			require.True(t, take(t, l, "k", 1).Allowed)
+			for range 5 {
+				var all sync.WaitGroup
+				all.Go(func() { _, _ = l.Wait(context.Background(), "k", 1) })
+				all.Wait()
+			}
+			leave = false
+			require.Equal(t, time.Minute, served(t, <-waitAt(t.Context(), l, 1)))
+			require.Zero(t, l.Stats().Waiting)
 		})
 	}
 }
