@@ -1,6 +1,11 @@
 package ratelimit
 
-import "github.com/gresil/gresil/internal/limits"
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/gresil/gresil/internal/limits"
+)
 
 // For the tests of this package.
 const (
@@ -13,6 +18,17 @@ const (
 )
 
 func spec(l Limit) limits.Spec { return limits.Limit(l).Specs()[0] }
+
+// EachLimit has a test of each limit, in virtual time.
+func EachLimit(t *testing.T, all []Limit, test func(t *testing.T, l Limit)) {
+	t.Helper()
+	for _, l := range all {
+		t.Run(l.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { test(t, l) })
+		})
+	}
+}
 
 // parts are the limits that And has joined.
 func parts(l Limit) (all []Limit) {

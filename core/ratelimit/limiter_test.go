@@ -30,6 +30,11 @@ func newLimiter(tb testing.TB, cfg ratelimit.Config) *ratelimit.Limiter {
 	return l
 }
 
+// onEvents is a registry whose events go to f.
+func onEvents(f func(e registry.Event)) *core.Registry {
+	return eventtest.Registry(func(_ context.Context, e registry.Event) { f(e) })
+}
+
 func take(tb testing.TB, l *ratelimit.Limiter, key string, n int64) ratelimit.Result { //nolint:thelper // see below
 	r, err := l.Take(tb.Context(), key, n)
 	if err != nil { // it is called so often that the assertion would be most of the time
@@ -64,7 +69,7 @@ func TestEventsOfDecisions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
-		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(2), MaxWait: -1, Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(2), MaxWait: -1, Registry: onEvents(func(e registry.Event) {
 			told = append(told, fmt.Sprint(e.Text, " ", e.Key, e.Attrs))
 		})})
 		for range 3 { // the first makes the slot

@@ -79,24 +79,21 @@ func TestNoKeyIsReadWrongAfterAnyTimeAway(t *testing.T) {
 		PerMinute(5), PerSecond(3), FixedWindow(1000, 24*time.Hour), TokenBucket(3, time.Second, 3), TokenBucket(999_999_937, time.Second, 999_999_937), TokenBucket(299, time.Hour, 299),
 		TokenBucket(1_000_003, 24*time.Hour, 9), FixedWindow(1, MaxPeriod), TokenBucket(1, MaxPeriod, 1), FixedWindow(MaxPermits, time.Second),
 	}
-	for _, l := range all {
-		t.Run(l.String(), func(t *testing.T) {
-			t.Parallel()
-			for away := time.Duration(1); away > 0 && away < 200*365*24*time.Hour; away *= 3 {
-				tab, ids := newTestTable(t, 0, l)
-				took := mustApply(t, tab, 1000, "k", ids[0], limits.Op{Cost: limits.Limit(l).Capacity()})
-				require.Zero(t, took.Remaining)
-				r := mustApply(t, tab, 1000+away, "k", ids[0], limits.Op{})
-				if away >= took.FullAfter {
-					require.Equal(t, limits.Limit(l).Capacity(), r.Remaining, "after %v", away)
-					require.Zero(t, r.FullAfter)
-				} else {
-					require.Less(t, r.Remaining, limits.Limit(l).Capacity(), "after %v", away)
-					require.LessOrEqual(t, r.FullAfter, took.FullAfter)
-				}
+	EachLimit(t, all, func(t *testing.T, l Limit) {
+		for away := time.Duration(1); away > 0 && away < 200*365*24*time.Hour; away *= 3 {
+			tab, ids := newTestTable(t, 0, l)
+			took := mustApply(t, tab, 1000, "k", ids[0], limits.Op{Cost: limits.Limit(l).Capacity()})
+			require.Zero(t, took.Remaining)
+			r := mustApply(t, tab, 1000+away, "k", ids[0], limits.Op{})
+			if away >= took.FullAfter {
+				require.Equal(t, limits.Limit(l).Capacity(), r.Remaining, "after %v", away)
+				require.Zero(t, r.FullAfter)
+			} else {
+				require.Less(t, r.Remaining, limits.Limit(l).Capacity(), "after %v", away)
+				require.LessOrEqual(t, r.FullAfter, took.FullAfter)
 			}
-		})
-	}
+		}
+	})
 }
 
 // wordTick returns the binary logarithm of the ns in a tick of the word of a fixed window.
@@ -129,27 +126,24 @@ func TestMemoryNeverForgetsADebt(t *testing.T) {
 // and new ones are served, though what was dropped counts against some of them.
 func checkDebtInAFlood(t *testing.T, takes int) {
 	t.Helper()
-	for _, l := range []Limit{TokenBucket(1, time.Hour, 5), FixedWindow(5, time.Hour)} {
-		t.Run(l.String(), func(t *testing.T) {
-			t.Parallel()
-			tab, ids := newTestTable(t, 1000, l)
-			rng := rand.New(rand.NewPCG(7, 8))
-			admitted := map[string]int64{}
-			for i := range takes {
-				key := fmt.Sprint("flood", i)
-				if i%2 == 0 { // 3000 keys that come back all the time
-					key = fmt.Sprint("back", rng.IntN(3000))
-				}
-				r := mustApply(t, tab, time.Duration(i)*time.Millisecond, key, ids[0], limits.Op{Cost: 1 + rng.Int64N(5)})
-				admitted[key] += r.Permits
+	EachLimit(t, []Limit{TokenBucket(1, time.Hour, 5), FixedWindow(5, time.Hour)}, func(t *testing.T, l Limit) {
+		tab, ids := newTestTable(t, 1000, l)
+		rng := rand.New(rand.NewPCG(7, 8))
+		admitted := map[string]int64{}
+		for i := range takes {
+			key := fmt.Sprint("flood", i)
+			if i%2 == 0 { // 3000 keys that come back all the time
+				key = fmt.Sprint("back", rng.IntN(3000))
 			}
-			for key, n := range admitted {
-				require.LessOrEqual(t, n, int64(5), "key %s, in %d ms of an hour", key, takes)
-			}
-			require.Positive(t, tab.evicted.Load(), "the flood is larger than the table")
-			require.LessOrEqual(t, tab.keys.Load(), int64(1000+len(tab.shards)))
-		})
-	}
+			r := mustApply(t, tab, time.Duration(i)*time.Millisecond, key, ids[0], limits.Op{Cost: 1 + rng.Int64N(5)})
+			admitted[key] += r.Permits
+		}
+		for key, n := range admitted {
+			require.LessOrEqual(t, n, int64(5), "key %s, in %d ms of an hour", key, takes)
+		}
+		require.Positive(t, tab.evicted.Load(), "the flood is larger than the table")
+		require.LessOrEqual(t, tab.keys.Load(), int64(1000+len(tab.shards)))
+	})
 }
 
 func TestMemoryKeepsTheMostIndebted(t *testing.T) {
@@ -401,8 +395,7 @@ func TestMemoryComesBackThroughAnyCall(t *testing.T) {
 			t.Parallel()
 			for _, pause := range []time.Duration{2 * time.Minute, 3 * 24 * time.Hour} {
 				synctest.Test(t, func(t *testing.T) {
-					l, err := New(Config{Limit: TokenBucket(10, time.Second, 20)})
-					require.NoError(t, err)
+					l := openLimiter(t, Config{Limit: TokenBucket(10, time.Second, 20)})
 					for i := range 2_000 {
 						_, err := l.Take(t.Context(), fmt.Sprint(i), 1)
 						require.NoError(t, err)
@@ -499,35 +492,29 @@ func TestAKeyThatOwesOutlivesTheFlood(t *testing.T) {
 // it is repaid, and not before.
 func TestTheSketchGoesWhenItsDebtsAreRepaid(t *testing.T) {
 	t.Parallel()
-	for _, l := range []Limit{TokenBucket(1, time.Minute, 5), FixedWindow(5, 5*time.Minute), SlidingWindow(5, 5*time.Minute, 5), SlidingCounter(5, 150*time.Second), SlidingLog(5, 5*time.Minute)} {
-		t.Run(l.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				tab, ids := newTestTable(t, 1000, l)
-				for i := range 5000 {
-					mustApply(t, tab, 0, fmt.Sprint(i), ids[0], limits.Op{Cost: 5})
-				}
-				require.Positive(t, held0(tab).sketches)
-				mustApply(t, tab, 5*time.Minute-1, "one", ids[0], limits.Op{Cost: 1})
-				require.Positive(t, held0(tab).sketches)
-				for i := range 5000 {
-					require.Less(t, mustApply(t, tab, 4*time.Minute, fmt.Sprint(i), ids[0], limits.Op{}).Remaining, int64(5))
-				}
-				for now := 5 * time.Minute; now <= 8*time.Minute; now += time.Minute {
-					mustApply(t, tab, now, "one", ids[0], limits.Op{})
-				}
-				require.Zero(t, held0(tab).sketches)
-				require.LessOrEqual(t, held0(tab).keys, 1)
-			})
-		})
-	}
+	EachLimit(t, []Limit{TokenBucket(1, time.Minute, 5), FixedWindow(5, 5*time.Minute), SlidingWindow(5, 5*time.Minute, 5), SlidingCounter(5, 150*time.Second), SlidingLog(5, 5*time.Minute)}, func(t *testing.T, l Limit) {
+		tab, ids := newTestTable(t, 1000, l)
+		for i := range 5000 {
+			mustApply(t, tab, 0, fmt.Sprint(i), ids[0], limits.Op{Cost: 5})
+		}
+		require.Positive(t, held0(tab).sketches)
+		mustApply(t, tab, 5*time.Minute-1, "one", ids[0], limits.Op{Cost: 1})
+		require.Positive(t, held0(tab).sketches)
+		for i := range 5000 {
+			require.Less(t, mustApply(t, tab, 4*time.Minute, fmt.Sprint(i), ids[0], limits.Op{}).Remaining, int64(5))
+		}
+		for now := 5 * time.Minute; now <= 8*time.Minute; now += time.Minute {
+			mustApply(t, tab, now, "one", ids[0], limits.Op{})
+		}
+		require.Zero(t, held0(tab).sketches)
+		require.LessOrEqual(t, held0(tab).keys, 1)
+	})
 }
 
 func TestQueuesGoWithTheirWaiters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l, err := New(Config{Limit: PerSecond(1)})
-		require.NoError(t, err)
+		l := openLimiter(t, Config{Limit: PerSecond(1)})
 		for i := range 1000 {
 			go func() {
 				for range 2 {
@@ -570,26 +557,23 @@ func checkSweep(t *testing.T, n int) {
 // the tick is over: it would begin its next window in that tick, before the last one is over.
 func TestASweepStartsNoWindowBeforeTheLastIsOver(t *testing.T) {
 	t.Parallel()
-	for _, l := range []Limit{FixedWindow(MaxPermits, MaxPeriod), FixedWindow(1e9, time.Minute), FixedWindow(1, MaxPeriod), FixedWindow(1e9, time.Minute).And(FixedWindow(1e10, time.Hour))} {
-		t.Run(l.String(), func(t *testing.T) {
-			t.Parallel()
-			tab, ids := newTestTable(t, 0, l)
-			cost := spec(l).Permits
-			const start = 1_234_567_891_234
-			end := start + mustApply(t, tab, start, "k", ids[0], limits.Op{Cost: cost}).FullAfter
-			for i := range tab.shards {
-				tab.sweepOne(&tab.shards[i], int64(end))
-			}
-			full := mustApply(t, tab, end, "k", ids[0], limits.Op{Cost: cost})
-			require.True(t, full.Allowed)
-			require.GreaterOrEqual(t, full.FullAfter, spec(l).Period)
-			later := end + full.FullAfter
-			for i := range tab.shards {
-				tab.sweepOne(&tab.shards[i], int64(later+3*spec(l).Period+3*time.Hour))
-			}
-			require.Zero(t, tab.keys.Load(), "a key that owes nothing is dropped")
-		})
-	}
+	EachLimit(t, []Limit{FixedWindow(MaxPermits, MaxPeriod), FixedWindow(1e9, time.Minute), FixedWindow(1, MaxPeriod), FixedWindow(1e9, time.Minute).And(FixedWindow(1e10, time.Hour))}, func(t *testing.T, l Limit) {
+		tab, ids := newTestTable(t, 0, l)
+		cost := spec(l).Permits
+		const start = 1_234_567_891_234
+		end := start + mustApply(t, tab, start, "k", ids[0], limits.Op{Cost: cost}).FullAfter
+		for i := range tab.shards {
+			tab.sweepOne(&tab.shards[i], int64(end))
+		}
+		full := mustApply(t, tab, end, "k", ids[0], limits.Op{Cost: cost})
+		require.True(t, full.Allowed)
+		require.GreaterOrEqual(t, full.FullAfter, spec(l).Period)
+		later := end + full.FullAfter
+		for i := range tab.shards {
+			tab.sweepOne(&tab.shards[i], int64(later+3*spec(l).Period+3*time.Hour))
+		}
+		require.Zero(t, tab.keys.Load(), "a key that owes nothing is dropped")
+	})
 }
 
 // Two tables are given the same, one of them by takeOne where that can do it.
@@ -688,10 +672,7 @@ func checkSettings(t *testing.T, seeds uint64) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			those := kinds[seed%uint64(len(kinds))]
-			a, err := New(Config{Limit: those[0]})
-			require.NoError(t, err)
-			b, err := New(Config{Limit: those[0]})
-			require.NoError(t, err)
+			a, b := openLimiter(t, Config{Limit: those[0]}), openLimiter(t, Config{Limit: those[0]})
 			b.current.Load().main.one = nil // so there is no takeOne
 			direct, changed := 0, false
 			for range 2000 {

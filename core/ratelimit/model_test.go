@@ -30,6 +30,10 @@ type oracle interface {
 	refund(t int64, number int)
 }
 
+type limited struct{ limits.Spec }
+
+func (l limited) capacity() int64 { return limits.Limit(of(l.Spec)).Capacity() }
+
 // oracleTake is a take as an oracle remembers it.
 type oracleTake struct {
 	at, n int64
@@ -37,23 +41,24 @@ type oracleTake struct {
 	full  *big.Rat // when its bucket would be full
 }
 
-func rat(n int64) *big.Rat      { return new(big.Rat).SetInt64(n) }
+func rat(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
+
 func ratOf(a, b int64) *big.Rat { return big.NewRat(a, b) }
+
 func ratFloor(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64() }
-func ratCeil(r *big.Rat) int64  { return -ratFloor(new(big.Rat).Neg(r)) }
+
+func ratCeil(r *big.Rat) int64 { return -ratFloor(new(big.Rat).Neg(r)) }
 
 // oracleBucket is a leaking debt.
 type oracleBucket struct {
-	l     Limit
+	limited
 	at    int64
 	debt  *big.Rat // permits, at that time
 	takes []oracleTake
 }
 
-func (o *oracleBucket) capacity() int64 { return spec(o.l).Burst }
-
 func (o *oracleBucket) gained(ns *big.Rat) *big.Rat {
-	return new(big.Rat).Mul(ns, ratOf(spec(o.l).Permits, int64(spec(o.l).Period)))
+	return new(big.Rat).Mul(ns, ratOf(o.Permits, int64(o.Period)))
 }
 
 func (o *oracleBucket) debtAt(t int64) *big.Rat {
@@ -65,19 +70,19 @@ func (o *oracleBucket) debtAt(t int64) *big.Rat {
 }
 
 func (o *oracleBucket) free(t int64) *big.Rat {
-	return new(big.Rat).Sub(rat(spec(o.l).Burst), o.debtAt(t))
+	return new(big.Rat).Sub(rat(o.Burst), o.debtAt(t))
 }
 
 func (o *oracleBucket) turns(n int64) []int64 {
-	over := new(big.Rat).Sub(o.debt, rat(spec(o.l).Burst-n))
-	ns := over.Mul(over, ratOf(int64(spec(o.l).Period), spec(o.l).Permits))
+	over := new(big.Rat).Sub(o.debt, rat(o.Burst-n))
+	ns := over.Mul(over, ratOf(int64(o.Period), o.Permits))
 	return []int64{o.at + ratCeil(ns)}
 }
 
 func (o *oracleBucket) take(t, n int64) {
 	o.debt, o.at = o.debtAt(t), t
 	o.debt.Add(o.debt, rat(n))
-	full := new(big.Rat).Mul(o.debt, ratOf(int64(spec(o.l).Period), spec(o.l).Permits))
+	full := new(big.Rat).Mul(o.debt, ratOf(int64(o.Period), o.Permits))
 	o.takes = append(o.takes, oracleTake{at: t, n: n, full: full.Add(full, rat(t))})
 }
 
@@ -99,7 +104,7 @@ func (o *oracleBucket) refund(t int64, number int) {
 	}
 	o.debt = new(big.Rat).Sub(o.debt, back)
 	if !last { // those after it would be full sooner
-		sooner := new(big.Rat).Mul(back, ratOf(int64(spec(o.l).Period), spec(o.l).Permits))
+		sooner := new(big.Rat).Mul(back, ratOf(int64(o.Period), o.Permits))
 		for i := range o.takes {
 			o.takes[i].full = new(big.Rat).Sub(o.takes[i].full, sooner)
 		}
@@ -108,33 +113,31 @@ func (o *oracleBucket) refund(t int64, number int) {
 
 // oracleWindow is a fixed window: a start and a count.
 type oracleWindow struct {
-	l           Limit
+	limited
 	epoch       int64 // the time 0 of the table, in ns since 1970
 	start, used int64
 	takes       []oracleTake
 }
 
-func (o *oracleWindow) capacity() int64 { return spec(o.l).Permits }
-
 // on reports whether a window is on: it ends with its period, also when all of it was refunded.
 func (o *oracleWindow) on(t int64) bool {
-	return len(o.takes) > 0 && t < o.start+int64(spec(o.l).Period)
+	return len(o.takes) > 0 && t < o.start+int64(o.Period)
 }
 
 func (o *oracleWindow) free(t int64) *big.Rat {
 	if o.on(t) {
-		return rat(spec(o.l).Permits - o.used)
+		return rat(o.Permits - o.used)
 	}
-	return rat(spec(o.l).Permits)
+	return rat(o.Permits)
 }
 
-func (o *oracleWindow) turns(int64) []int64 { return []int64{o.start + int64(spec(o.l).Period)} }
+func (o *oracleWindow) turns(int64) []int64 { return []int64{o.start + int64(o.Period)} }
 
 func (o *oracleWindow) take(t, n int64) {
 	if !o.on(t) {
 		o.start, o.used = t, 0
-		if spec(o.l).Aligned {
-			o.start -= (o.epoch + t) % int64(spec(o.l).Period)
+		if o.Aligned {
+			o.start -= (o.epoch + t) % int64(o.Period)
 		}
 	}
 	o.used += n
@@ -150,22 +153,20 @@ func (o *oracleWindow) refund(t int64, number int) {
 // oracleLog is the list of takes. In a sliding window each counts from the start of
 // its segment.
 type oracleLog struct {
-	l     Limit
+	limited
 	takes []oracleTake
 }
 
-func (o *oracleLog) capacity() int64 { return spec(o.l).Permits }
-
 func (o *oracleLog) over(take oracleTake) int64 {
-	if spec(o.l).Algorithm == limits.SlidingWindow {
-		segment := int64(spec(o.l).Period) / int64(spec(o.l).Segments)
-		return take.at/segment*segment + int64(spec(o.l).Period)
+	if o.Algorithm == limits.SlidingWindow {
+		segment := int64(o.Period) / int64(o.Segments)
+		return take.at/segment*segment + int64(o.Period)
 	}
-	return take.at + int64(spec(o.l).Period)
+	return take.at + int64(o.Period)
 }
 
 func (o *oracleLog) free(t int64) *big.Rat {
-	left := spec(o.l).Permits
+	left := o.Permits
 	for _, take := range slices.Backward(o.takes) { // those before one that is over are over
 		if t >= o.over(take) {
 			break
@@ -189,17 +190,15 @@ func (o *oracleLog) refund(_ int64, number int) { o.takes[number].n = 0 }
 
 // oracleCounter is two counts, of which the older one fades.
 type oracleCounter struct {
-	l                Limit
+	limited
 	start, prev, cur int64
 	takes            []oracleTake
 }
 
-func (o *oracleCounter) capacity() int64 { return spec(o.l).Permits }
-
 // at is where the windows stand at a time.
 func (o *oracleCounter) at(t int64) (start, prev, cur int64) {
 	start, prev, cur = o.start, o.prev, o.cur
-	for w := int64(spec(o.l).Period); t >= start+w && prev+cur > 0; start += w {
+	for w := int64(o.Period); t >= start+w && prev+cur > 0; start += w {
 		prev, cur = cur, 0
 	}
 	return start, prev, cur
@@ -207,21 +206,21 @@ func (o *oracleCounter) at(t int64) (start, prev, cur int64) {
 
 func (o *oracleCounter) free(t int64) *big.Rat {
 	start, prev, cur := o.at(t)
-	left := rat(spec(o.l).Permits - cur)
+	left := rat(o.Permits - cur)
 	if prev == 0 {
 		return left
 	}
-	w := int64(spec(o.l).Period)
+	w := int64(o.Period)
 	fading := new(big.Rat).Mul(rat(prev), ratOf(w-(t-start), w))
 	return left.Sub(left, fading)
 }
 
 func (o *oracleCounter) turns(n int64) []int64 {
-	w := int64(spec(o.l).Period)
+	w := int64(o.Period)
 	all := []int64{o.start + w, o.start + 2*w}
 	for i, c := range []struct{ prev, cur int64 }{{o.prev, o.cur}, {o.cur, 0}} {
 		if c.prev > 0 {
-			gone := new(big.Rat).Mul(rat(c.prev-(spec(o.l).Permits-c.cur-n)), ratOf(w, c.prev))
+			gone := new(big.Rat).Mul(rat(c.prev-(o.Permits-c.cur-n)), ratOf(w, c.prev))
 			all = append(all, o.start+int64(i)*w+ratCeil(gone))
 		}
 	}
@@ -230,7 +229,7 @@ func (o *oracleCounter) turns(n int64) []int64 {
 
 func (o *oracleCounter) take(t, n int64) {
 	o.start, o.prev, o.cur = o.at(t)
-	on := t < o.start+int64(spec(o.l).Period) && slices.ContainsFunc(o.takes, func(take oracleTake) bool { return take.start == o.start })
+	on := t < o.start+int64(o.Period) && slices.ContainsFunc(o.takes, func(take oracleTake) bool { return take.start == o.start })
 	if o.prev+o.cur == 0 && !on { // one that is on lasts to its end, also when all of it was refunded
 		o.start = t
 	}
@@ -244,7 +243,7 @@ func (o *oracleCounter) refund(t int64, number int) {
 	case o.prev+o.cur == 0:
 	case take.start == o.start:
 		o.cur -= take.n
-	case take.start == o.start-int64(spec(o.l).Period):
+	case take.start == o.start-int64(o.Period):
 		o.prev -= take.n
 	}
 }
@@ -258,13 +257,13 @@ func newOracles(l Limit, epoch int64) oracles {
 	for _, l := range parts(l) {
 		switch spec(l).Algorithm {
 		case limits.FixedWindow:
-			all = append(all, &oracleWindow{l: l, epoch: epoch})
+			all = append(all, &oracleWindow{limited: limited{spec(l)}, epoch: epoch})
 		case limits.TokenBucket:
-			all = append(all, &oracleBucket{l: l, debt: rat(0)})
+			all = append(all, &oracleBucket{limited: limited{spec(l)}, debt: rat(0)})
 		case limits.SlidingWindow, limits.SlidingLog:
-			all = append(all, &oracleLog{l: l})
+			all = append(all, &oracleLog{limited: limited{spec(l)}})
 		case limits.SlidingCounter:
-			all = append(all, &oracleCounter{l: l})
+			all = append(all, &oracleCounter{limited: limited{spec(l)}})
 		}
 	}
 	return all
@@ -781,27 +780,6 @@ func TestRefundsMintNothing(t *testing.T) {
 			}
 			t.Logf("given back: %d of %d (%d%%)", back, missing, 100*back/missing)
 		})
-	}
-}
-
-// TestRefundInAnyOrder: takes of one moment are given back whole, in whatever order they are refunded, also
-// those of a key that owes for others.
-func TestRefundInAnyOrder(t *testing.T) {
-	t.Parallel()
-	tab, ids := newTestTable(t, 0, TokenBucket(1, time.Second, 20))
-	rng := rand.New(rand.NewPCG(1, 5)) //nolint:gosec // a test is repeated by its seed
-	for i := range 100 {
-		key, now := fmt.Sprint(i), time.Duration(i)*time.Minute
-		apply := func(op limits.Op) Result { return mustApply(t, tab, now, key, ids[0], op) }
-		apply(limits.Op{Cost: 5})
-		now += time.Second
-		takes := []Result{apply(limits.Op{Cost: 3}), apply(limits.Op{Cost: 1}), apply(limits.Op{Cost: 4}), apply(limits.Op{Cost: 2})}
-		require.EqualValues(t, 6, takes[3].Remaining)
-		want := int64(6)
-		for _, j := range rng.Perm(len(takes)) {
-			want += takes[j].Permits
-			require.Equal(t, want, apply(limits.Op{Kind: limits.Refund, Cost: takes[j].Permits, Receipt: takes[j].Receipt}).Remaining)
-		}
 	}
 }
 

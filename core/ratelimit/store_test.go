@@ -17,7 +17,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/blame/blametest"
-	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/registry"
@@ -56,7 +55,7 @@ func TestStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &ratelimittest.Failing{Store: openMemory(t)}
 		var failures int
-		cfg := ratelimit.Config{Store: store, Limit: ratelimit.PerHour(1), Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+		cfg := ratelimit.Config{Store: store, Limit: ratelimit.PerHour(1), Registry: onEvents(func(e registry.Event) {
 			if e.Warn {
 				failures++
 				require.ErrorIs(t, e.Err(), ratelimittest.ErrDown)
@@ -262,7 +261,7 @@ func TestStoreRecovers(t *testing.T) {
 	t.Parallel()
 	store := &switchedStore{Store: openMemory(t)}
 	var recovered []string
-	l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.PerMinute(5), Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+	l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.PerMinute(5), Registry: onEvents(func(e registry.Event) {
 		if e.Outage && !e.Warn {
 			recovered = append(recovered, e.Key)
 		}
@@ -336,7 +335,7 @@ func TestLocalDecidesWhileTheStoreCannot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := sharing{&ratelimittest.Failing{Store: openMemory(t)}}
 		failed, allowed := 0, 0
-		l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.PerHour(10), Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+		l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.PerHour(10), Registry: onEvents(func(e registry.Event) {
 			switch {
 			case e.Warn:
 				failed++

@@ -36,12 +36,9 @@ type bubble struct {
 // inBubbles runs a test for each limit, in virtual time.
 func inBubbles(t *testing.T, limits []ratelimit.Limit, f func(t bubble)) {
 	t.Helper()
-	for _, limit := range limits {
-		t.Run(limit.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { f(bubble{t, newLimiter(t, ratelimit.Config{Limit: limit, MaxWait: -1})}) })
-		})
-	}
+	ratelimit.EachLimit(t, limits, func(t *testing.T, l ratelimit.Limit) {
+		f(bubble{t, newLimiter(t, ratelimit.Config{Limit: l, MaxWait: -1})})
+	})
 }
 
 // mustPeek looks at a key.
