@@ -40,12 +40,19 @@ func benchmarkTake(b *testing.B, limit ratelimit.Limit, keys int, allowed bool) 
 
 func BenchmarkTake(b *testing.B) {
 	for _, keys := range []int{1, 100_000} {
-		b.Run(fmt.Sprintf("bucket/keys=%d/allowed", keys), func(b *testing.B) {
-			benchmarkTake(b, ratelimit.TokenBucket(1<<37, time.Second, 1<<37), keys, true)
-		})
-		b.Run(fmt.Sprintf("bucket/keys=%d/refused", keys), func(b *testing.B) { benchmarkTake(b, ratelimit.TokenBucket(1, time.Hour, 1), keys, false) })
-		b.Run(fmt.Sprintf("window/keys=%d/allowed", keys), func(b *testing.B) { benchmarkTake(b, ratelimit.FixedWindow(1<<37, time.Hour), keys, true) })
-		b.Run(fmt.Sprintf("window/keys=%d/refused", keys), func(b *testing.B) { benchmarkTake(b, ratelimit.PerHour(1), keys, false) })
+		for _, c := range []struct {
+			kind, result string
+			limit        ratelimit.Limit
+		}{
+			{"bucket", "allowed", ratelimit.TokenBucket(1<<37, time.Second, 1<<37)},
+			{"bucket", "refused", ratelimit.TokenBucket(1, time.Hour, 1)},
+			{"window", "allowed", ratelimit.FixedWindow(1<<37, time.Hour)},
+			{"window", "refused", ratelimit.PerHour(1)},
+		} {
+			b.Run(fmt.Sprintf("%s/keys=%d/%s", c.kind, keys, c.result), func(b *testing.B) {
+				benchmarkTake(b, c.limit, keys, c.result == "allowed")
+			})
+		}
 	}
 	b.Run("bucket/keys=1/parallel", func(b *testing.B) {
 		l := newLimiter(b, ratelimit.Config{Limit: ratelimit.TokenBucket(1<<37, time.Second, 1<<37)})
@@ -89,8 +96,8 @@ func mallocs(n int, f func()) uint64 {
 
 //nolint:paralleltest // counts allocations
 func TestTakeAllocatesNothing(t *testing.T) {
-	ctx := t.Context()
-	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1 << 30), ratelimit.TokenBucket(1<<30, time.Second, 1<<30), ratelimit.PerHour(1)} {
+	ctx, bucket := t.Context(), ratelimit.TokenBucket(1<<30, time.Second, 1<<30)
+	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1 << 30), bucket, ratelimit.PerHour(1)} {
 		l := newLimiter(t, ratelimit.Config{Limit: limit, Limits: map[string]ratelimit.Limit{"tier": ratelimit.PerHour(7)}})
 		key := string([]byte("203.0.113.77"))
 		require.Less(t, mallocs(10_000, func() {

@@ -114,14 +114,23 @@ func TestValidateReportsEveryField(t *testing.T) {
 		cfg  ratelimit.Config
 		want []string
 	}{
-		"limit": {ratelimit.Config{Limit: ratelimit.PerMinute(0)}, []string{"ratelimit.Config.Limit = 0/1m: must have 1 to 274877906944 permits"}},
+		"limit": {
+			ratelimit.Config{Limit: ratelimit.PerMinute(0)},
+			[]string{"ratelimit.Config.Limit = 0/1m: must have 1 to 274877906944 permits"},
+		},
 		"named": {
 			ratelimit.Config{Limits: map[string]ratelimit.Limit{"": {}, "a b": {}, strings.Repeat("a", 65): {}, "ok-._9": ratelimit.PerHour(-1)}},
-			[]string{`ratelimit.Config.Limits = "": must be named`, `= "a b": must be named`, `aa": must be named`, `ratelimit.Config.Limits["ok-._9"] = -1/1h: must have`},
+			[]string{
+				`ratelimit.Config.Limits = "": must be named`, `= "a b": must be named`, `aa": must be named`,
+				`ratelimit.Config.Limits["ok-._9"] = -1/1h: must have`,
+			},
 		},
 		"two": {
 			ratelimit.Config{Limit: ratelimit.FixedWindow(-1, -1), MaxKeys: -2, OnStoreError: "no"},
-			[]string{"ratelimit.Config.Limit = -1/-1ns", "ratelimit.Config.MaxKeys = -2: must be 0 to 1073741824", "ratelimit.Config.OnStoreError = no: must be allow, deny or local"},
+			[]string{
+				"ratelimit.Config.Limit = -1/-1ns", "ratelimit.Config.MaxKeys = -2: must be 0 to 1073741824",
+				"ratelimit.Config.OnStoreError = no: must be allow, deny or local",
+			},
 		},
 		"with store": {
 			ratelimit.Config{Store: &ratelimittest.Slow{}, MaxKeys: 5},
@@ -234,7 +243,8 @@ func TestOverride(t *testing.T) {
 		require.EqualValues(t, 5, limitUnder(small, l, "k"))
 		require.EqualValues(t, 100, limitUnder(small, gold, "k"))
 		require.EqualValues(t, 10, limitUnder(ctx, l, "k"))
-		require.EqualValues(t, 10, limitUnder(newNamed(t, ratelimit.Config{}).Override(ctx, func(c *ratelimit.Config) { c.Limit = ratelimit.PerHour(5) }), l, "k"))
+		ofOther := newNamed(t, ratelimit.Config{}).Override(ctx, func(c *ratelimit.Config) { c.Limit = ratelimit.PerHour(5) })
+		require.EqualValues(t, 10, limitUnder(ofOther, l, "k"))
 		limits := map[string]ratelimit.Limit{"gold": ratelimit.PerHour(7)}
 		inner := gold.Override(small, func(c *ratelimit.Config) {
 			c.Name, c.MaxKeys, c.MaxWait, c.Limits = "other", 1, time.Second, limits
@@ -284,75 +294,13 @@ func TestFiguresOfLimits(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]float64{
-		"requests_total result allowed": 2, "requests_total result throttled": 1, "requests_total result canceled": 0, "requests_total result error": 0,
+		"requests_total result allowed": 2, "requests_total result throttled": 1,
+		"requests_total result canceled": 0, "requests_total result error": 0,
 		"requests_total limit gold result allowed": 1, "requests_total limit gold result throttled": 2,
 		"requests_total limit slow result allowed": 2, "requests_total limit slow result throttled": 1,
 		"limit_permits": 10, "limit_permits limit gold": 100, "limit_permits limit slow": 2,
 	}, got)
 	require.Equal(t, "allowed=5 rejected=4 keys=3", l.Stats().String())
-}
-
-// Each decision is counted once, whatever SetConfig does meanwhile.
-func TestUnderWhileConfigsChange(t *testing.T) {
-	t.Parallel()
-	var r registry.Registry
-	l := newNamed(t, ratelimit.Config{Name: "api", Registry: (*core.Registry)(&r)})
-	given, takers := l.Config(), sync.WaitGroup{}
-	for range 4 {
-		takers.Go(func() {
-			for i := range 1000 {
-				if _, err := l.Under([]string{"", "gold", "slow"}[i%3]).Take(t.Context(), "k", 1); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	for i := range 100 {
-		cfg := given
-		if i%2 == 0 {
-			cfg.Limits = map[string]ratelimit.Limit{"gold": ratelimit.PerHour(int64(1 + i))}
-		}
-		require.NoError(t, l.SetConfig(cfg))
-	}
-	takers.Wait()
-	e, _ := r.Get("ratelimit", "api")
-	sum := 0.0
-	for _, f := range e.Source.Figures() {
-		if f.Name == "requests_total" {
-			sum += f.N
-		}
-	}
-	require.InDelta(t, 4000, sum, 0)
-	require.EqualValues(t, 4000, l.Stats().Allowed+l.Stats().Rejected)
-}
-
-func setLimit(tb testing.TB, l *ratelimit.Limiter, limit ratelimit.Limit) {
-	tb.Helper()
-	ratelimittest.SetLimit(tb, l, limit)
-	require.Equal(tb, limit.String(), l.Limit().String())
-}
-
-func TestSetLimitTwiceInOneWindow(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(10)})
-		require.EqualValues(t, 9, take(t, l, "a", 1).Remaining)
-		time.Sleep(10 * time.Second)
-		setLimit(t, l, ratelimit.PerMinute(20))
-		require.EqualValues(t, 19, take(t, l, "b", 1).Remaining, "its window begins now")
-		time.Sleep(10 * time.Second)
-		setLimit(t, l, ratelimit.PerMinute(3))
-		require.EqualValues(t, 1, take(t, l, "a", 1).Remaining)
-		require.EqualValues(t, 1, take(t, l, "b", 1).Remaining)
-		require.EqualValues(t, 2, take(t, l, "c", 1).Remaining)
-		time.Sleep(40 * time.Second) // a minute after the first
-		require.EqualValues(t, 2, take(t, l, "a", 1).Remaining)
-		require.EqualValues(t, 0, take(t, l, "b", 1).Remaining)
-		require.False(t, take(t, l, "c", 3).Allowed)
-		time.Sleep(20 * time.Second)
-		require.EqualValues(t, 1, take(t, l, "a", 1).Remaining)
-		require.EqualValues(t, 2, take(t, l, "b", 1).Remaining)
-	})
 }
 
 func TestSetConfig(t *testing.T) {
@@ -410,38 +358,44 @@ func TestSetKeyLimit(t *testing.T) {
 	})
 }
 
-// Limits change under load, and nothing but the limit changes.
-func TestSetLimitUnderLoad(t *testing.T) {
+// Limits change under load: nothing but the limit changes, and each decision is counted once, under whatever limit.
+func TestSetConfigUnderLoad(t *testing.T) {
 	t.Parallel()
-	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(1000, time.Hour, 1000), MaxWait: time.Millisecond})
+	var r registry.Registry
+	bucket := func(n int) ratelimit.Limit { return ratelimit.TokenBucket(int64(n), time.Hour, int64(n)) }
+	cfg := ratelimit.Config{Name: "api", Registry: (*core.Registry)(&r), Limit: bucket(1000), MaxWait: time.Millisecond}
+	l := newLimiter(t, cfg)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	granted := map[string]int64{}
 	for g := range 8 {
 		wg.Go(func() {
 			for i := range 2000 {
-				key := strconv.Itoa(i % 3)
+				key, one := strconv.Itoa(i%3), l.Under([]string{"", "gold"}[i/4%2])
 				var r ratelimit.Result
 				var err error
 				switch i % 4 {
 				case 0:
-					if r, err = l.Wait(t.Context(), key, 1); err != nil {
+					if r, err = one.Wait(t.Context(), key, 1); err != nil {
 						require.ErrorIs(t, err, ratelimit.ErrLimited)
 					}
 				case 1:
-					r, err = l.TakeAtMost(t.Context(), key, 2)
-					require.NoError(t, err)
+					r = core.Must(one.TakeAtMost(t.Context(), key, 2))
 				default:
-					r = take(t, l, key, 1)
+					r = take(t, one, key, 1)
 				}
 				mu.Lock()
 				granted[key] += r.Permits
 				mu.Unlock()
 				if g == 0 && i%50 == 0 {
-					setLimit(t, l, ratelimit.TokenBucket(int64(900+i%100), time.Hour, int64(900+i%100)))
+					next := cfg
+					if next.Limit = bucket(900 + i%100); i%100 == 0 {
+						next.Limits = map[string]ratelimit.Limit{"gold": bucket(950)}
+					}
+					require.NoError(t, l.SetConfig(next))
 				}
 				if g == 1 && i%70 == 0 {
-					require.NoError(t, l.SetKeyLimit("1", ratelimit.TokenBucket(500, time.Hour, 500)))
+					require.NoError(t, l.SetKeyLimit("1", bucket(500)))
 					_ = l.SetKeyLimit("1", ratelimit.Limit{})
 				}
 			}
@@ -456,4 +410,13 @@ func TestSetLimitUnderLoad(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, n, least, "key %s", key)
 	}
+	e, _ := r.Get("ratelimit", "api")
+	sum := 0.0
+	for _, f := range e.Source.Figures() {
+		if f.Name == "requests_total" {
+			sum += f.N
+		}
+	}
+	require.InDelta(t, 8*2000, sum, 0)
+	require.EqualValues(t, 8*2000, l.Stats().Allowed+l.Stats().Rejected)
 }

@@ -42,14 +42,17 @@ func newTestTable(tb testing.TB, maxKeys int, all ...Limit) (*table, []*limits.P
 
 // eitherAt is applyAt or, every other nanosecond, takeOne where that can do it.
 func eitherAt(t *table, now int64, key string, id *limits.Plan, op limits.Op) (r Result, err error) {
-	if now%2 == 0 && op.Kind == limits.Take && len(id.Rules) == 1 && !id.Rules[0].Listed() && t.takeOne(now, key, id.Rules[0], op.Cost, true, &r) {
+	one := now%2 == 0 && op.Kind == limits.Take && len(id.Rules) == 1 && !id.Rules[0].Listed()
+	if one && t.takeOne(now, key, id.Rules[0], op.Cost, true, &r) {
 		return r, nil
 	}
 	return t.applyAt(now, key, id, &op)
 }
 
 // mustApply applies at a time.
-func mustApply(tb testing.TB, tab *table, now time.Duration, key string, id *limits.Plan, op limits.Op) Result { //nolint:thelper // see below
+//
+//nolint:thelper // see below
+func mustApply(tb testing.TB, tab *table, now time.Duration, key string, id *limits.Plan, op limits.Op) Result {
 	r, err := eitherAt(tab, int64(now), key, id, op)
 	if err != nil { // it is called so often that the assertions would be most of the time
 		tb.Helper()
@@ -70,16 +73,19 @@ func TestBucketTicks(t *testing.T) {
 	require.False(t, r.Allowed)
 	require.False(t, mustApply(t, tab, 5+r.RetryAfter-1, "k", ids[0], limits.Op{Cost: 7}).Allowed)
 	require.True(t, mustApply(t, tab, 5+r.RetryAfter, "k", ids[0], limits.Op{Cost: 7}).Allowed)
-	require.EqualValues(t, spec(l).Burst, mustApply(t, tab, 24*time.Hour+5+r.RetryAfter+1000, "k", ids[0], limits.Op{}).Remaining, "a day repays all")
+	r = mustApply(t, tab, 24*time.Hour+5+r.RetryAfter+1000, "k", ids[0], limits.Op{})
+	require.EqualValues(t, spec(l).Burst, r.Remaining, "a day repays all")
 }
 
 func TestNoKeyIsReadWrongAfterAnyTimeAway(t *testing.T) {
 	t.Parallel()
 	all := []Limit{
-		PerMinute(5), PerSecond(3), FixedWindow(1000, 24*time.Hour), TokenBucket(3, time.Second, 3), TokenBucket(999_999_937, time.Second, 999_999_937), TokenBucket(299, time.Hour, 299),
+		PerMinute(5), PerSecond(3), FixedWindow(1000, 24*time.Hour), TokenBucket(3, time.Second, 3),
+		TokenBucket(999_999_937, time.Second, 999_999_937), TokenBucket(299, time.Hour, 299),
 		TokenBucket(1_000_003, 24*time.Hour, 9), FixedWindow(1, MaxPeriod), TokenBucket(1, MaxPeriod, 1), FixedWindow(MaxPermits, time.Second),
 	}
-	EachLimit(t, all, func(t *testing.T, l Limit) {
+	EachLimit(t, all, func(t LimitTest) {
+		l := t.Limit
 		for away := time.Duration(1); away > 0 && away < 200*365*24*time.Hour; away *= 3 {
 			tab, ids := newTestTable(t, 0, l)
 			took := mustApply(t, tab, 1000, "k", ids[0], limits.Op{Cost: limits.Limit(l).Capacity()})
@@ -126,7 +132,8 @@ func TestMemoryNeverForgetsADebt(t *testing.T) {
 // and new ones are served, though what was dropped counts against some of them.
 func checkDebtInAFlood(t *testing.T, takes int) {
 	t.Helper()
-	EachLimit(t, []Limit{TokenBucket(1, time.Hour, 5), FixedWindow(5, time.Hour)}, func(t *testing.T, l Limit) {
+	EachLimit(t, []Limit{TokenBucket(1, time.Hour, 5), FixedWindow(5, time.Hour)}, func(t LimitTest) {
+		l := t.Limit
 		tab, ids := newTestTable(t, 1000, l)
 		rng := rand.New(rand.NewPCG(7, 8))
 		admitted := map[string]int64{}
@@ -279,10 +286,7 @@ func checkFlood(t *testing.T, most, times int) {
 	t.Helper()
 	const n = 5
 	owe := most / 4
-	for _, l := range []Limit{
-		FixedWindow(n, time.Hour), AlignedWindow(n, MaxPeriod), TokenBucket(n, time.Hour, n), SlidingWindow(n, time.Hour, 6), SlidingCounter(n, time.Hour), SlidingLog(n, time.Hour),
-		FixedWindow(n, time.Hour).And(SlidingLog(n+1, 2*time.Hour)),
-	} {
+	for _, l := range append(Every(n, MaxPeriod), FixedWindow(n, time.Hour).And(SlidingLog(n+1, 2*time.Hour))) {
 		for _, cost := range []int64{1, n} { // of those that are fresh
 			t.Run(fmt.Sprintf("%v by %d", l, cost), func(t *testing.T) {
 				before := heap()
@@ -320,8 +324,9 @@ func checkFlood(t *testing.T, most, times int) {
 // nothing after 10 seconds at the most.
 func sweptLimits() []Limit {
 	return []Limit{
-		TokenBucket(10, time.Second, 20), TokenBucket(1_000_003, time.Second, 1_000_003), TokenBucket(1, time.Second, 1), TokenBucket(5, 10*time.Second, 5),
-		PerSecond(1), PerSecond(1e9), FixedWindow(3, 5*time.Second), AlignedWindow(3, time.Second), SlidingWindow(5, time.Second, 10), SlidingCounter(5, 5*time.Second), SlidingLog(5, time.Second),
+		TokenBucket(10, time.Second, 20), TokenBucket(1_000_003, time.Second, 1_000_003), TokenBucket(1, time.Second, 1),
+		TokenBucket(5, 10*time.Second, 5), PerSecond(1), PerSecond(1e9), FixedWindow(3, 5*time.Second), AlignedWindow(3, time.Second),
+		SlidingWindow(5, time.Second, 10), SlidingCounter(5, 5*time.Second), SlidingLog(5, time.Second),
 		PerSecond(10).And(TokenBucket(5, time.Second, 5)).And(SlidingLog(5, 2*time.Second)).And(SlidingCounter(9, time.Second)),
 	}
 }
@@ -354,7 +359,9 @@ func flood(t *testing.T, tab *table, id *limits.Plan, now time.Duration, n int) 
 func TestMemoryComesBackWithinMinutesAfterAFlood(t *testing.T) {
 	t.Parallel()
 	for _, l := range sweptLimits() {
-		for kind, op := range map[string]limits.Op{"take": {Cost: 1}, "peek": {}, "refund": {Kind: limits.Refund, Cost: 1}, "reset": {Kind: limits.Reset}} {
+		for kind, op := range map[string]limits.Op{
+			"take": {Cost: 1}, "peek": {}, "refund": {Kind: limits.Refund, Cost: 1}, "reset": {Kind: limits.Reset},
+		} {
 			for _, every := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
 				if every < time.Minute && kind != "take" {
 					continue
@@ -445,7 +452,8 @@ func TestASweepAfterAPauseIsBounded(t *testing.T) {
 			require.Less(t, time.Since(before), 10*time.Millisecond+8*time.Millisecond, "10 ms and a shard")
 			calls++
 		}
-		require.InDelta(t, 4*time.Millisecond*time.Duration(len(tab.shards)), time.Since(begun), float64(4*time.Millisecond), "each shard was swept once")
+		once := 4 * time.Millisecond * time.Duration(len(tab.shards))
+		require.InDelta(t, once, time.Since(begun), float64(4*time.Millisecond), "each shard was swept once")
 		require.Greater(t, calls, 30)
 		for range 100 {
 			mustApply(t, tab, time.Hour, "one", ids[0], limits.Op{})
@@ -458,10 +466,8 @@ func TestASweepAfterAPauseIsBounded(t *testing.T) {
 // beside their slots shrinks with the table.
 func TestAKeyThatOwesOutlivesTheFlood(t *testing.T) {
 	t.Parallel()
-	for _, l := range []Limit{
-		TokenBucket(100, MaxPeriod, 100), FixedWindow(100, 24*time.Hour), FixedWindow(1e9, MaxPeriod), AlignedWindow(100, MaxPeriod), SlidingWindow(100, 24*time.Hour, 10), SlidingCounter(100, 24*time.Hour), SlidingLog(100, 24*time.Hour),
-		FixedWindow(100, 24*time.Hour).And(SlidingLog(100, 24*time.Hour)),
-	} {
+	const day = 24 * time.Hour
+	for _, l := range append(Every(100, MaxPeriod), FixedWindow(1e9, MaxPeriod), FixedWindow(100, day).And(SlidingLog(100, day))) {
 		for _, soon := range []Limit{TokenBucket(10, time.Second, 20), SlidingLog(5, time.Second)} {
 			t.Run(fmt.Sprintf("%v in a flood of %v", l, soon), func(t *testing.T) {
 				t.Parallel()
@@ -492,7 +498,11 @@ func TestAKeyThatOwesOutlivesTheFlood(t *testing.T) {
 // it is repaid, and not before.
 func TestTheSketchGoesWhenItsDebtsAreRepaid(t *testing.T) {
 	t.Parallel()
-	EachLimit(t, []Limit{TokenBucket(1, time.Minute, 5), FixedWindow(5, 5*time.Minute), SlidingWindow(5, 5*time.Minute, 5), SlidingCounter(5, 150*time.Second), SlidingLog(5, 5*time.Minute)}, func(t *testing.T, l Limit) {
+	EachLimit(t, []Limit{
+		TokenBucket(1, time.Minute, 5), FixedWindow(5, 5*time.Minute), SlidingWindow(5, 5*time.Minute, 5),
+		SlidingCounter(5, 150*time.Second), SlidingLog(5, 5*time.Minute),
+	}, func(t LimitTest) {
+		l := t.Limit
 		tab, ids := newTestTable(t, 1000, l)
 		for i := range 5000 {
 			mustApply(t, tab, 0, fmt.Sprint(i), ids[0], limits.Op{Cost: 5})
@@ -557,7 +567,11 @@ func checkSweep(t *testing.T, n int) {
 // the tick is over: it would begin its next window in that tick, before the last one is over.
 func TestASweepStartsNoWindowBeforeTheLastIsOver(t *testing.T) {
 	t.Parallel()
-	EachLimit(t, []Limit{FixedWindow(MaxPermits, MaxPeriod), FixedWindow(1e9, time.Minute), FixedWindow(1, MaxPeriod), FixedWindow(1e9, time.Minute).And(FixedWindow(1e10, time.Hour))}, func(t *testing.T, l Limit) {
+	minute := FixedWindow(1e9, time.Minute)
+	EachLimit(t, []Limit{
+		FixedWindow(MaxPermits, MaxPeriod), minute, FixedWindow(1, MaxPeriod), minute.And(FixedWindow(1e10, time.Hour)),
+	}, func(t LimitTest) {
+		l := t.Limit
 		tab, ids := newTestTable(t, 0, l)
 		cost := spec(l).Permits
 		const start = 1_234_567_891_234
@@ -607,7 +621,8 @@ func checkTakeOne(t *testing.T, numbers int) {
 			default:
 				now += rng.Int64N(period/capacity + 2)
 			}
-			op := limits.Op{Kind: []limits.OpKind{limits.Take, limits.Take, limits.Take, limits.Reserve, limits.Drain}[rng.IntN(5)], Cost: rng.Int64N(min(capacity, 5) + 2), MaxWait: 2 * spec(l).Period}
+			kinds := []limits.OpKind{limits.Take, limits.Take, limits.Take, limits.Reserve, limits.Drain}
+			op := limits.Op{Kind: kinds[rng.IntN(5)], Cost: rng.Int64N(min(capacity, 5) + 2), MaxWait: 2 * spec(l).Period}
 			id := 0
 			if rng.IntN(150) == 0 {
 				id = 1

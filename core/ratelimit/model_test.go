@@ -586,7 +586,9 @@ func checkAgainstXTime(t *testing.T, steps int) {
 // windowSizes are fixed windows from the finest tick of a start to the coarsest.
 func windowSizes(aligned bool) (all []Limit) {
 	for _, permits := range []int64{1, 63, 64, 1000, 1 << 20, 1e9, MaxPermits} {
-		for _, period := range []time.Duration{1, 2, 997, time.Millisecond, time.Second, 1234567891, time.Minute, time.Hour, 24 * time.Hour, 30 * 24 * time.Hour, MaxPeriod} {
+		for _, period := range []time.Duration{
+			1, 2, 997, time.Millisecond, time.Second, 1234567891, time.Minute, time.Hour, 24 * time.Hour, 30 * 24 * time.Hour, MaxPeriod,
+		} {
 			all = append(all, of(limits.Spec{Permits: permits, Period: period, Aligned: aligned}))
 		}
 	}
@@ -880,7 +882,7 @@ func linearLimits(permits int64) map[string]Limit {
 		"SlidingCounter": SlidingCounter(permits, day),
 		"SlidingLog":     SlidingLog(min(permits, MaxLogPermits), day),
 		"Two":            FixedWindow(permits+100, day).And(bucket),
-		"Four":           SlidingCounter(permits+20, day).And(bucket).And(SlidingWindow(permits+10, 10*day, 10)).And(FixedWindow(permits+30, day)),
+		"Four":           SlidingCounter(permits+20, day).And(bucket).And(FixedWindow(permits+30, day).And(SlidingWindow(permits+10, day, 10))),
 	}
 }
 
@@ -896,7 +898,7 @@ func checkLinear(tb testing.TB, limit Limit, each int) {
 	records := recordTakes(tb, l, each)
 	took := time.Since(start)
 	granted := linear(tb, limits.Limit(limit).Capacity(), records)
-	require.LessOrEqual(tb, limits.Limit(limit).Capacity()-granted, int64(2), "so many takes use up all that there is, but for what no take of the rest fits in")
+	require.LessOrEqual(tb, limits.Limit(limit).Capacity()-granted, int64(2), "all is used up, but for what no take of the rest fits in")
 	r, err := l.Peek(tb.Context(), "k")
 	require.NoError(tb, err)
 	require.Equal(tb, limits.Limit(limit).Capacity()-granted, r.Remaining)
@@ -950,7 +952,9 @@ func checkPromise(t *testing.T, each int) {
 		"SlidingWindow":  {SlidingWindow(n, w, 10), windows(w * 9 / 10)},
 		"SlidingCounter": {SlidingCounter(n, w), windows(w)},
 		"SlidingLog":     {SlidingLog(n, w), windows(w)},
-		"Several":        {SlidingLog(n, w).And(TokenBucket(n, w, 50)), func(d time.Duration) int64 { return min(50+int64(n*d/w), windows(w)(d)) }},
+		"Several": {SlidingLog(n, w).And(TokenBucket(n, w, 50)), func(d time.Duration) int64 {
+			return min(50+int64(n*d/w), windows(w)(d))
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

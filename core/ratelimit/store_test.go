@@ -141,7 +141,8 @@ func (r *rows) on(tb testing.TB, name string, limit ratelimit.Limit) *ratelimit.
 // Two processes share values; the second one knows nothing of the limits of the first.
 func TestValuesOfTwoProcesses(t *testing.T) {
 	t.Parallel()
-	for _, limit := range append(every(10, time.Hour), ratelimit.SlidingCounter(10, time.Hour).And(ratelimit.AlignedWindow(30, time.Hour))) {
+	joined := ratelimit.SlidingCounter(10, time.Hour).And(ratelimit.AlignedWindow(30, time.Hour))
+	for _, limit := range append(ratelimit.Every(10, time.Hour), joined) {
 		synctest.Test(t, func(t *testing.T) {
 			values := newRows()
 			require.EqualValues(t, 6, take(t, values.on(t, "api", limit), "k", 4).Remaining)
@@ -174,7 +175,10 @@ func TestValuesUnreadable(t *testing.T) {
 	t.Parallel()
 	values, key := newRows(), "6:broken:k"
 	l := values.on(t, "broken", ratelimit.Limit{})
-	broken := []string{"5", `{"At":1,"Counts":[{"Limit":{"Algorithm":9}}]}`, `{"At":1,"Counts":[{"Limit":{"Algorithm":2,"Permits":1,"Period":1,"Segments":0}}]}`}
+	broken := []string{
+		"5", `{"At":1,"Counts":[{"Limit":{"Algorithm":9}}]}`,
+		`{"At":1,"Counts":[{"Limit":{"Algorithm":2,"Permits":1,"Period":1,"Segments":0}}]}`,
+	}
 	for _, state := range []string{"[1]", "[3,1,1,1]", "[-2,1]", "[6,1,1,1]"} {
 		for _, algorithm := range []string{"3", "4"} {
 			broken = append(broken, `{"At":1,"Counts":[{"Limit":{"Algorithm":`+algorithm+`,"Permits":1,"Period":1},"State":{"List":`+state+`}}]}`)
@@ -395,7 +399,7 @@ func TestLocalNeedsAStoreThatCan(t *testing.T) {
 func TestOweRaisesAndNeverForgives(t *testing.T) {
 	t.Parallel()
 	const period = time.Hour
-	for i, limit := range append(every(10, period), ratelimit.FixedWindow(10, period).And(ratelimit.SlidingLog(10, period))) {
+	for i, limit := range append(ratelimit.Every(10, period), ratelimit.FixedWindow(10, period).And(ratelimit.SlidingLog(10, period))) {
 		synctest.Test(t, func(t *testing.T) {
 			table := core.Must(openMemory(t).Open("owe"))
 			id := core.Must(table.Plan(limits.Limit(limit).Specs()))

@@ -19,14 +19,6 @@ import (
 
 const ms = time.Millisecond
 
-// every is a limit of n permits in a period, by each algorithm.
-func every(n int64, period time.Duration) []ratelimit.Limit {
-	return []ratelimit.Limit{
-		ratelimit.FixedWindow(n, period), ratelimit.AlignedWindow(n, period), ratelimit.TokenBucket(n, period, n),
-		ratelimit.SlidingWindow(n, period, 10), ratelimit.SlidingCounter(n, period), ratelimit.SlidingLog(n, period),
-	}
-}
-
 // A bubble is a test in virtual time, and its limiter.
 type bubble struct {
 	*testing.T
@@ -36,8 +28,8 @@ type bubble struct {
 // inBubbles runs a test for each limit, in virtual time.
 func inBubbles(t *testing.T, limits []ratelimit.Limit, f func(t bubble)) {
 	t.Helper()
-	ratelimit.EachLimit(t, limits, func(t *testing.T, l ratelimit.Limit) {
-		f(bubble{t, newLimiter(t, ratelimit.Config{Limit: l, MaxWait: -1})})
+	ratelimit.EachLimit(t, limits, func(t ratelimit.LimitTest) {
+		f(bubble{t.T, newLimiter(t, ratelimit.Config{Limit: t.Limit, MaxWait: -1})})
 	})
 }
 
@@ -84,76 +76,6 @@ type waited struct {
 
 func spec(l ratelimit.Limit) limits.Spec { return limits.Limit(l).Specs()[0] }
 
-// Takes of one key under a limit, one after the other, as a reader would count them; the oracle of the model knows all others.
-func TestTakeSteps(t *testing.T) {
-	t.Parallel()
-	type step struct {
-		at    time.Duration
-		cost  int64
-		ok    bool
-		left  int64
-		full  time.Duration
-		retry time.Duration
-	}
-	const s, never = time.Second, time.Duration(-1)
-	for name, c := range map[string]struct {
-		limit ratelimit.Limit
-		steps []step
-	}{
-		"bucket": {ratelimit.TokenBucket(1, s, 5), []step{
-			{0, 6, false, 5, 0, never},
-			{0, 1, true, 4, s, 0},
-			{0, 4, true, 0, 5 * s, 0},
-			{0, 1, false, 0, 5 * s, s},
-			{3000 * ms, 1, true, 2, 3000 * ms, 0},
-			{3100 * ms, 1, true, 1, 3900 * ms, 0},
-			{9500 * ms, 0, true, 5, 0, 0},
-			{9500 * ms, 3, true, 2, 3 * s, 0},
-			{9500 * ms, 5, false, 2, 3 * s, 3 * s},
-		}},
-		"high rate": {ratelimit.TokenBucket(600_000_000, s, 600_000_000), []step{
-			{0, 600_000_000, true, 0, s, 0},
-			{600 * ms, 0, true, 360_000_000, 400 * ms, 0},
-		}},
-		"sliding window": {ratelimit.SlidingWindow(10, 3*s, 3), []step{
-			{500 * ms, 8, true, 2, 2500 * ms, 0},
-			{1500 * ms, 2, true, 0, 2500 * ms, 0},
-			{2500 * ms, 1, false, 0, 1500 * ms, 500 * ms},
-			{2500 * ms, 9, false, 0, 1500 * ms, 1500 * ms},
-			{3100 * ms, 8, true, 0, 2900 * ms, 0},
-			{4100 * ms, 2, true, 0, 2900 * ms, 0},
-		}},
-		"log": {ratelimit.SlidingLog(10, time.Minute), []step{
-			{0, 4, true, 6, time.Minute, 0},
-			{s, 6, true, 0, time.Minute, 0},
-			{20 * s, 5, false, 0, 41 * s, 41 * s},
-		}},
-		"counter": {ratelimit.SlidingCounter(3, 500*ms), []step{
-			{0, 3, true, 0, s, 0},
-			{400 * ms, 1, false, 0, 600 * ms, 266_666_667},
-			{600 * ms, 1, false, 0, 400 * ms, 66_666_667},
-			{667 * ms, 1, true, 0, 833 * ms, 0},
-		}},
-		"aligned": {ratelimit.AlignedWindow(10, 24*time.Hour), []step{ // of 1 January 2000, UTC
-			{278 * time.Hour, 10, true, 0, 10 * time.Hour, 0},
-			{280 * time.Hour, 1, false, 0, 8 * time.Hour, 8 * time.Hour},
-			{288 * time.Hour, 10, true, 0, 24 * time.Hour, 0},
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				l, start := newLimiter(t, ratelimit.Config{Limit: c.limit}), time.Now()
-				for i, s := range c.steps {
-					time.Sleep(time.Until(start.Add(s.at)))
-					r := take(t, l, "k", s.cost)
-					require.Equal(t, s, step{s.at, s.cost, r.Allowed, r.Remaining, r.FullAfter, r.RetryAfter}, "step %d", i)
-				}
-			})
-		})
-	}
-}
-
 func takeAtMost(tb testing.TB, l *ratelimit.Limiter, n int64) ratelimit.Result {
 	tb.Helper()
 	r, err := l.TakeAtMost(tb.Context(), "k", n)
@@ -164,7 +86,7 @@ func takeAtMost(tb testing.TB, l *ratelimit.Limiter, n int64) ratelimit.Result {
 // There are no negative costs: what comes back names the take, and never makes a key richer than its limit.
 func TestRefundIsCapped(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, every(2, time.Minute), func(t bubble) {
+	inBubbles(t, ratelimit.Every(2, time.Minute), func(t bubble) {
 		r := take(t, t.l, "k", 1)
 		require.EqualValues(t, 2, refund(t, t.l, r).Remaining)
 		require.EqualValues(t, 2, refund(t, t.l, r).Remaining) // once more than it should be
@@ -194,7 +116,7 @@ func TestReserveOfASweptKey(t *testing.T) {
 
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, every(10, time.Minute), func(t bubble) {
+	inBubbles(t, ratelimit.Every(10, time.Minute), func(t bubble) {
 		require.True(t, take(t, t.l, "k", 1).Allowed)
 		r, err := t.l.Drain(t.Context(), "k")
 		require.NoError(t, err)
@@ -260,7 +182,7 @@ func TestRefundKeepsTheWindow(t *testing.T) {
 
 func TestRefundOfAReservationInTheMiddle(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, every(10, time.Minute)[3:], func(t bubble) {
+	inBubbles(t, ratelimit.Every(10, time.Minute)[3:], func(t bubble) {
 		require.True(t, take(t, t.l, "k", 10).Allowed)
 		var rs []ratelimit.Result
 		for range 6 {
@@ -282,7 +204,7 @@ func TestRefundOfAReservationInTheMiddle(t *testing.T) {
 
 func TestReservationsAreBounded(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, slices.Delete(every(1, time.Second), 2, 3), func(t bubble) { // of a bucket a place is a number
+	inBubbles(t, slices.Delete(ratelimit.Every(1, time.Second), 2, 3), func(t bubble) { // of a bucket a place is a number
 		granted := 0
 		for range 1000 {
 			granted += int(reserve(t, t.l, 1, -1).Permits)
@@ -314,7 +236,7 @@ func TestReservationGivenBackLeavesNothing(t *testing.T) {
 // Idle keys go when there is no room, and never one that somebody waits for.
 func TestEvictionOfIdleKeys(t *testing.T) {
 	t.Parallel()
-	for _, limit := range every(1, time.Minute) {
+	for _, limit := range ratelimit.Every(1, time.Minute) {
 		t.Run(limit.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

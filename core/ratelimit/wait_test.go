@@ -31,7 +31,9 @@ func queueOf(t *testing.T, limit ratelimit.Limit, most int64, f func(t bubble)) 
 }
 
 // refusedAtOnce is a wait that must be refused, with what it was told.
-func refusedAtOnce(tb testing.TB, ctx context.Context, l *ratelimit.Limiter, n int64) time.Duration { //nolint:revive // the test comes first, as in every helper
+//
+//nolint:revive // the test comes first, as in every helper
+func refusedAtOnce(tb testing.TB, ctx context.Context, l *ratelimit.Limiter, n int64) time.Duration {
 	tb.Helper()
 	start := time.Now()
 	r, err := l.Wait(ctx, "k", n)
@@ -197,7 +199,7 @@ func TestQueueAndWhoDoesNotWait(t *testing.T) {
 
 func TestQueueIsWokenByReset(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, every(2, 1000*time.Hour), func(t bubble) {
+	inBubbles(t, ratelimit.Every(2, 1000*time.Hour), func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 2).Allowed)
 		first, second, third := waitAt(t.Context(), l, 1), waitAt(t.Context(), l, 1), waitAt(t.Context(), l, 1)
@@ -214,17 +216,19 @@ func TestQueueIsWokenByReset(t *testing.T) {
 func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
+	hour := func(burst int64) ratelimit.Limit { return ratelimit.TokenBucket(1, time.Hour, burst) }
+	second := func(n int64) ratelimit.Limit { return ratelimit.TokenBucket(n, s, 1) }
 	for name, c := range map[string]struct {
 		before, after ratelimit.Limit
 		at            time.Duration
 		want          []time.Duration
 	}{
-		"a bucket that is larger": {ratelimit.TokenBucket(1, time.Hour, 1), ratelimit.TokenBucket(1, time.Hour, 2), s, []time.Duration{s, time.Hour}},
-		"a faster bucket":         {ratelimit.TokenBucket(1, s, 1), ratelimit.TokenBucket(2, s, 1), 500 * ms, []time.Duration{750 * ms, 1250 * ms, 1750 * ms}},
-		"a slower bucket":         {ratelimit.TokenBucket(2, s, 1), ratelimit.TokenBucket(1, s, 1), 250 * ms, []time.Duration{500 * ms, 1500 * ms, 2500 * ms}},
-		"a wider window":          {ratelimit.FixedWindow(1, 10*s), ratelimit.FixedWindow(2, 10*s), s, []time.Duration{s, 10 * s, 10 * s}},
-		"a wider log":             {ratelimit.SlidingLog(1, 10*s), ratelimit.SlidingLog(2, 10*s), s, []time.Duration{s, 10 * s, 11 * s}},
-		"a narrower window":       {ratelimit.FixedWindow(1, 10*s), ratelimit.FixedWindow(1, 20*s), s, []time.Duration{10 * s, 30 * s}},
+		"a larger bucket":   {hour(1), hour(2), s, []time.Duration{s, time.Hour}},
+		"a faster bucket":   {second(1), second(2), 500 * ms, []time.Duration{750 * ms, 1250 * ms, 1750 * ms}},
+		"a slower bucket":   {second(2), second(1), 250 * ms, []time.Duration{500 * ms, 1500 * ms, 2500 * ms}},
+		"a wider window":    {ratelimit.FixedWindow(1, 10*s), ratelimit.FixedWindow(2, 10*s), s, []time.Duration{s, 10 * s, 10 * s}},
+		"a wider log":       {ratelimit.SlidingLog(1, 10*s), ratelimit.SlidingLog(2, 10*s), s, []time.Duration{s, 10 * s, 11 * s}},
+		"a narrower window": {ratelimit.FixedWindow(1, 10*s), ratelimit.FixedWindow(1, 20*s), s, []time.Duration{10 * s, 30 * s}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -315,7 +319,7 @@ func TestQueueHandsOverWhenOneLeaves(t *testing.T) {
 // either used or there.
 func TestQueueCancelRacesGrant(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, every(1, time.Second), func(t bubble) {
+	inBubbles(t, ratelimit.Every(1, time.Second), func(t bubble) {
 		l, limit := t.l, t.l.Limit()
 		var wg sync.WaitGroup
 		var won atomic.Int64
@@ -407,8 +411,9 @@ func TestCloseEndsWaits(t *testing.T) {
 func TestQueueLosesNothing(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
-	for i, limit := range append(every(5, s), ratelimit.TokenBucket(8, s, 1), ratelimit.AlignedWindow(5, s).And(ratelimit.SlidingLog(12, 3*s)),
-		ratelimit.SlidingCounter(5, s).And(ratelimit.TokenBucket(20, 5*s, 5))) {
+	all := append(ratelimit.Every(5, s), ratelimit.TokenBucket(8, s, 1), ratelimit.AlignedWindow(5, s).And(ratelimit.SlidingLog(12, 3*s)),
+		ratelimit.SlidingCounter(5, s).And(ratelimit.TokenBucket(20, 5*s, 5)))
+	for i, limit := range all {
 		t.Run(limit.String(), func(t *testing.T) {
 			t.Parallel()
 			all := map[string]uint64{}
@@ -436,11 +441,12 @@ func mixed(t *testing.T, limit ratelimit.Limit, rng *rand.Rand) map[string]uint6
 		defer mu.Unlock()
 		n[what]++
 	}
-	cfg := ratelimit.Config{Store: openMemory(t), Limit: limit, MaxWait: 3 * time.Second, MaxQueue: 12, Registry: onEvents(func(e registry.Event) {
+	cfg := ratelimit.Config{Store: openMemory(t), Limit: limit, MaxWait: 3 * time.Second, MaxQueue: 12}
+	cfg.Registry = onEvents(func(e registry.Event) {
 		if count(e.Text); e.Text == "permits granted" && e.Attr("waited").Duration() > 0 {
 			count("waited")
 		}
-	})}
+	})
 	l := newLimiter(t, cfg)
 	mirror := newLimiter(t, ratelimit.Config{Limit: limit}) // only those who are served take from it
 	serve := func(permits int64) {
@@ -569,7 +575,7 @@ func TestTheEndOfACallGivesNothingBack(t *testing.T) {
 // TestHeadWakesForBothRefunds: the first waiter wants two permits, and one refund is not enough.
 func TestHeadWakesForBothRefunds(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, every(3, 1000*time.Hour), func(t bubble) {
+	inBubbles(t, ratelimit.Every(3, 1000*time.Hour), func(t bubble) {
 		l := t.l
 		var holders []ratelimit.Result
 		for range 3 {
@@ -612,7 +618,9 @@ func TestWaitersThatGiveUpStarveNobody(t *testing.T) {
 	t.Parallel()
 	const long = 7 * time.Second
 	for name, delay := range map[string]time.Duration{"in memory": 0, "near": 300 * time.Microsecond, "far": 10 * ms, "very far": 60 * ms} {
-		for _, limit := range []ratelimit.Limit{ratelimit.TokenBucket(20, time.Second, 1), ratelimit.AlignedWindow(20, time.Second), ratelimit.SlidingLog(20, time.Second)} {
+		for _, limit := range []ratelimit.Limit{
+			ratelimit.TokenBucket(20, time.Second, 1), ratelimit.AlignedWindow(20, time.Second), ratelimit.SlidingLog(20, time.Second),
+		} {
 			for _, processes := range []int{1, 2} {
 				t.Run(fmt.Sprint(name, " ", limit, " ", processes), func(t *testing.T) {
 					t.Parallel()
@@ -672,26 +680,6 @@ func TestStoreFailsDuringAWait(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Where a store answers more slowly than permits come, one who reserves after another would lose most of them.
-func TestSlowStoreServesTheWholeLimit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, ratelimit.Config{Store: &ratelimittest.Slow{Store: openMemory(t), Delay: 5 * ms}, Limit: ratelimit.TokenBucket(1000, time.Second, 1)})
-		var all sync.WaitGroup
-		start := time.Now()
-		for range 1000 {
-			all.Go(func() {
-				_, err := l.Wait(t.Context(), "k", 1)
-				if err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		require.LessOrEqual(t, time.Since(start), 1200*ms)
-	})
 }
 
 // A wait that is canceled gives its place back to a store that is slow, and does
