@@ -420,3 +420,26 @@ func TestSetConfigUnderLoad(t *testing.T) {
 	require.InDelta(t, 8*2000, sum, 0)
 	require.EqualValues(t, 8*2000, l.Stats().Allowed+l.Stats().Rejected)
 }
+
+func TestSetLimitTwiceInOneWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(10)})
+		require.EqualValues(t, 9, take(t, l, "a", 1).Remaining)
+		time.Sleep(10 * time.Second)
+		ratelimittest.SetLimit(t, l, ratelimit.PerMinute(20))
+		require.EqualValues(t, 19, take(t, l, "b", 1).Remaining, "its window begins now")
+		time.Sleep(10 * time.Second)
+		ratelimittest.SetLimit(t, l, ratelimit.PerMinute(3))
+		require.EqualValues(t, 1, take(t, l, "a", 1).Remaining)
+		require.EqualValues(t, 1, take(t, l, "b", 1).Remaining)
+		require.EqualValues(t, 2, take(t, l, "c", 1).Remaining)
+		time.Sleep(40 * time.Second) // a minute after the first
+		require.EqualValues(t, 2, take(t, l, "a", 1).Remaining)
+		require.EqualValues(t, 0, take(t, l, "b", 1).Remaining)
+		require.False(t, take(t, l, "c", 3).Allowed)
+		time.Sleep(20 * time.Second)
+		require.EqualValues(t, 1, take(t, l, "a", 1).Remaining)
+		require.EqualValues(t, 2, take(t, l, "b", 1).Remaining)
+	})
+}

@@ -100,26 +100,25 @@ func TestQueueLeavesInOrder(t *testing.T) {
 func TestQueueIsBoundedInPermits(t *testing.T) {
 	t.Parallel()
 	queueOf(t, ratelimit.TokenBucket(1, time.Second, 10), 5, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 10).Allowed, "what is there at once is no queue")
-		first := waitAt(t.Context(), l, 3)
-		second := waitAt(t.Context(), l, 2)
-		require.Equal(t, 2, l.Stats().Waiting)
-		require.Positive(t, refusedAtOnce(t, t.Context(), l, 1), "5 permits wait already")
-		require.True(t, take(t, l, "other", 10).Allowed)
+		require.True(t, take(t, t.l, "k", 10).Allowed, "what is there at once is no queue")
+		first := waitAt(t.Context(), t.l, 3)
+		second := waitAt(t.Context(), t.l, 2)
+		require.Equal(t, 2, t.l.Stats().Waiting)
+		require.Positive(t, refusedAtOnce(t, t.Context(), t.l, 1), "5 permits wait already")
+		require.True(t, take(t, t.l, "other", 10).Allowed)
 		other := make(chan error, 1)
-		go func() { _, err := l.Wait(t.Context(), "other", 5); other <- err }()
+		go func() { _, err := t.l.Wait(t.Context(), "other", 5); other <- err }()
 		synctest.Wait()
-		require.Equal(t, 3, l.Stats().Waiting, "each key has a queue of its own")
+		require.Equal(t, 3, t.l.Stats().Waiting, "each key has a queue of its own")
 		require.Equal(t, 3*time.Second, served(t, <-first))
-		third := waitAt(t.Context(), l, 3)
-		require.Positive(t, refusedAtOnce(t, t.Context(), l, 1))
+		third := waitAt(t.Context(), t.l, 3)
+		require.Positive(t, refusedAtOnce(t, t.Context(), t.l, 1))
 		require.Equal(t, 5*time.Second, served(t, <-second))
 		require.Equal(t, 5*time.Second, served(t, <-third), "from 3s to 8s")
 		require.NoError(t, <-other)
-		require.Positive(t, refusedAtOnce(t, t.Context(), l, 6), "more than the queue has room for")
-		require.Zero(t, l.Stats().Waiting)
-		require.EqualValues(t, 3, l.Stats().Rejected)
+		require.Positive(t, refusedAtOnce(t, t.Context(), t.l, 6), "more than the queue has room for")
+		require.Zero(t, t.l.Stats().Waiting)
+		require.EqualValues(t, 3, t.l.Stats().Rejected)
 	})
 }
 
@@ -127,13 +126,12 @@ func TestQueueByDefault(t *testing.T) {
 	t.Parallel()
 	for n, places := range map[int64]int{200: 5, 2000: 2} { // a thousand, or twice the capacity
 		queueOf(t, ratelimit.PerSecond(n), 0, func(t bubble) {
-			l := t.l
-			require.True(t, take(t, l, "k", n).Allowed)
+			require.True(t, take(t, t.l, "k", n).Allowed)
 			var last <-chan waited
 			for range places {
-				last = waitAt(t.Context(), l, n)
+				last = waitAt(t.Context(), t.l, n)
 			}
-			refusedAtOnce(t, t.Context(), l, 1)
+			refusedAtOnce(t, t.Context(), t.l, 1)
 			require.Equal(t, time.Duration(places)*time.Second, served(t, <-last))
 		})
 	}
@@ -143,21 +141,20 @@ func TestQueueByDefault(t *testing.T) {
 	})
 }
 
-func TestQueueRefusesAtOnceWhatCannotBeInTime(t *testing.T) {
+func TestQueueRefusesWhatIsLate(t *testing.T) {
 	t.Parallel()
 	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), 100, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 1).Allowed)
+		require.True(t, take(t, t.l, "k", 1).Allowed)
 		for range 3 {
-			waitAt(t.Context(), l, 1)
+			waitAt(t.Context(), t.l, 1)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second-1)
 		defer cancel()
-		require.Equal(t, 4*time.Second, refusedAtOnce(t, ctx, l, 1), "three are before it")
+		require.Equal(t, 4*time.Second, refusedAtOnce(t, ctx, t.l, 1), "three are before it")
 		later, stop := context.WithTimeout(t.Context(), 4*time.Second+1)
 		defer stop()
-		require.Equal(t, 4*time.Second, served(t, <-waitAt(later, l, 1)))
-		require.Equal(t, limits.Never, refusedAtOnce(t, t.Context(), l, 2), "above the capacity")
+		require.Equal(t, 4*time.Second, served(t, <-waitAt(later, t.l, 1)))
+		require.Equal(t, limits.Never, refusedAtOnce(t, t.Context(), t.l, 2), "above the capacity")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(1, time.Second, 1), MaxWait: 2 * time.Second})
@@ -173,19 +170,18 @@ func TestQueueAndWhoDoesNotWait(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
 	queueOf(t, ratelimit.TokenBucket(1, s, 3), 100, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 3).Allowed)
-		head := waitAt(t.Context(), l, 3)
+		require.True(t, take(t, t.l, "k", 3).Allowed)
+		head := waitAt(t.Context(), t.l, 3)
 		time.Sleep(2 * s)
-		r := take(t, l, "k", 1)
+		r := take(t, t.l, "k", 1)
 		require.False(t, r.Allowed, "two are there, and wanted")
 		require.Equal(t, 2*s, r.RetryAfter, "after the head, which goes in 1s")
-		require.Zero(t, takeAtMost(t, l, 2).Permits)
-		require.Zero(t, takeAtMost(t, l, 1<<63-1).Permits, "all is no drain")
-		require.True(t, take(t, l, "other", 3).Allowed)
+		require.Zero(t, takeAtMost(t, t.l, 2).Permits)
+		require.Zero(t, takeAtMost(t, t.l, 1<<63-1).Permits, "all is no drain")
+		require.True(t, take(t, t.l, "other", 3).Allowed)
 		require.Equal(t, 3*s, served(t, <-head))
 		time.Sleep(s)
-		require.True(t, take(t, l, "k", 1).Allowed, "at the time that was quoted")
+		require.True(t, take(t, t.l, "k", 1).Allowed, "at the time that was quoted")
 	})
 	queueOf(t, ratelimit.TokenBucket(1, s, 3), 100, func(t bubble) { // nor does one who waits for less
 		require.True(t, take(t, t.l, "k", 3).Allowed)
@@ -200,16 +196,15 @@ func TestQueueAndWhoDoesNotWait(t *testing.T) {
 func TestQueueIsWokenByReset(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, ratelimit.Every(2, 1000*time.Hour), func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 2).Allowed)
-		first, second, third := waitAt(t.Context(), l, 1), waitAt(t.Context(), l, 1), waitAt(t.Context(), l, 1)
+		require.True(t, take(t, t.l, "k", 2).Allowed)
+		first, second, third := waitAt(t.Context(), t.l, 1), waitAt(t.Context(), t.l, 1), waitAt(t.Context(), t.l, 1)
 		time.Sleep(time.Second)
-		require.NoError(t, l.Reset(t.Context(), "k"))
+		require.NoError(t, t.l.Reset(t.Context(), "k"))
 		require.Equal(t, time.Second, served(t, <-first))
 		require.Equal(t, time.Second, served(t, <-second))
 		synctest.Wait()
 		require.Empty(t, third, "a reset gives two, not three")
-		require.Zero(t, mustPeek(t, l, "k").Remaining)
+		require.Zero(t, mustPeek(t, t.l, "k").Remaining)
 	})
 }
 
@@ -233,14 +228,13 @@ func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			queueOf(t, c.before, 100, func(t bubble) {
-				l := t.l
-				require.True(t, take(t, l, "k", limits.Limit(c.before).Capacity()).Allowed)
+				require.True(t, take(t, t.l, "k", limits.Limit(c.before).Capacity()).Allowed)
 				var all []<-chan waited
 				for range c.want {
-					all = append(all, waitAt(t.Context(), l, 1))
+					all = append(all, waitAt(t.Context(), t.l, 1))
 				}
 				time.Sleep(c.at)
-				ratelimittest.SetLimit(t, l, c.after)
+				ratelimittest.SetLimit(t, t.l, c.after)
 				for i, want := range c.want {
 					require.Equal(t, want, served(t, <-all[i]), "waiter %d", i)
 				}
@@ -249,7 +243,7 @@ func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 	}
 }
 
-func TestQueueRefusesWhoASetLimitMakesLate(t *testing.T) {
+func TestQueueRefusesWhoBecomesLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(2, time.Second, 1), MaxWait: 1400 * ms})
@@ -285,10 +279,9 @@ func TestQueueRefusesWhoASetLimitMakesLate(t *testing.T) {
 func TestQueueHandsOverWhenOneLeaves(t *testing.T) {
 	t.Parallel()
 	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), 100, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 1).Allowed)
+		require.True(t, take(t, t.l, "k", 1).Allowed)
 		ctx, cancel := context.WithCancelCause(t.Context())
-		first, second := waitAt(ctx, l, 1), waitAt(t.Context(), l, 1)
+		first, second := waitAt(ctx, t.l, 1), waitAt(t.Context(), t.l, 1)
 		time.Sleep(500 * ms)
 		gone := errors.New("gone")
 		cancel(gone)
@@ -302,10 +295,9 @@ func TestQueueHandsOverWhenOneLeaves(t *testing.T) {
 		ratelimit.TokenBucket(10, 10*time.Second, 10),
 	}
 	inBubbles(t, what, func(t bubble) { // what it skipped
-		l := t.l
-		require.True(t, take(t, l, "k", 8).Allowed)
+		require.True(t, take(t, t.l, "k", 8).Allowed)
 		ctx, cancel := context.WithCancel(t.Context())
-		large, small, next := waitAt(ctx, l, 5), waitAt(t.Context(), l, 2), waitAt(t.Context(), l, 1)
+		large, small, next := waitAt(ctx, t.l, 5), waitAt(t.Context(), t.l, 2), waitAt(t.Context(), t.l, 1)
 		time.Sleep(500 * ms)
 		require.Empty(t, small)
 		cancel()
@@ -576,22 +568,21 @@ func TestTheEndOfACallGivesNothingBack(t *testing.T) {
 func TestHeadWakesForBothRefunds(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, ratelimit.Every(3, 1000*time.Hour), func(t bubble) {
-		l := t.l
 		var holders []ratelimit.Result
 		for range 3 {
-			holders = append(holders, take(t, l, "k", 1))
+			holders = append(holders, take(t, t.l, "k", 1))
 		}
-		done := waitAt(t.Context(), l, 2)
+		done := waitAt(t.Context(), t.l, 2)
 		time.Sleep(time.Second)
-		refund(t, l, holders[2])
+		refund(t, t.l, holders[2])
 		synctest.Wait()
 		require.Empty(t, done, "it wants two")
 		time.Sleep(time.Second)
-		refund(t, l, holders[1])
+		refund(t, t.l, holders[1])
 		w := <-done
 		require.NoError(t, w.err)
 		require.Equal(t, 2*time.Second, w.took)
-		require.Zero(t, mustPeek(t, l, "k").Remaining)
+		require.Zero(t, mustPeek(t, t.l, "k").Remaining)
 	})
 }
 
