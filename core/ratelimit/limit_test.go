@@ -191,22 +191,15 @@ func mostIn(t *testing.T, limit ratelimit.Limit, length time.Duration, first int
 	time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute))) // of Aligned
 	start := time.Now()
 	var grants []grant
-	take := func(n int64) {
-		r, err := l.TakeAtMost(t.Context(), "k", n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Permits > 0 {
+	take := func(n int64, pause time.Duration) {
+		if r := core.Must(l.TakeAtMost(t.Context(), "k", n)); r.Permits > 0 {
 			grants = append(grants, grant{time.Since(start), r.Permits})
 		}
+		time.Sleep(pause)
 	}
-	if first > 0 {
-		take(first)
-	}
-	time.Sleep(idle)
+	take(first, idle)
 	for range 2 * time.Minute / (100 * time.Millisecond) {
-		take(math.MaxInt32)
-		time.Sleep(100 * time.Millisecond)
+		take(math.MaxInt32, 100*time.Millisecond)
 	}
 	most := int64(0)
 	for i := range grants {
