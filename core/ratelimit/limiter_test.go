@@ -137,7 +137,7 @@ func TestValidateReportsEveryField(t *testing.T) {
 			[]string{`ratelimit.Config.Name = "": must be given with a Store`, "ratelimit.Config.MaxKeys = 5: must be 0 with a Store of your own"},
 		},
 		"no store": { // a constructor returns a nil pointer together with an error
-			ratelimit.Config{Name: "l", Store: (*switchedStore)(nil)},
+			ratelimit.Config{Name: "l", Store: (*ratelimittest.Failing)(nil)},
 			[]string{"ratelimit.Config.Store = a nil pointer: must be a store, or nil for state in memory"},
 		},
 	} {

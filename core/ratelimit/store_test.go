@@ -2,12 +2,10 @@ package ratelimit_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -227,70 +225,43 @@ func TestDeadlineIsNoStoreFailure(t *testing.T) {
 	})
 }
 
-var errUnavailable = errors.New("unavailable")
-
-// A switchedStore fails while down is set, and calls during, if not nil, before it
-// returns.
-type switchedStore struct {
-	ratelimit.Store
-	down   atomic.Bool
-	during func()
-}
-
-func (s *switchedStore) Open(name string) (limits.Table, error) {
-	t, err := s.Store.Open(name)
-	return switchedTable{t, s}, err
-}
-
-type switchedTable struct {
-	limits.Table
-	store *switchedStore
-}
-
-func (t switchedTable) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (ratelimit.Result, error) {
-	if t.store.down.Load() {
-		return ratelimit.Result{}, errUnavailable
-	}
-	r, err := t.Table.Apply(ctx, key, plan, op)
-	if f := t.store.during; f != nil {
-		t.store.during = nil
-		f()
-	}
-	return r, err
-}
-
 // A store that has recovered is announced once for each outage; neither what can come from a cache nor an operation that began before
 // the failure says so.
 func TestStoreRecovers(t *testing.T) {
 	t.Parallel()
-	store := &switchedStore{Store: openMemory(t)}
-	var recovered []string
-	l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.PerMinute(5), Registry: onEvents(func(e registry.Event) {
-		if e.Outage && !e.Warn {
-			recovered = append(recovered, e.Key)
+	synctest.Test(t, func(t *testing.T) {
+		store := &ratelimittest.Failing{Store: &ratelimittest.Slow{Store: openMemory(t), Delay: ms}}
+		var recovered []string
+		l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.PerMinute(5), Registry: onEvents(func(e registry.Event) {
+			if e.Outage && !e.Warn {
+				recovered = append(recovered, e.Key)
+			}
+		})})
+		fail := func() {
+			store.Down()
+			take(t, l, "k", 1)
+			take(t, l, "k", 1)
+			store.Up()
 		}
-	})})
-	fail := func() {
-		store.down.Store(true)
 		take(t, l, "k", 1)
-		take(t, l, "k", 1)
-		store.down.Store(false)
-	}
-	take(t, l, "k", 1)
-	require.Empty(t, recovered, "there was no failure")
-	for range 2 {
-		fail()
-		recovered = nil
-		take(t, l, "k", 9)
-		require.Empty(t, recovered, "a refusal can come from a cache")
-		store.during = fail
-		take(t, l, "k", 1)
-		require.Empty(t, recovered, "it began before the second failure")
-		take(t, l, "k", 1)
-		take(t, l, "k", 0)
-		require.Equal(t, []string{"k"}, recovered)
-	}
-	require.EqualValues(t, 8, l.Stats().StoreErrors)
+		require.Empty(t, recovered, "there was no failure")
+		for range 2 {
+			fail()
+			recovered = nil
+			take(t, l, "k", 9)
+			require.Empty(t, recovered, "a refusal can come from a cache")
+			var late sync.WaitGroup
+			late.Go(func() { take(t, l, "k", 1) })
+			synctest.Wait()
+			fail()
+			late.Wait()
+			require.Empty(t, recovered, "it began before the second failure")
+			take(t, l, "k", 1)
+			take(t, l, "k", 0)
+			require.Equal(t, []string{"k"}, recovered)
+		}
+		require.EqualValues(t, 8, l.Stats().StoreErrors)
+	})
 }
 
 // A sharing store has tables that can decide without it: half of each limit of one algorithm.

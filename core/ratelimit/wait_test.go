@@ -312,11 +312,10 @@ func TestQueueHandsOverWhenOneLeaves(t *testing.T) {
 func TestQueueCancelRacesGrant(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, ratelimit.Every(1, time.Second), func(t bubble) {
-		l, limit := t.l, t.l.Limit()
 		var wg sync.WaitGroup
 		var won atomic.Int64
-		due := spec(limit).Period
-		if spec(limit).Algorithm == limits.SlidingCounter {
+		l, due := t.l, spec(t.l.Limit()).Period
+		if spec(l.Limit()).Algorithm == limits.SlidingCounter {
 			due *= 2
 		}
 		for i := range 300 {
@@ -719,7 +718,7 @@ func TestGoexitInAHook(t *testing.T) {
 				}
 			})}
 			if remote {
-				cfg.Store = &switchedStore{Store: openMemory(t)}
+				cfg.Store = &ratelimittest.Failing{Store: openMemory(t)}
 			}
 			l := newLimiter(t, cfg)
 			require.True(t, take(t, l, "k", 1).Allowed)
