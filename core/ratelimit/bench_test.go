@@ -40,12 +40,19 @@ func benchmarkTake(b *testing.B, limit ratelimit.Limit, keys int, allowed bool) 
 
 func BenchmarkTake(b *testing.B) {
 	for _, keys := range []int{1, 100_000} {
-		b.Run(fmt.Sprintf("bucket/keys=%d/allowed", keys), func(b *testing.B) {
-			benchmarkTake(b, ratelimit.TokenBucket(1<<37, time.Second, 1<<37), keys, true)
-		})
-		b.Run(fmt.Sprintf("bucket/keys=%d/refused", keys), func(b *testing.B) { benchmarkTake(b, ratelimit.TokenBucket(1, time.Hour, 1), keys, false) })
-		b.Run(fmt.Sprintf("window/keys=%d/allowed", keys), func(b *testing.B) { benchmarkTake(b, ratelimit.FixedWindow(1<<37, time.Hour), keys, true) })
-		b.Run(fmt.Sprintf("window/keys=%d/refused", keys), func(b *testing.B) { benchmarkTake(b, ratelimit.PerHour(1), keys, false) })
+		for _, c := range []struct {
+			kind, result string
+			limit        ratelimit.Limit
+		}{
+			{"bucket", "allowed", ratelimit.TokenBucket(1<<37, time.Second, 1<<37)},
+			{"bucket", "refused", ratelimit.TokenBucket(1, time.Hour, 1)},
+			{"window", "allowed", ratelimit.FixedWindow(1<<37, time.Hour)},
+			{"window", "refused", ratelimit.PerHour(1)},
+		} {
+			b.Run(fmt.Sprintf("%s/keys=%d/%s", c.kind, keys, c.result), func(b *testing.B) {
+				benchmarkTake(b, c.limit, keys, c.result == "allowed")
+			})
+		}
 	}
 	b.Run("bucket/keys=1/parallel", func(b *testing.B) {
 		l := newLimiter(b, ratelimit.Config{Limit: ratelimit.TokenBucket(1<<37, time.Second, 1<<37)})
@@ -88,34 +95,24 @@ func mallocs(n int, f func()) uint64 {
 }
 
 //nolint:paralleltest // counts allocations
-func TestTakeAllocatesNothing(t *testing.T) {
-	ctx := t.Context()
-	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1 << 30), ratelimit.TokenBucket(1<<30, time.Second, 1<<30), ratelimit.PerHour(1)} {
+func TestDecisionAllocatesNothing(t *testing.T) {
+	ctx, hour, key := t.Context(), ratelimit.PerHour(1), string([]byte("203.0.113.77"))
+	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1 << 30), ratelimit.TokenBucket(1<<30, time.Second, 1<<30), hour} {
 		l := newLimiter(t, ratelimit.Config{Limit: limit, Limits: map[string]ratelimit.Limit{"tier": ratelimit.PerHour(7)}})
-		key := string([]byte("203.0.113.77"))
-		require.Less(t, mallocs(10_000, func() {
-			if _, err := l.Take(ctx, key, 1); err != nil {
-				t.Fatal(err)
+		for name, decide := range map[string]func() (ratelimit.Result, error){
+			"take": func() (ratelimit.Result, error) { return l.Take(ctx, key, 1) }, // which an hour refuses
+			"tier": func() (ratelimit.Result, error) { return l.Under("tier").Take(ctx, key, 1) },
+			"wait": func() (ratelimit.Result, error) { return l.Wait(ctx, key, 1) },
+		} {
+			if limit == hour && name == "wait" {
+				continue // an error is allocated
 			}
-		}), uint64(100), "%v: allowed and refused takes", limit)
-		require.Less(t, mallocs(10_000, func() {
-			if _, err := l.Under("tier").Take(ctx, key, 1); err != nil {
-				t.Fatal(err)
-			}
-		}), uint64(100), "a tier")
-	}
-}
-
-//nolint:paralleltest // counts allocations
-func TestAWaitThatIsServedAtOnceAllocatesNothing(t *testing.T) {
-	ctx := t.Context()
-	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1 << 30), ratelimit.TokenBucket(1<<30, time.Second, 1<<30)} {
-		l := newLimiter(t, ratelimit.Config{Limit: limit})
-		require.Less(t, mallocs(10_000, func() {
-			if _, err := l.Wait(ctx, "key", 1); err != nil {
-				t.Fatal(err)
-			}
-		}), uint64(100))
-		require.Equal(t, uint64(10_001), l.Stats().Allowed)
+			require.Less(t, mallocs(10_000, func() {
+				if _, err := decide(); err != nil {
+					t.Fatal(err)
+				}
+			}), uint64(100), "%v: %s", limit, name)
+		}
+		require.Equal(t, limit != hour, l.Stats().Allowed > 20_000, "who waits is served at once")
 	}
 }

@@ -1,7 +1,9 @@
 package ratelimit
 
 import (
+	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gresil/gresil/internal/limits"
@@ -68,6 +70,71 @@ func FuzzApply(f *testing.F) {
 			if r.Allowed && op.Kind != limits.Refund {
 				last = r
 			}
+		}
+	})
+}
+
+// bytesSource makes of what a fuzzer gives the numbers that agree asks for. After
+// their end they go on, somehow.
+type bytesSource struct {
+	data []byte
+	more uint64
+}
+
+func (s *bytesSource) Uint64() uint64 {
+	if len(s.data) < 2 {
+		s.more = s.more*6364136223846793005 + 1442695040888963407 // Knuth's MMIX
+		return s.more
+	}
+	v := uint64(s.data[0]) | uint64(s.data[1])<<8
+	s.data = s.data[2:]
+	return v * 0x0001000100010001 // in the upper bits as in the lower ones
+}
+
+// FuzzOracle runs operations of one key against the oracle of a limit of any kind.
+func FuzzOracle(f *testing.F) {
+	some := []byte("\x00\x01\x00\x02\x00\x03\x00\x04\x10\x20\x30\x40\x50\x60\x70\x80\x90\xa0\xb0\xc0\xd0\xe0\xf0\xff")
+	text := []byte("some text is as good as any, if it is long enough to have refunds in it as well as takes")
+	for kind := range uint8(7) {
+		f.Add(kind, int64(1), int64(time.Second), 2, []byte("one a second"))
+		f.Add(kind, int64(5), int64(time.Minute), 10, []byte{1, 2, 3, 200, 7, 0, 255, 9, 0, 0, 0, 1, 128, 128, 77, 76, 75, 74, 10, 0, 9, 1, 3, 3})
+		f.Add(kind, int64(60), int64(997*6), 6, some)
+		f.Add(kind, int64(3), int64(2), 2, []byte("the shortest period that has two segments"))
+		f.Add(kind, int64(1000), int64(250*time.Second), 5, text)
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, permits, nanoseconds int64, segments int, ops []byte) {
+		n, period := permits, time.Duration(nanoseconds)
+		sliding, counter := SlidingWindow(n, period, segments), SlidingCounter(n, period)
+		several := FixedWindow(n, period).And(SlidingWindow(n+1, period, segments)).And(SlidingCounter(n+2, period/2+1)).
+			And(SlidingLog(n/2+1, period/3+1))
+		bucket := TokenBucket(n, period, int64(segments))
+		l := []Limit{FixedWindow(n, period), AlignedWindow(n, period), sliding, counter, SlidingLog(n, period), bucket, several}[kind%7]
+		// A window that is longer or larger than that is not counted to the nanosecond.
+		if l.check("") != nil || permits > 1000 || segments > 1000 || period > 250*time.Second {
+			return
+		}
+		synctest.Test(t, func(t *testing.T) {
+			agree(t, rand.New(&bytesSource{data: ops}), l, min(200, 20+len(ops)/6))
+		})
+	})
+}
+
+// FuzzRefunds is TestRefundsMintNothing for any bucket and log.
+func FuzzRefunds(f *testing.F) {
+	f.Add(int64(1), int64(time.Second), int64(4), []byte("take two, take two, give the first back"))
+	f.Add(int64(3), int64(997), int64(7), []byte{1, 2, 3, 200, 7, 0, 255, 9, 0, 0, 0, 1, 128, 128, 77, 76, 75, 74, 10, 0, 9, 1, 3, 3})
+	f.Fuzz(func(t *testing.T, permits, period, burst int64, ops []byte) {
+		bucket, log := TokenBucket(permits, time.Duration(period), burst), SlidingLog(permits, time.Duration(period))
+		if bucket.check("") != nil || log.check("") != nil || permits > 1000 || burst > 1000 || period > int64(time.Hour) {
+			return
+		}
+		for _, c := range []refundCase{
+			{limits: []Limit{bucket}, reserve: true},
+			{limits: []Limit{bucket}, evict: true},
+			{limits: []Limit{bucket.And(log)}, reserve: true},
+			{limits: []Limit{log, SlidingLog(permits/2+1, time.Duration(period))}},
+		} {
+			c.run(t, rand.New(&bytesSource{data: ops}), min(200, 20+len(ops)/4))
 		}
 	})
 }

@@ -1,16 +1,113 @@
 package ratelimit
 
 import (
+	"context"
 	"fmt"
 	"hash/maphash"
+	"math"
 	"math/rand/v2"
+	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/internal/limits"
 )
+
+func openLimiter(tb testing.TB, cfg Config) *Limiter {
+	tb.Helper()
+	l, err := New(cfg)
+	require.NoError(tb, err)
+	return l
+}
+
+// newTestTable is a table with a store of its own and the plans of some limits.
+func newTestTable(tb testing.TB, maxKeys int, all ...Limit) (*table, []*limits.Plan) {
+	tb.Helper()
+	m, err := NewMemory(maxKeys)
+	require.NoError(tb, err)
+	opened, err := m.Open("test")
+	require.NoError(tb, err)
+	tab := opened.(*table)
+	ids := make([]*limits.Plan, len(all))
+	for i, l := range all {
+		require.NoError(tb, l.check(""), "%v", l)
+		ids[i], err = tab.Plan(limits.Limit(l).Specs())
+		require.NoError(tb, err)
+	}
+	return tab, ids
+}
+
+// eitherAt is applyAt or, every other nanosecond, takeOne where that can do it.
+func eitherAt(t *table, now int64, key string, id *limits.Plan, op limits.Op) (r Result, err error) {
+	one := now%2 == 0 && op.Kind == limits.Take && len(id.Rules) == 1 && !id.Rules[0].Listed()
+	if one && t.takeOne(now, key, id.Rules[0], op.Cost, true, &r) {
+		return r, nil
+	}
+	return t.applyAt(now, key, id, &op)
+}
+
+// mustApply applies at a time.
+//
+//nolint:thelper // see below
+func mustApply(tb testing.TB, tab *table, now time.Duration, key string, id *limits.Plan, op limits.Op) Result {
+	r, err := eitherAt(tab, int64(now), key, id, op)
+	if err != nil { // it is called so often that the assertions would be most of the time
+		tb.Helper()
+		require.NoError(tb, err)
+	}
+	return r
+}
+
+func TestBucketTicks(t *testing.T) {
+	t.Parallel()
+	l := TokenBucket(1_000_003, 24*time.Hour, 1_000_003) // too fine for 1ns: counts in 100ns
+	require.NoError(t, l.check(""))
+	_, _, unit := limits.Clock{}.Rule(spec(l)).Bucket()
+	require.Greater(t, unit, int64(1))
+	tab, ids := newTestTable(t, 0, l)
+	require.EqualValues(t, 0, mustApply(t, tab, 5, "k", ids[0], limits.Op{Cost: spec(l).Burst}).Remaining)
+	r := mustApply(t, tab, 5, "k", ids[0], limits.Op{Cost: 7})
+	require.False(t, r.Allowed)
+	require.False(t, mustApply(t, tab, 5+r.RetryAfter-1, "k", ids[0], limits.Op{Cost: 7}).Allowed)
+	require.True(t, mustApply(t, tab, 5+r.RetryAfter, "k", ids[0], limits.Op{Cost: 7}).Allowed)
+	r = mustApply(t, tab, 24*time.Hour+5+r.RetryAfter+1000, "k", ids[0], limits.Op{})
+	require.EqualValues(t, spec(l).Burst, r.Remaining, "a day repays all")
+}
+
+func TestKeyAfterAnyTimeAway(t *testing.T) {
+	t.Parallel()
+	all := []Limit{
+		PerMinute(5), PerSecond(3), FixedWindow(1000, 24*time.Hour), TokenBucket(3, time.Second, 3),
+		TokenBucket(999_999_937, time.Second, 999_999_937), TokenBucket(299, time.Hour, 299),
+		TokenBucket(1_000_003, 24*time.Hour, 9), FixedWindow(1, MaxPeriod), TokenBucket(1, MaxPeriod, 1), FixedWindow(MaxPermits, time.Second),
+	}
+	EachLimit(t, all, func(t LimitTest) {
+		l := t.Limit
+		for away := time.Duration(1); away > 0 && away < 200*365*24*time.Hour; away *= 3 {
+			tab, ids := newTestTable(t, 0, l)
+			took := mustApply(t, tab, 1000, "k", ids[0], limits.Op{Cost: limits.Limit(l).Capacity()})
+			require.Zero(t, took.Remaining)
+			r := mustApply(t, tab, 1000+away, "k", ids[0], limits.Op{})
+			if away >= took.FullAfter {
+				require.Equal(t, limits.Limit(l).Capacity(), r.Remaining, "after %v", away)
+				require.Zero(t, r.FullAfter)
+			} else {
+				require.Less(t, r.Remaining, limits.Limit(l).Capacity(), "after %v", away)
+				require.LessOrEqual(t, r.FullAfter, took.FullAfter)
+			}
+		}
+	})
+}
+
+// wordTick returns the binary logarithm of the ns in a tick of the word of a fixed window.
+func wordTick(l Limit) uint {
+	var word uint64
+	limits.Clock{}.Rule(spec(l)).TakeWindow(&word, 1<<62, 1, new(Result))
+	return uint(word >> 58)
+}
 
 func TestMemoryDropsNeutralKeysFirst(t *testing.T) {
 	t.Parallel()
@@ -26,36 +123,34 @@ func TestMemoryDropsNeutralKeysFirst(t *testing.T) {
 	require.Zero(t, tab.evicted.Load(), "only neutral keys were dropped")
 }
 
-// A flood of new keys must not make an indebted key forget, neither while it is
-// in the table nor when it was dropped and comes back.
-func TestMemoryNeverForgetsADebtInAFlood(t *testing.T) {
+func TestMemoryNeverForgetsADebt(t *testing.T) {
 	t.Parallel()
 	checkDebtInAFlood(t, 10_000)
 }
 
+// A flood of new keys must not make an indebted key forget, neither while it is in the table nor when it was dropped and comes back;
+// and new ones are served, though what was dropped counts against some of them.
 func checkDebtInAFlood(t *testing.T, takes int) {
 	t.Helper()
-	for _, l := range []Limit{TokenBucket(1, time.Hour, 5), FixedWindow(5, time.Hour)} {
-		t.Run(l.String(), func(t *testing.T) {
-			t.Parallel()
-			tab, ids := newTestTable(t, 1000, l)
-			rng := rand.New(rand.NewPCG(7, 8))
-			admitted := map[string]int64{}
-			for i := range takes {
-				key := fmt.Sprint("flood", i)
-				if i%2 == 0 { // 3000 keys that come back all the time
-					key = fmt.Sprint("back", rng.IntN(3000))
-				}
-				r := mustApply(t, tab, time.Duration(i)*time.Millisecond, key, ids[0], limits.Op{Cost: 1 + rng.Int64N(5)})
-				admitted[key] += r.Permits
+	EachLimit(t, []Limit{TokenBucket(1, time.Hour, 5), FixedWindow(5, time.Hour)}, func(t LimitTest) {
+		l := t.Limit
+		tab, ids := newTestTable(t, 1000, l)
+		rng := rand.New(rand.NewPCG(7, 8))
+		admitted := map[string]int64{}
+		for i := range takes {
+			key := fmt.Sprint("flood", i)
+			if i%2 == 0 { // 3000 keys that come back all the time
+				key = fmt.Sprint("back", rng.IntN(3000))
 			}
-			for key, n := range admitted {
-				require.LessOrEqual(t, n, int64(5), "key %s, in %d ms of an hour", key, takes)
-			}
-			require.Positive(t, tab.evicted.Load(), "the flood is larger than the table")
-			require.LessOrEqual(t, tab.keys.Load(), int64(1000+len(tab.shards)))
-		})
-	}
+			r := mustApply(t, tab, time.Duration(i)*time.Millisecond, key, ids[0], limits.Op{Cost: 1 + rng.Int64N(5)})
+			admitted[key] += r.Permits
+		}
+		for key, n := range admitted {
+			require.LessOrEqual(t, n, int64(5), "key %s, in %d ms of an hour", key, takes)
+		}
+		require.Positive(t, tab.evicted.Load(), "the flood is larger than the table")
+		require.LessOrEqual(t, tab.keys.Load(), int64(1000+len(tab.shards)))
+	})
 }
 
 func TestMemoryKeepsTheMostIndebted(t *testing.T) {
@@ -71,32 +166,6 @@ func TestMemoryKeepsTheMostIndebted(t *testing.T) {
 	r := mustApply(t, tab, 20_000, "heavy", ids[0], limits.Op{Cost: 1})
 	require.False(t, r.Allowed)
 	require.Equal(t, time.Second-20*time.Microsecond, r.RetryAfter, "to the nanosecond")
-}
-
-func TestMemoryShrinksAfterAFlood(t *testing.T) {
-	t.Parallel()
-	checkShrinks(t, 40_000)
-}
-
-func checkShrinks(t *testing.T, keys int) {
-	t.Helper()
-	tab, ids := newTestTable(t, 0, PerSecond(1))
-	for i := range keys {
-		mustApply(t, tab, time.Duration(i), fmt.Sprint(i), ids[0], limits.Op{Cost: 1})
-	}
-	full := slots(tab)
-	require.Less(t, float64(full*16)/float64(keys), 40.0, "bytes for a key")
-	for i := range 2 * keys { // ten new keys alive at a time
-		mustApply(t, tab, time.Hour+time.Duration(i)*100*time.Millisecond, fmt.Sprint("x", i), ids[0], limits.Op{Cost: 1})
-	}
-	require.Less(t, slots(tab), full/4)
-}
-
-func slots(tab *table) (n int) {
-	for i := range tab.shards {
-		n += len(tab.shards[i].slots)
-	}
-	return n
 }
 
 // The table must do what a map does, whatever comes in what order.
@@ -160,7 +229,7 @@ func TestMemoryOfManyLimits(t *testing.T) {
 	require.Zero(t, listed(), "their numbers are free again")
 }
 
-func TestSketchIsNeverLessThanWhatWasAdded(t *testing.T) {
+func TestSketchIsNeverLess(t *testing.T) {
 	t.Parallel()
 	s := newSketch(1000)
 	rng := rand.New(rand.NewPCG(9, 10))
@@ -189,9 +258,8 @@ func TestSketchIsNeverLessThanWhatWasAdded(t *testing.T) {
 	require.Less(t, miss, 10, "other keys owe nothing")
 }
 
-// New clients are still served while ten times as many keys come as there is
-// room for, though what was dropped counts against some of them.
-func TestMemoryServesNewKeysInAFlood(t *testing.T) {
+// New clients are still served while ten times as many keys come as there is room for.
+func TestMemoryServesNewKeys(t *testing.T) {
 	t.Parallel()
 	for _, l := range []Limit{TokenBucket(10, time.Hour, 10), FixedWindow(10, time.Hour)} {
 		tab, ids := newTestTable(t, 1000, l)
@@ -208,4 +276,478 @@ func TestShardsStaySmall(t *testing.T) {
 	for maxKeys, want := range map[int]int{1: 1, 16: 1, 100: 4, 5000: 256, DefaultMaxKeys: 256, 1 << 24: 4096, MaxMaxKeys: 1 << 16} {
 		require.Equal(t, want, shardsFor(maxKeys), "%d keys", maxKeys)
 	}
+}
+
+// TestFlood has three times as many fresh keys as there is room for: a key that owed all still
+// does, and memory stays where it was. `make soak` has more of both.
+func TestFlood(t *testing.T) { checkFlood(t, 2000, 3) } //nolint:paralleltest // the heap is measured
+
+func checkFlood(t *testing.T, most, times int) {
+	t.Helper()
+	const n = 5
+	owe := most / 4
+	for _, l := range append(Every(n, MaxPeriod), FixedWindow(n, time.Hour).And(SlidingLog(n+1, 2*time.Hour))) {
+		for _, cost := range []int64{1, n} { // of those that are fresh
+			t.Run(fmt.Sprintf("%v by %d", l, cost), func(t *testing.T) {
+				before := heap()
+				tab, ids := newTestTable(t, most, l)
+				now := time.Duration(0)
+				flood := func(name string, keys int) {
+					for i := range keys {
+						now += time.Microsecond
+						mustApply(t, tab, now, fmt.Sprint(name, i), ids[0], limits.Op{Cost: cost})
+					}
+				}
+				for i := range owe {
+					require.True(t, mustApply(t, tab, now, fmt.Sprint("owes", i), ids[0], limits.Op{Cost: n}).Allowed)
+				}
+				flood("first", most)
+				filled := heap() - before
+				flood("fresh", times*most)
+				flooded := heap() - before
+				require.LessOrEqual(t, tab.keys.Load(), int64(most+most/16))
+				require.Positive(t, tab.evicted.Load())
+				require.Less(t, flooded, filled*5/4+64<<10, "bytes, of %d when the table was full", filled)
+				for i := range owe {
+					r := mustApply(t, tab, now, fmt.Sprint("owes", i), ids[0], limits.Op{Cost: 1})
+					require.False(t, r.Allowed, "key %d of those that owe all", i)
+					require.Zero(t, r.Remaining)
+				}
+				runtime.KeepAlive(tab)
+				t.Logf("%d bytes when full, %d after the flood", filled, flooded)
+			})
+		}
+	}
+}
+
+// sweptLimits are limits of every algorithm under which a key that took 1 permit owes
+// nothing after 10 seconds at the most.
+func sweptLimits() []Limit {
+	return []Limit{
+		TokenBucket(10, time.Second, 20), TokenBucket(1_000_003, time.Second, 1_000_003), TokenBucket(1, time.Second, 1),
+		TokenBucket(5, 10*time.Second, 5), PerSecond(1), PerSecond(1e9), FixedWindow(3, 5*time.Second), AlignedWindow(3, time.Second),
+		SlidingWindow(5, time.Second, 10), SlidingCounter(5, 5*time.Second), SlidingLog(5, time.Second),
+		PerSecond(10).And(TokenBucket(5, time.Second, 5)).And(SlidingLog(5, 2*time.Second)).And(SlidingCounter(9, time.Second)),
+	}
+}
+
+// What a table holds beside its shards.
+type holds struct{ keys, slots, lists, sketches int }
+
+func held0(t *table) (h holds) {
+	h.keys = int(t.keys.Load())
+	for i := range t.shards {
+		s := &t.shards[i]
+		h.slots, h.lists = h.slots+len(s.slots), h.lists+cap(s.accounts)+cap(s.free)
+		if s.sketch != nil {
+			h.sketches++
+		}
+	}
+	return h
+}
+
+// flood has keys 0 to n take one permit each.
+func flood(t *testing.T, tab *table, id *limits.Plan, now time.Duration, n int) {
+	t.Helper()
+	for i := range n {
+		mustApply(t, tab, now, fmt.Sprint("flood", i), id, limits.Op{Cost: 1})
+	}
+}
+
+// After a flood little traffic is enough, of whatever kind, for the memory to come back
+// within minutes: of the keys that owe nothing none is left.
+func TestMemoryComesBackInMinutes(t *testing.T) {
+	t.Parallel()
+	for _, l := range sweptLimits() {
+		for kind, op := range map[string]limits.Op{
+			"take": {Cost: 1}, "peek": {}, "refund": {Kind: limits.Refund, Cost: 1}, "reset": {Kind: limits.Reset},
+		} {
+			for _, every := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
+				if every < time.Minute && kind != "take" {
+					continue
+				}
+				t.Run(fmt.Sprintf("%v/%s each %v", l, kind, every), func(t *testing.T) {
+					t.Parallel()
+					const n = 2_000
+					synctest.Test(t, func(t *testing.T) { // where no sweep takes long
+						tab, ids := newTestTable(t, 0, l)
+						flood(t, tab, ids[0], 0, n)
+						require.GreaterOrEqual(t, held0(tab).keys, n)
+						for now := every; now <= 10*time.Second+2*time.Minute+every; now += every {
+							mustApply(t, tab, now, "one", ids[0], op)
+						}
+						h := held0(tab)
+						require.LessOrEqual(t, h.keys, len(parts(l)))
+						require.LessOrEqual(t, h.slots, 8*len(parts(l)))
+						require.LessOrEqual(t, h.lists, 16)
+					})
+				})
+			}
+		}
+	}
+}
+
+// Neither a limiter that only its metrics look at, nor one that is idle for days and then
+// is called once, keeps what was taken.
+func TestMemoryComesBackThroughAnyCall(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(*Limiter) error{
+		"stats":  func(*Limiter) error { return nil },
+		"take":   func(l *Limiter) error { _, err := l.Take(context.Background(), "one", 1); return err },
+		"wait":   func(l *Limiter) error { _, err := l.Wait(context.Background(), "one", 1); return err },
+		"reset":  func(l *Limiter) error { return l.Reset(context.Background(), "one") },
+		"denied": func(l *Limiter) error { _, err := l.Take(context.Background(), "one", 50); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, pause := range []time.Duration{2 * time.Minute, 3 * 24 * time.Hour} {
+				synctest.Test(t, func(t *testing.T) {
+					l := openLimiter(t, Config{Limit: TokenBucket(10, time.Second, 20)})
+					for i := range 2_000 {
+						_, err := l.Take(t.Context(), fmt.Sprint(i), 1)
+						require.NoError(t, err)
+					}
+					require.Equal(t, 2_000, l.Stats().Keys)
+					time.Sleep(pause)
+					require.NoError(t, call(l))
+					require.LessOrEqual(t, l.Stats().Keys, 1)
+				})
+			}
+		})
+	}
+}
+
+// The turns of the shards are spread over the minute: no call sweeps many of them unless
+// there was a pause.
+func TestSweepsAreSpreadOverTheCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab, ids := newTestTable(t, 0, TokenBucket(1, time.Second, 1))
+		step := time.Minute / time.Duration(len(tab.shards))
+		before := uint64(0)
+		for now := time.Minute; now < 3*time.Minute; now += step {
+			mustApply(t, tab, now, "k", ids[0], limits.Op{Cost: 1})
+			require.LessOrEqual(t, tab.turn.Load()-before, uint64(2))
+			before = tab.turn.Load()
+		}
+		require.InDelta(t, 2*len(tab.shards), before, 4)
+		mustApply(t, tab, time.Hour, "k", ids[0], limits.Op{Cost: 1})
+		require.EqualValues(t, len(tab.shards), tab.turn.Load()-before, "a pause needs one round and no more")
+	})
+}
+
+// A call sweeps for a bounded time: after a pause the next calls do the rest.
+func TestSweepAfterAPauseIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab, ids := newTestTable(t, 0, PerSecond(5))
+		tab.swept = func() { time.Sleep(4 * time.Millisecond) }
+		flood(t, tab, ids[0], 0, 1000)
+		begun, calls := time.Now(), 0
+		for tab.keys.Load() > 1 || tab.turn.Load() < uint64(len(tab.shards)) {
+			before := time.Now()
+			mustApply(t, tab, time.Hour, "one", ids[0], limits.Op{})
+			require.Less(t, time.Since(before), 10*time.Millisecond+8*time.Millisecond, "10 ms and a shard")
+			calls++
+		}
+		once := 4 * time.Millisecond * time.Duration(len(tab.shards))
+		require.InDelta(t, once, time.Since(begun), float64(4*time.Millisecond), "each shard was swept once")
+		require.Greater(t, calls, 30)
+		for range 100 {
+			mustApply(t, tab, time.Hour, "one", ids[0], limits.Op{})
+		}
+		require.InDelta(t, len(tab.shards), tab.turn.Load(), 1)
+	})
+}
+
+// Keys that still owe are neither dropped nor read wrong when others go, and what they hold
+// beside their slots shrinks with the table.
+func TestKeyThatOwesOutlivesTheFlood(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for _, l := range append(Every(100, MaxPeriod), FixedWindow(1e9, MaxPeriod), FixedWindow(100, day).And(SlidingLog(100, day))) {
+		for _, soon := range []Limit{TokenBucket(10, time.Second, 20), SlidingLog(5, time.Second)} {
+			t.Run(fmt.Sprintf("%v in a flood of %v", l, soon), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					tab, ids := newTestTable(t, 0, l, soon)
+					for i := range 300 {
+						mustApply(t, tab, time.Duration(i), fmt.Sprint("owes", i), ids[0], limits.Op{Cost: 30})
+					}
+					flood(t, tab, ids[1], 300, 5_000)
+					for now := time.Second; now < 20*time.Minute; now += 7 * time.Second {
+						mustApply(t, tab, now, "one", ids[1], limits.Op{})
+					}
+					h := held0(tab)
+					require.Equal(t, 300, h.keys)
+					require.LessOrEqual(t, h.slots, 8*256)
+					require.LessOrEqual(t, h.lists, 6*300)
+					for i := range 300 {
+						r := mustApply(t, tab, 20*time.Minute, fmt.Sprint("owes", i), ids[0], limits.Op{})
+						require.Equal(t, limits.Limit(l).Capacity()-30, r.Remaining)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A flood above MaxKeys leaves a sketch of what the dropped keys owed. It goes when all of
+// it is repaid, and not before.
+func TestSketchGoesWhenRepaid(t *testing.T) {
+	t.Parallel()
+	EachLimit(t, []Limit{
+		TokenBucket(1, time.Minute, 5), FixedWindow(5, 5*time.Minute), SlidingWindow(5, 5*time.Minute, 5),
+		SlidingCounter(5, 150*time.Second), SlidingLog(5, 5*time.Minute),
+	}, func(t LimitTest) {
+		l := t.Limit
+		tab, ids := newTestTable(t, 1000, l)
+		for i := range 5000 {
+			mustApply(t, tab, 0, fmt.Sprint(i), ids[0], limits.Op{Cost: 5})
+		}
+		require.Positive(t, held0(tab).sketches)
+		mustApply(t, tab, 5*time.Minute-1, "one", ids[0], limits.Op{Cost: 1})
+		require.Positive(t, held0(tab).sketches)
+		for i := range 5000 {
+			require.Less(t, mustApply(t, tab, 4*time.Minute, fmt.Sprint(i), ids[0], limits.Op{}).Remaining, int64(5))
+		}
+		for now := 5 * time.Minute; now <= 8*time.Minute; now += time.Minute {
+			mustApply(t, tab, now, "one", ids[0], limits.Op{})
+		}
+		require.Zero(t, held0(tab).sketches)
+		require.LessOrEqual(t, held0(tab).keys, 1)
+	})
+}
+
+func TestQueuesGoWithTheirWaiters(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := openLimiter(t, Config{Limit: PerSecond(1)})
+		for i := range 1000 {
+			go func() {
+				for range 2 {
+					_, err := l.Wait(t.Context(), fmt.Sprint(i), 1)
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			}()
+		}
+		synctest.Wait()
+		require.True(t, l.lines.Has("1"))
+		time.Sleep(2*time.Minute + time.Second)
+		l.Stats()
+		require.False(t, l.lines.Has("1"))
+		require.Equal(t, holds{}, held0(l.memory))
+	})
+}
+
+// Each second a call is enough for many keys too.
+func TestManyBucketsAreGoneInMinutes(t *testing.T) {
+	t.Parallel()
+	checkSweep(t, 50_000)
+}
+
+func checkSweep(t *testing.T, n int) {
+	t.Helper()
+	tab, ids := newTestTable(t, 0, TokenBucket(10, time.Second, 10))
+	flood(t, tab, ids[0], 0, n)
+	require.EqualValues(t, n, tab.keys.Load())
+	require.Less(t, float64(held0(tab).slots*16)/float64(n), 40.0, "bytes for a key")
+	for now := time.Minute; now <= 3*time.Minute; now += time.Second {
+		mustApply(t, tab, now, "one", ids[0], limits.Op{Cost: 1})
+	}
+	require.EqualValues(t, 1, tab.keys.Load())
+	require.LessOrEqual(t, held0(tab).slots, 8)
+}
+
+// A window whose start is kept in long ticks ends between two of them. The key is not dropped before
+// the tick is over: it would begin its next window in that tick, before the last one is over.
+func TestSweepStartsNoWindowEarly(t *testing.T) {
+	t.Parallel()
+	minute := FixedWindow(1e9, time.Minute)
+	EachLimit(t, []Limit{
+		FixedWindow(MaxPermits, MaxPeriod), minute, FixedWindow(1, MaxPeriod), minute.And(FixedWindow(1e10, time.Hour)),
+	}, func(t LimitTest) {
+		l := t.Limit
+		tab, ids := newTestTable(t, 0, l)
+		cost := spec(l).Permits
+		const start = 1_234_567_891_234
+		end := start + mustApply(t, tab, start, "k", ids[0], limits.Op{Cost: cost}).FullAfter
+		for i := range tab.shards {
+			tab.sweepOne(&tab.shards[i], int64(end))
+		}
+		full := mustApply(t, tab, end, "k", ids[0], limits.Op{Cost: cost})
+		require.True(t, full.Allowed)
+		require.GreaterOrEqual(t, full.FullAfter, spec(l).Period)
+		later := end + full.FullAfter
+		for i := range tab.shards {
+			tab.sweepOne(&tab.shards[i], int64(later+3*spec(l).Period+3*time.Hour))
+		}
+		require.Zero(t, tab.keys.Load(), "a key that owes nothing is dropped")
+	})
+}
+
+// Two tables are given the same, one of them by takeOne where that can do it.
+func TestTakeOneIsApply(t *testing.T) {
+	t.Parallel()
+	checkTakeOne(t, 30)
+}
+
+func checkTakeOne(t *testing.T, numbers int) {
+	t.Helper()
+	done := 0
+	for i := range numbers {
+		rng := rand.New(rand.NewPCG(uint64(i), 6))
+		l := randomLimit(rng, []limits.Algorithm{limits.FixedWindow, limits.TokenBucket}[i%2])
+		s := spec(l)
+		s.Aligned = false // by the time of day at which a table is made
+		l = of(s)
+		s.Permits++
+		other := of(s)
+		a, ofA := newTestTable(t, 0, l, other)
+		b, ofB := newTestTable(t, 0, l, other)
+		now, period, capacity := int64(0), int64(spec(l).Period), limits.Limit(l).Capacity()
+		for range 300 {
+			switch rng.IntN(10) {
+			case 0:
+				now += rng.Int64N(4*period + 1)
+			case 1: // so far that old and new words look alike
+				if h := a.Horizon(); h < math.MaxInt64/1000 && now < math.MaxInt64/2 {
+					now += h * rng.Int64N(20)
+				}
+			default:
+				now += rng.Int64N(period/capacity + 2)
+			}
+			kinds := []limits.OpKind{limits.Take, limits.Take, limits.Take, limits.Reserve, limits.Drain}
+			op := limits.Op{Kind: kinds[rng.IntN(5)], Cost: rng.Int64N(min(capacity, 5) + 2), MaxWait: 2 * spec(l).Period}
+			id := 0
+			if rng.IntN(150) == 0 {
+				id = 1
+			}
+			late := now - rng.Int64N(3)
+			want, err := a.applyAt(late, "k", ofA[id], &op)
+			require.NoError(t, err)
+			var got Result
+			if op.Kind == limits.Take && b.takeOne(late, "k", ofB[id].Rules[0], op.Cost, true, &got) {
+				done++
+			} else {
+				got, err = b.applyAt(late, "k", ofB[id], &op)
+				require.NoError(t, err)
+			}
+			require.Equal(t, want, got, "%v: %+v at %d", l, op, now)
+		}
+	}
+	require.Greater(t, done, numbers*34)
+}
+
+func TestKeysThatComeAgainKeepTheirSlots(t *testing.T) {
+	t.Parallel()
+	tab, ids := newTestTable(t, 0, TokenBucket(1_000_000, time.Second, 1))
+	id := ids[0]
+	for round := range 5 {
+		missed := 0
+		for key := range 10_000 {
+			now := int64(2*time.Second) + int64(round)*int64(100*time.Millisecond) + int64(key)*2000 // each is full again
+			var r Result
+			if name := fmt.Sprint(key); !tab.takeOne(now, name, id.Rules[0], 1, true, &r) {
+				missed++
+				_, err := tab.applyAt(now, name, id, &limits.Op{Cost: 1})
+				require.NoError(t, err)
+			}
+		}
+		require.Equal(t, map[bool]int{true: 10_000, false: 0}[round == 0], missed)
+	}
+}
+
+// What a limiter decides while its limits are changed, some of its keys have limits of their own,
+// and time passes, does not depend on takeOne.
+func TestSettingsDoNotDependOnTakeOne(t *testing.T) {
+	t.Parallel()
+	checkSettings(t, 9)
+}
+
+func putLimit(tb testing.TB, l *Limiter, limit Limit) {
+	tb.Helper()
+	cfg := l.Config()
+	cfg.Limit = limit
+	require.NoError(tb, l.SetConfig(cfg))
+}
+
+func checkSettings(t *testing.T, seeds uint64) {
+	t.Helper()
+	kinds := [][]Limit{
+		{TokenBucket(3, time.Second, 5), TokenBucket(7, time.Second, 20), TokenBucket(1, time.Second, 2), PerSecond(4)},
+		{PerSecond(4), PerSecond(9), FixedWindow(3, 2*time.Second), AlignedWindow(5, time.Second)},
+		{TokenBucket(3, time.Second, 5), SlidingWindow(6, time.Second, 4), TokenBucket(7, time.Second, 20), PerSecond(3).And(PerMinute(9))},
+	}
+	for seed := range seeds {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			those := kinds[seed%uint64(len(kinds))]
+			a, b := openLimiter(t, Config{Limit: those[0]}), openLimiter(t, Config{Limit: those[0]})
+			b.current.Load().main.one = nil // so there is no takeOne
+			direct, changed := 0, false
+			for range 2000 {
+				key := fmt.Sprint(r.IntN(3))
+				switch limit := those[r.IntN(len(those))]; r.IntN(40) {
+				case 0:
+					changed = true
+					putLimit(t, a, limit)
+					putLimit(t, b, limit)
+					b.current.Load().main.one = nil
+				case 1:
+					require.NoError(t, a.SetKeyLimit(key, limit))
+					require.NoError(t, b.SetKeyLimit(key, limit))
+					b.keyLimits.get(key).one = nil
+				case 2, 3:
+					_ = a.SetKeyLimit(key, Limit{})
+					_ = b.SetKeyLimit(key, Limit{})
+				case 4, 5, 6, 7:
+					time.Sleep(time.Duration(r.Int64N(int64(time.Second))))
+				case 8:
+					time.Sleep(time.Duration(r.Int64N(int64(10 * time.Second))))
+				}
+				n := r.Int64N(4)
+				if set := a.current.Load().main; set.one != nil && changed {
+					direct++
+				}
+				want, err := b.Take(t.Context(), key, n)
+				require.NoError(t, err)
+				got, err := a.Take(t.Context(), key, n)
+				require.NoError(t, err)
+				want.Receipt, got.Receipt = limits.Receipt{}, limits.Receipt{}
+				require.Equal(t, want, got)
+			}
+			if seed%3 < 2 {
+				require.Positive(t, direct, "some were taken that way after a change")
+			}
+		})
+	}
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestLogGivesItsMemoryBack(t *testing.T) { //nolint:paralleltest // it measures the heap
+	const keys = 150
+	before := heap()
+	tab, ids := newTestTable(t, 0, SlidingLog(1000, time.Second))
+	takes := func(now time.Duration) {
+		for k := range keys {
+			require.True(t, mustApply(t, tab, now, fmt.Sprint(k), ids[0], limits.Op{Cost: 1}).Allowed)
+		}
+	}
+	for i := range 990 {
+		takes(time.Duration(i))
+	}
+	for i := range 10 { // they are never forgotten as a whole
+		takes(time.Duration(i+1) * 900 * time.Millisecond)
+	}
+	require.Less(t, heap()-before, int64(1000*keys), "a kilobyte a key; it had sixteen")
+	runtime.KeepAlive(tab)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/registry"
@@ -31,11 +31,17 @@ func queueOf(t *testing.T, limit ratelimit.Limit, most int64, f func(t bubble)) 
 }
 
 // refusedAtOnce is a wait that must be refused, with what it was told.
-func refusedAtOnce(tb testing.TB, ctx context.Context, l *ratelimit.Limiter, n int64) time.Duration { //nolint:revive // the test comes first, as in every helper
+//
+//nolint:revive // the test comes first, as in every helper
+func refusedAtOnce(tb testing.TB, ctx context.Context, l *ratelimit.Limiter, n int64) time.Duration {
 	tb.Helper()
 	start := time.Now()
 	r, err := l.Wait(ctx, "k", n)
 	require.ErrorIs(tb, err, ratelimit.ErrLimited)
+	require.ErrorIs(tb, err, core.ErrRejected)
+	after, ok := core.RetryAfter(err)
+	require.Equal(tb, r.RetryAfter != limits.Never, ok)
+	require.Equal(tb, max(0, r.RetryAfter), after)
 	require.Zero(tb, time.Since(start), "at once")
 	require.False(tb, r.Allowed)
 	require.Zero(tb, r.Permits)
@@ -51,12 +57,7 @@ func served(tb testing.TB, w waited) time.Duration {
 
 func TestQueueLeavesInOrder(t *testing.T) {
 	t.Parallel()
-	checkQueue(t, 1200)
-}
-
-func checkQueue(t *testing.T, n int) {
-	t.Helper()
-	const s = time.Second
+	const n, s = 1200, time.Second
 	hundreds := func(i int) time.Duration { return time.Duration(i/100) * s }
 	for _, c := range []struct {
 		limit ratelimit.Limit
@@ -74,38 +75,22 @@ func checkQueue(t *testing.T, n int) {
 	} {
 		t.Run(c.limit.String(), func(t *testing.T) {
 			t.Parallel()
-			queueOf(t, c.limit, int64(n), func(t bubble) {
-				l := t.l
-				start := time.Now()
-				type left struct {
-					i  int
-					at time.Duration
-				}
-				var order []left
-				var mu sync.Mutex
+			queueOf(t, c.limit, n, func(t bubble) {
+				start, left := time.Now(), make([]time.Duration, n)
 				var wg sync.WaitGroup
 				for i := range n {
 					wg.Go(func() {
-						_, err := l.Wait(context.Background(), "k", 1)
-						mu.Lock()
-						defer mu.Unlock()
-						if err != nil {
+						if _, err := t.l.Wait(context.Background(), "k", 1); err != nil {
 							t.Error(err)
 						}
-						order = append(order, left{i, time.Since(start)})
+						left[i] = time.Since(start)
 					})
 					synctest.Wait()
 				}
 				require.Zero(t, time.Since(start))
 				wg.Wait()
-				require.Len(t, order, n)
-				last := time.Duration(-1)
-				seen := make([]bool, n)
-				for place, got := range order {
-					require.Equal(t, c.due(got.i), got.at, "waiter %d", got.i)
-					require.GreaterOrEqual(t, got.at, last, "place %d", place)
-					require.False(t, seen[got.i])
-					last, seen[got.i] = got.at, true
+				for i, at := range left {
+					require.Equal(t, c.due(i), at, "waiter %d", i)
 				}
 			})
 		})
@@ -115,75 +100,61 @@ func checkQueue(t *testing.T, n int) {
 func TestQueueIsBoundedInPermits(t *testing.T) {
 	t.Parallel()
 	queueOf(t, ratelimit.TokenBucket(1, time.Second, 10), 5, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 10).Allowed, "what is there at once is no queue")
-		first := waitAt(t.Context(), l, 3)
-		second := waitAt(t.Context(), l, 2)
-		require.Equal(t, 2, l.Stats().Waiting)
-		require.Positive(t, refusedAtOnce(t, t.Context(), l, 1), "5 permits wait already")
-		require.True(t, take(t, l, "other", 10).Allowed)
+		require.True(t, take(t, t.l, "k", 10).Allowed, "what is there at once is no queue")
+		first := waitAt(t.Context(), t.l, 3)
+		second := waitAt(t.Context(), t.l, 2)
+		require.Equal(t, 2, t.l.Stats().Waiting)
+		require.Positive(t, refusedAtOnce(t, t.Context(), t.l, 1), "5 permits wait already")
+		require.True(t, take(t, t.l, "other", 10).Allowed)
 		other := make(chan error, 1)
-		go func() { _, err := l.Wait(t.Context(), "other", 5); other <- err }()
+		go func() { _, err := t.l.Wait(t.Context(), "other", 5); other <- err }()
 		synctest.Wait()
-		require.Equal(t, 3, l.Stats().Waiting, "each key has a queue of its own")
+		require.Equal(t, 3, t.l.Stats().Waiting, "each key has a queue of its own")
 		require.Equal(t, 3*time.Second, served(t, <-first))
-		third := waitAt(t.Context(), l, 3)
-		require.Positive(t, refusedAtOnce(t, t.Context(), l, 1))
+		third := waitAt(t.Context(), t.l, 3)
+		require.Positive(t, refusedAtOnce(t, t.Context(), t.l, 1))
 		require.Equal(t, 5*time.Second, served(t, <-second))
 		require.Equal(t, 5*time.Second, served(t, <-third), "from 3s to 8s")
 		require.NoError(t, <-other)
-		require.Positive(t, refusedAtOnce(t, t.Context(), l, 6), "more than the queue has room for")
-		require.Zero(t, l.Stats().Waiting)
-		require.EqualValues(t, 3, l.Stats().Rejected)
+		require.Positive(t, refusedAtOnce(t, t.Context(), t.l, 6), "more than the queue has room for")
+		require.Zero(t, t.l.Stats().Waiting)
+		require.EqualValues(t, 3, t.l.Stats().Rejected)
 	})
 }
 
-func TestQueueOfNone(t *testing.T) {
+func TestQueueByDefault(t *testing.T) {
 	t.Parallel()
+	for n, places := range map[int64]int{200: 5, 2000: 2} { // a thousand, or twice the capacity
+		queueOf(t, ratelimit.PerSecond(n), 0, func(t bubble) {
+			require.True(t, take(t, t.l, "k", n).Allowed)
+			var last <-chan waited
+			for range places {
+				last = waitAt(t.Context(), t.l, n)
+			}
+			refusedAtOnce(t, t.Context(), t.l, 1)
+			require.Equal(t, time.Duration(places)*time.Second, served(t, <-last))
+		})
+	}
 	queueOf(t, ratelimit.PerSecond(1), -1, func(t bubble) {
-		l := t.l
-		require.Zero(t, served(t, <-waitAt(t.Context(), l, 1)), "what is there needs no queue")
-		require.Equal(t, time.Second, refusedAtOnce(t, t.Context(), l, 1))
+		require.Zero(t, served(t, <-waitAt(t.Context(), t.l, 1)), "what is there needs no queue")
+		require.Equal(t, time.Second, refusedAtOnce(t, t.Context(), t.l, 1))
 	})
 }
 
-func TestQueueByDefaultIsBounded(t *testing.T) {
-	t.Parallel()
-	queueOf(t, ratelimit.PerSecond(200), 0, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 200).Allowed)
-		var last <-chan waited
-		for range 5 {
-			last = waitAt(t.Context(), l, 200)
-		}
-		refusedAtOnce(t, t.Context(), l, 1) // a thousand wait
-		require.Equal(t, 5*time.Second, served(t, <-last))
-	})
-	queueOf(t, ratelimit.PerSecond(2000), 0, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 2000).Allowed)
-		first, last := waitAt(t.Context(), l, 2000), waitAt(t.Context(), l, 2000)
-		refusedAtOnce(t, t.Context(), l, 1) // twice the capacity
-		require.Equal(t, time.Second, served(t, <-first))
-		require.Equal(t, 2*time.Second, served(t, <-last))
-	})
-}
-
-func TestQueueRefusesAtOnceWhatCannotBeInTime(t *testing.T) {
+func TestQueueRefusesWhatIsLate(t *testing.T) {
 	t.Parallel()
 	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), 100, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 1).Allowed)
+		require.True(t, take(t, t.l, "k", 1).Allowed)
 		for range 3 {
-			waitAt(t.Context(), l, 1)
+			waitAt(t.Context(), t.l, 1)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second-1)
 		defer cancel()
-		require.Equal(t, 4*time.Second, refusedAtOnce(t, ctx, l, 1), "three are before it")
+		require.Equal(t, 4*time.Second, refusedAtOnce(t, ctx, t.l, 1), "three are before it")
 		later, stop := context.WithTimeout(t.Context(), 4*time.Second+1)
 		defer stop()
-		require.Equal(t, 4*time.Second, served(t, <-waitAt(later, l, 1)))
-		require.Equal(t, limits.Never, refusedAtOnce(t, t.Context(), l, 2), "above the capacity")
+		require.Equal(t, 4*time.Second, served(t, <-waitAt(later, t.l, 1)))
+		require.Equal(t, limits.Never, refusedAtOnce(t, t.Context(), t.l, 2), "above the capacity")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(1, time.Second, 1), MaxWait: 2 * time.Second})
@@ -195,82 +166,75 @@ func TestQueueRefusesAtOnceWhatCannotBeInTime(t *testing.T) {
 	})
 }
 
-func TestQueueHeadOfLine(t *testing.T) {
-	t.Parallel()
-	queueOf(t, ratelimit.TokenBucket(1, time.Second, 3), 100, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 3).Allowed)
-		large, small := waitAt(t.Context(), l, 3), waitAt(t.Context(), l, 1)
-		time.Sleep(2 * time.Second)
-		require.Empty(t, small, "two are there, but it is not its turn")
-		require.Equal(t, 3*time.Second, served(t, <-large))
-		require.Equal(t, 4*time.Second, served(t, <-small))
-	})
-}
-
 func TestQueueAndWhoDoesNotWait(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
 	queueOf(t, ratelimit.TokenBucket(1, s, 3), 100, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 3).Allowed)
-		head := waitAt(t.Context(), l, 3)
+		require.True(t, take(t, t.l, "k", 3).Allowed)
+		head := waitAt(t.Context(), t.l, 3)
 		time.Sleep(2 * s)
-		r := take(t, l, "k", 1)
+		r := take(t, t.l, "k", 1)
 		require.False(t, r.Allowed, "two are there, and wanted")
 		require.Equal(t, 2*s, r.RetryAfter, "after the head, which goes in 1s")
-		require.Zero(t, takeAtMost(t, l, 2).Permits)
-		require.True(t, take(t, l, "other", 3).Allowed)
+		require.Zero(t, takeAtMost(t, t.l, 2).Permits)
+		require.Zero(t, takeAtMost(t, t.l, 1<<63-1).Permits, "all is no drain")
+		require.True(t, take(t, t.l, "other", 3).Allowed)
 		require.Equal(t, 3*s, served(t, <-head))
 		time.Sleep(s)
-		require.True(t, take(t, l, "k", 1).Allowed, "at the time that was quoted")
+		require.True(t, take(t, t.l, "k", 1).Allowed, "at the time that was quoted")
+	})
+	queueOf(t, ratelimit.TokenBucket(1, s, 3), 100, func(t bubble) { // nor does one who waits for less
+		require.True(t, take(t, t.l, "k", 3).Allowed)
+		large, small := waitAt(t.Context(), t.l, 3), waitAt(t.Context(), t.l, 1)
+		time.Sleep(2 * s)
+		require.Empty(t, small, "two are there, but it is not its turn")
+		require.Equal(t, 3*s, served(t, <-large))
+		require.Equal(t, 4*s, served(t, <-small))
 	})
 }
 
 func TestQueueIsWokenByReset(t *testing.T) {
 	t.Parallel()
-	for _, limit := range every(2, 1000*time.Hour) {
-		queueOf(t, limit, 100, func(t bubble) {
-			l := t.l
-			require.True(t, take(t, l, "k", 2).Allowed)
-			first, second, third := waitAt(t.Context(), l, 1), waitAt(t.Context(), l, 1), waitAt(t.Context(), l, 1)
-			time.Sleep(time.Second)
-			require.NoError(t, l.Reset(t.Context(), "k"))
-			require.Equal(t, time.Second, served(t, <-first), "%v", limit)
-			require.Equal(t, time.Second, served(t, <-second), "%v", limit)
-			synctest.Wait()
-			require.Empty(t, third, "a reset gives two, not three: %v", limit)
-			require.Zero(t, mustPeek(t, l, "k").Remaining)
-		})
-	}
+	inBubbles(t, ratelimit.Every(2, 1000*time.Hour), func(t bubble) {
+		require.True(t, take(t, t.l, "k", 2).Allowed)
+		first, second, third := waitAt(t.Context(), t.l, 1), waitAt(t.Context(), t.l, 1), waitAt(t.Context(), t.l, 1)
+		time.Sleep(time.Second)
+		require.NoError(t, t.l.Reset(t.Context(), "k"))
+		require.Equal(t, time.Second, served(t, <-first))
+		require.Equal(t, time.Second, served(t, <-second))
+		synctest.Wait()
+		require.Empty(t, third, "a reset gives two, not three")
+		require.Zero(t, mustPeek(t, t.l, "k").Remaining)
+	})
 }
 
 func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
+	hour := func(burst int64) ratelimit.Limit { return ratelimit.TokenBucket(1, time.Hour, burst) }
+	second := func(n int64) ratelimit.Limit { return ratelimit.TokenBucket(n, s, 1) }
 	for name, c := range map[string]struct {
 		before, after ratelimit.Limit
 		at            time.Duration
 		want          []time.Duration
 	}{
-		"a bucket that is larger": {ratelimit.TokenBucket(1, time.Hour, 1), ratelimit.TokenBucket(1, time.Hour, 2), s, []time.Duration{s, time.Hour}},
-		"a faster bucket":         {ratelimit.TokenBucket(1, s, 1), ratelimit.TokenBucket(2, s, 1), 500 * ms, []time.Duration{750 * ms, 1250 * ms, 1750 * ms}},
-		"a slower bucket":         {ratelimit.TokenBucket(2, s, 1), ratelimit.TokenBucket(1, s, 1), 250 * ms, []time.Duration{500 * ms, 1500 * ms, 2500 * ms}},
-		"a wider window":          {ratelimit.FixedWindow(1, 10*s), ratelimit.FixedWindow(2, 10*s), s, []time.Duration{s, 10 * s, 10 * s}},
-		"a wider log":             {ratelimit.SlidingLog(1, 10*s), ratelimit.SlidingLog(2, 10*s), s, []time.Duration{s, 10 * s, 11 * s}},
-		"a narrower window":       {ratelimit.FixedWindow(1, 10*s), ratelimit.FixedWindow(1, 20*s), s, []time.Duration{10 * s, 30 * s}},
+		"a larger bucket":   {hour(1), hour(2), s, []time.Duration{s, time.Hour}},
+		"a faster bucket":   {second(1), second(2), 500 * ms, []time.Duration{750 * ms, 1250 * ms, 1750 * ms}},
+		"a slower bucket":   {second(2), second(1), 250 * ms, []time.Duration{500 * ms, 1500 * ms, 2500 * ms}},
+		"a wider window":    {ratelimit.FixedWindow(1, 10*s), ratelimit.FixedWindow(2, 10*s), s, []time.Duration{s, 10 * s, 10 * s}},
+		"a wider log":       {ratelimit.SlidingLog(1, 10*s), ratelimit.SlidingLog(2, 10*s), s, []time.Duration{s, 10 * s, 11 * s}},
+		"a narrower window": {ratelimit.FixedWindow(1, 10*s), ratelimit.FixedWindow(1, 20*s), s, []time.Duration{10 * s, 30 * s}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			queueOf(t, c.before, 100, func(t bubble) {
-				l := t.l
-				require.True(t, take(t, l, "k", limits.Limit(c.before).Capacity()).Allowed)
+				require.True(t, take(t, t.l, "k", limits.Limit(c.before).Capacity()).Allowed)
 				var all []<-chan waited
 				for range c.want {
-					all = append(all, waitAt(t.Context(), l, 1))
+					all = append(all, waitAt(t.Context(), t.l, 1))
 				}
 				time.Sleep(c.at)
-				ratelimittest.SetLimit(t, l, c.after)
+				ratelimittest.SetLimit(t, t.l, c.after)
 				for i, want := range c.want {
 					require.Equal(t, want, served(t, <-all[i]), "waiter %d", i)
 				}
@@ -279,41 +243,7 @@ func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 	}
 }
 
-// A change that takes its time over a store applies also to who has begun to wait meanwhile.
-func TestQueueThatFormsDuringAChange(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(l *ratelimit.Limiter) error{
-		"reset": func(l *ratelimit.Limiter) error { return l.Reset(context.Background(), "k") },
-		"Config": func(l *ratelimit.Limiter) error {
-			cfg := l.Config()
-			cfg.Limit = ratelimit.PerHour(10)
-			return l.SetConfig(cfg)
-		},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			slow := &ratelimittest.Slow{Store: openMemory(t), Delay: 10 * ms}
-			l := newLimiter(t, ratelimit.Config{Store: slow, Limit: ratelimit.PerHour(1), MaxWait: -1})
-			require.True(t, take(t, l, "k", 1).Allowed)
-			require.True(t, take(t, l, "other", 1).Allowed)
-			other := make(chan error)
-			go func() { _, err := l.Wait(context.Background(), "other", 1); other <- err }() // gives its reservation back for a new Config
-			time.Sleep(time.Second)
-			slow.Set(500 * ms)
-			changed := make(chan error)
-			go func() { changed <- change(l) }()
-			synctest.Wait()
-			slow.Set(10 * ms)
-			w := waitAt(t.Context(), l, 1)
-			require.NoError(t, <-changed)
-			require.LessOrEqual(t, served(t, <-w), time.Second, name)
-			require.NoError(t, l.Close())
-			<-other
-			time.Sleep(time.Second) // its permits are given back
-		})
-	}
-}
-
-func TestQueueRefusesWhoASetLimitMakesLate(t *testing.T) {
+func TestQueueRefusesWhoBecomesLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(2, time.Second, 1), MaxWait: 1400 * ms})
@@ -348,171 +278,171 @@ func TestQueueRefusesWhoASetLimitMakesLate(t *testing.T) {
 
 func TestQueueHandsOverWhenOneLeaves(t *testing.T) {
 	t.Parallel()
-	t.Run("a place", func(t *testing.T) {
-		t.Parallel()
-		queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), 100, func(t bubble) {
-			l := t.l
-			require.True(t, take(t, l, "k", 1).Allowed)
-			ctx, cancel := context.WithCancelCause(t.Context())
-			first, second := waitAt(ctx, l, 1), waitAt(t.Context(), l, 1)
-			time.Sleep(500 * ms)
-			gone := errors.New("gone")
-			cancel(gone)
-			w := <-first
-			require.ErrorIs(t, w.err, gone)
-			require.Zero(t, w.r)
-			require.Equal(t, time.Second, served(t, <-second))
-		})
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), 100, func(t bubble) {
+		require.True(t, take(t, t.l, "k", 1).Allowed)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		first, second := waitAt(ctx, t.l, 1), waitAt(t.Context(), t.l, 1)
+		time.Sleep(500 * ms)
+		gone := errors.New("gone")
+		cancel(gone)
+		w := <-first
+		require.ErrorIs(t, w.err, gone)
+		require.Zero(t, w.r)
+		require.Equal(t, time.Second, served(t, <-second))
 	})
-	for _, limit := range []ratelimit.Limit{ratelimit.FixedWindow(10, time.Second), ratelimit.SlidingLog(10, time.Second), ratelimit.SlidingWindow(10, time.Second, 10), ratelimit.TokenBucket(10, 10*time.Second, 10)} {
-		t.Run("what it skipped of "+limit.String(), func(t *testing.T) {
-			t.Parallel()
-			queueOf(t, limit, 100, func(t bubble) {
-				l := t.l
-				require.True(t, take(t, l, "k", 8).Allowed)
-				ctx, cancel := context.WithCancel(t.Context())
-				large, small, next := waitAt(ctx, l, 5), waitAt(t.Context(), l, 2), waitAt(t.Context(), l, 1)
-				time.Sleep(500 * ms)
-				require.Empty(t, small)
-				cancel()
-				require.ErrorIs(t, (<-large).err, context.Canceled)
-				require.Equal(t, 500*ms, served(t, <-small), "the two that it did not fit into")
-				require.Equal(t, time.Second, served(t, <-next))
-			})
-		})
+	what := []ratelimit.Limit{
+		ratelimit.FixedWindow(10, time.Second), ratelimit.SlidingLog(10, time.Second), ratelimit.SlidingWindow(10, time.Second, 10),
+		ratelimit.TokenBucket(10, 10*time.Second, 10),
 	}
+	inBubbles(t, what, func(t bubble) { // what it skipped
+		require.True(t, take(t, t.l, "k", 8).Allowed)
+		ctx, cancel := context.WithCancel(t.Context())
+		large, small, next := waitAt(ctx, t.l, 5), waitAt(t.Context(), t.l, 2), waitAt(t.Context(), t.l, 1)
+		time.Sleep(500 * ms)
+		require.Empty(t, small)
+		cancel()
+		require.ErrorIs(t, (<-large).err, context.Canceled)
+		require.Equal(t, 500*ms, served(t, <-small), "the two that it did not fit into")
+		require.Equal(t, time.Second, served(t, <-next))
+	})
 }
 
 // A cancel at the very instant of the grant: one of the two wins, and the permit is
 // either used or there.
 func TestQueueCancelRacesGrant(t *testing.T) {
 	t.Parallel()
-	for _, limit := range every(1, time.Second) {
-		t.Run(limit.String(), func(t *testing.T) {
-			t.Parallel()
-			queueOf(t, limit, 100, func(t bubble) {
-				l := t.l
-				var wg sync.WaitGroup
-				var won atomic.Int64
-				due := spec(limit).Period
-				if spec(limit).Algorithm == limits.SlidingCounter {
-					due *= 2
+	inBubbles(t, ratelimit.Every(1, time.Second), func(t bubble) {
+		var wg sync.WaitGroup
+		var won atomic.Int64
+		l, due := t.l, spec(t.l.Limit()).Period
+		if spec(l.Limit()).Algorithm == limits.SlidingCounter {
+			due *= 2
+		}
+		for i := range 300 {
+			key := fmt.Sprint(i)
+			require.True(t, take(t, l, key, 1).Allowed)
+			ctx, cancel := context.WithCancel(t.Context())
+			if i%2 == 0 { // before or after the timer of the wait, as the queue may have it
+				time.AfterFunc(due, cancel)
+			}
+			wg.Go(func() {
+				defer cancel()
+				_, err := l.Wait(ctx, key, 1)
+				r, _ := l.Peek(ctx, key) // which in memory does not care for ctx
+				left := r.Remaining
+				if err == nil {
+					won.Add(1)
+					left++
+				} else if !errors.Is(err, context.Canceled) {
+					t.Error(err)
 				}
-				for i := range 300 {
-					key := fmt.Sprint(i)
-					require.True(t, take(t, l, key, 1).Allowed)
-					ctx, cancel := context.WithCancel(t.Context())
-					if i%2 == 0 { // before or after the timer of the wait, as the queue may have it
-						time.AfterFunc(due, cancel)
-					}
-					wg.Go(func() {
-						defer cancel()
-						_, err := l.Wait(ctx, key, 1)
-						r, _ := l.Peek(ctx, key) // which in memory does not care for ctx
-						left := r.Remaining
-						if err == nil {
-							won.Add(1)
-							left++
-						} else if !errors.Is(err, context.Canceled) {
-							t.Error(err)
-						}
-						if left != 1 {
-							t.Errorf("key %s: err %v, and %d permits of 1", key, err, left)
-						}
-						if i%2 == 1 && err != nil {
-							t.Errorf("key %s was not canceled: %v", key, err)
-						}
-					})
+				if left != 1 {
+					t.Errorf("key %s: err %v, and %d permits of 1", key, err, left)
 				}
-				wg.Wait()
-				s := l.Stats()
-				require.EqualValues(t, 300+won.Load(), s.Allowed)
-				require.EqualValues(t, 300-won.Load(), s.Canceled)
-				require.GreaterOrEqual(t, won.Load(), int64(150))
+				if i%2 == 1 && err != nil {
+					t.Errorf("key %s was not canceled: %v", key, err)
+				}
 			})
+		}
+		wg.Wait()
+		s := l.Stats()
+		require.EqualValues(t, 300+won.Load(), s.Allowed)
+		require.EqualValues(t, 300-won.Load(), s.Canceled)
+		require.GreaterOrEqual(t, won.Load(), int64(150))
+	})
+}
+
+// A wait ends with its limiter, also while a slow store is asked.
+func TestCloseEndsWaits(t *testing.T) {
+	t.Parallel()
+	for _, delay := range []time.Duration{0, 100 * ms} {
+		synctest.Test(t, func(t *testing.T) {
+			reg := &core.Registry{}
+			cfg := ratelimit.Config{Name: "x", Registry: reg, Limit: ratelimit.PerHour(1), MaxWait: -1}
+			if delay > 0 {
+				cfg.Store = &ratelimittest.Slow{Store: openMemory(t), Delay: delay}
+			}
+			l := newLimiter(t, cfg)
+			_, there := core.Lookup[*ratelimit.Limiter](reg, "x")
+			require.True(t, there)
+			require.True(t, take(t, l, "k", 1).Allowed)
+			var all []<-chan waited
+			for range 20 {
+				all = append(all, waitAt(t.Context(), l, 1))
+				time.Sleep(delay * 3 / 2)
+			}
+			time.Sleep(time.Minute)
+			require.Equal(t, 20, l.Stats().Waiting)
+			closed := time.Now()
+			require.NoError(t, l.Close())
+			require.NoError(t, l.Close(), "twice is fine")
+			for _, c := range all {
+				w := <-c
+				require.ErrorIs(t, w.err, core.ErrClosed)
+				require.Zero(t, w.r)
+			}
+			require.LessOrEqual(t, time.Since(closed), delay)
+			time.Sleep(time.Second)
+			require.Zero(t, l.Stats().Waiting)
+			require.EqualValues(t, 20, l.Stats().Canceled)
+			_, err := l.Wait(t.Context(), "k", 1)
+			require.ErrorIs(t, err, core.ErrClosed)
+			if cfg.Store == nil {
+				_, err = l.Take(t.Context(), "k", 1)
+				require.ErrorIs(t, err, core.ErrClosed)
+			}
+			_, there = core.Lookup[*ratelimit.Limiter](reg, "x")
+			require.False(t, there)
 		})
 	}
 }
 
-func TestQueueCloseRefusesAllWhoWait(t *testing.T) {
-	t.Parallel()
-	queueOf(t, ratelimit.PerHour(1), 100, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 1).Allowed)
-		var all []<-chan waited
-		for range 20 {
-			all = append(all, waitAt(t.Context(), l, 1))
-		}
-		time.Sleep(time.Minute)
-		require.NoError(t, l.Close())
-		for _, c := range all {
-			w := <-c
-			require.ErrorIs(t, w.err, core.ErrClosed)
-			require.Zero(t, w.r)
-			require.Equal(t, time.Minute, w.took)
-		}
-		require.Zero(t, l.Stats().Waiting)
-		require.EqualValues(t, 20, l.Stats().Canceled)
-		_, err := l.Wait(t.Context(), "k", 1)
-		require.ErrorIs(t, err, core.ErrClosed)
-	})
-}
-
-// told counts the events of a limiter.
-type told struct{ queued, waited, canceled, rejected, allowed atomic.Uint64 }
-
-func (c *told) registry() *core.Registry {
-	return eventtest.Registry(func(_ context.Context, e registry.Event) {
-		switch e.Text {
-		case "waiting for permits":
-			c.queued.Add(1)
-		case "wait for permits canceled":
-			c.canceled.Add(1)
-		case "permits refused":
-			c.rejected.Add(1)
-		case "permits granted":
-			if c.allowed.Add(1); e.Attr("waited").Duration() > 0 {
-				c.waited.Add(1)
-			}
-		}
-	})
-}
-
-// After any mix of waits, cancels, refusals, evictions and a close, a key is as if
-// those alone had been who were served, and all counters add up.
+// After any mix of waits, cancels, refusals, evictions and a close, a key is as if those alone had been who were served, and all
+// counters add up.
 func TestQueueLosesNothing(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
-	limits := append(every(5, s), ratelimit.TokenBucket(8, s, 1), ratelimit.SlidingCounter(5, s).And(ratelimit.TokenBucket(20, 5*s, 5)), ratelimit.AlignedWindow(5, s).And(ratelimit.SlidingLog(12, 3*s)))
-	for i, limit := range limits {
+	all := append(ratelimit.Every(5, s), ratelimit.TokenBucket(8, s, 1), ratelimit.AlignedWindow(5, s).And(ratelimit.SlidingLog(12, 3*s)),
+		ratelimit.SlidingCounter(5, s).And(ratelimit.TokenBucket(20, 5*s, 5)))
+	for i, limit := range all {
 		t.Run(limit.String(), func(t *testing.T) {
 			t.Parallel()
-			var all outcomes
+			all := map[string]uint64{}
 			for seed := range uint64(5) {
-				synctest.Test(t, func(t *testing.T) { mixed(t, &all, limit, rand.New(rand.NewPCG(seed, uint64(i)))) })
+				synctest.Test(t, func(t *testing.T) {
+					for what, n := range mixed(t, limit, rand.New(rand.NewPCG(seed, uint64(i)))) {
+						all[what] += n
+					}
+				})
 			}
-			for what, n := range map[string]*atomic.Uint64{
-				"granted": &all.granted, "limited": &all.limited, "canceled": &all.canceled, "closed": &all.closed, "taken": &all.takes, "refused": &all.refused,
-			} {
-				require.Positive(t, n.Load(), "%s: the mix lacks something", what)
+			for _, what := range []string{"granted", "limited", "canceled", "closed", "taken", "refused"} {
+				require.Positive(t, all[what], "%s: the mix lacks something", what)
 			}
 		})
 	}
 }
 
-// outcomes are how waits and takes ended.
-type outcomes struct{ granted, limited, canceled, closed, takes, refused atomic.Uint64 }
-
-func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, rng *rand.Rand) {
+// mixed returns how waits and takes ended, and the events of that.
+func mixed(t *testing.T, limit ratelimit.Limit, rng *rand.Rand) map[string]uint64 {
 	t.Helper()
-	var hooks told
-	cfg := ratelimit.Config{Store: openMemory(t), Limit: limit, MaxWait: 3 * time.Second, MaxQueue: 12, Registry: hooks.registry()}
+	var mu sync.Mutex
+	n := map[string]uint64{}
+	count := func(what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		n[what]++
+	}
+	cfg := ratelimit.Config{Store: openMemory(t), Limit: limit, MaxWait: 3 * time.Second, MaxQueue: 12}
+	cfg.Registry = onEvents(func(e registry.Event) {
+		if count(e.Text); e.Text == "permits granted" && e.Attr("waited").Duration() > 0 {
+			count("waited")
+		}
+	})
 	l := newLimiter(t, cfg)
 	mirror := newLimiter(t, ratelimit.Config{Limit: limit}) // only those who are served take from it
-	var mine outcomes
-	serve := func(n int64) {
-		if r, err := mirror.Take(context.Background(), "k", n); err != nil || !r.Allowed {
-			t.Errorf("%d were granted, and are too many: %+v, %v", n, r, err)
+	serve := func(permits int64) {
+		if r, err := mirror.Take(context.Background(), "k", permits); err != nil || !r.Allowed {
+			t.Errorf("%d were granted, and are too many: %+v, %v", permits, r, err)
 		}
 	}
 	var wg sync.WaitGroup
@@ -523,13 +453,13 @@ func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, rng *rand.Rand) {
 		case 1:
 			time.Sleep(time.Duration(rng.IntN(4)) * 100 * ms) // many at one instant
 		}
-		n := 1 + rng.Int64N(min(5, limits.Limit(limit).Capacity()))
+		cost := 1 + rng.Int64N(min(5, limits.Limit(limit).Capacity()))
 		if rng.IntN(4) == 0 {
-			if r := take(t, l, "k", n); r.Allowed {
-				serve(n)
-				mine.takes.Add(1)
+			if r := take(t, l, "k", cost); r.Allowed {
+				serve(cost)
+				count("taken")
 			} else {
-				mine.refused.Add(1)
+				count("refused")
 			}
 			continue
 		}
@@ -539,17 +469,17 @@ func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, rng *rand.Rand) {
 		}
 		wg.Go(func() {
 			defer cancel()
-			r, err := l.Wait(ctx, "k", n)
+			r, err := l.Wait(ctx, "k", cost)
 			switch {
-			case err == nil && r.Permits == n:
-				serve(n)
-				mine.granted.Add(1)
+			case err == nil && r.Permits == cost:
+				serve(cost)
+				count("granted")
 			case errors.Is(err, ratelimit.ErrLimited):
-				mine.limited.Add(1)
+				count("limited")
 			case errors.Is(err, context.Canceled):
-				mine.canceled.Add(1)
+				count("canceled")
 			case errors.Is(err, core.ErrClosed):
-				mine.closed.Add(1)
+				count("closed")
 			default:
 				t.Errorf("%+v, %v", r, err)
 			}
@@ -565,19 +495,15 @@ func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, rng *rand.Rand) {
 
 	stats := l.Stats()
 	require.Zero(t, stats.Waiting)
-	require.Equal(t, mine.granted.Load()+mine.takes.Load(), stats.Allowed)
-	require.Equal(t, mine.limited.Load()+mine.refused.Load(), stats.Rejected)
-	require.Equal(t, stats.Allowed, hooks.allowed.Load())
-	require.Equal(t, stats.Rejected, hooks.rejected.Load())
-	require.Equal(t, stats.Canceled, hooks.canceled.Load())
-	require.LessOrEqual(t, stats.Canceled, mine.canceled.Load()+mine.closed.Load(), "who had no place yet is not counted")
-	later := hooks.queued.Load() - hooks.waited.Load() - hooks.canceled.Load() // refused when they had a place already
-	require.LessOrEqual(t, later, mine.limited.Load())
-	for to, n := range map[*atomic.Uint64]*atomic.Uint64{
-		&all.granted: &mine.granted, &all.limited: &mine.limited, &all.canceled: &mine.canceled, &all.closed: &mine.closed, &all.takes: &mine.takes, &all.refused: &mine.refused,
+	require.Equal(t, []uint64{n["granted"] + n["taken"], n["limited"] + n["refused"]}, []uint64{stats.Allowed, stats.Rejected})
+	for text, want := range map[string]uint64{
+		"permits granted": stats.Allowed, "permits refused": stats.Rejected, "wait for permits canceled": stats.Canceled,
 	} {
-		to.Add(n.Load())
+		require.Equal(t, want, n[text], text)
 	}
+	require.LessOrEqual(t, stats.Canceled, n["canceled"]+n["closed"], "who had no place yet is not counted")
+	later := n["waiting for permits"] - n["waited"] - stats.Canceled // refused when they had a place already
+	require.LessOrEqual(t, later, n["limited"])
 
 	again := newLimiter(t, cfg) // the store has what was taken
 	got, want := mustPeek(t, again, "k"), mustPeek(t, mirror, "k")
@@ -585,48 +511,39 @@ func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, rng *rand.Rand) {
 	require.LessOrEqual(t, got.Remaining, want.Remaining)
 	time.Sleep(time.Minute)
 	require.Equal(t, limits.Limit(limit).Capacity(), mustPeek(t, again, "k").Remaining)
+	return n
 }
 
-// The only shard is swept when the wait ends: the window before it is over, and the key is dropped or its
-// counts are written anew.
-func TestAWaiterIsServedInTheWindowThatBeginsAlsoIfTheTableIsSweptThen(t *testing.T) {
+// The only shard is swept when a wait ends: the window before it is over, and the key is dropped or its counts are written anew. A
+// take at that time comes before or after the timer of the waiter, and then it is the take that sweeps.
+func TestWaitEndsInASweptTable(t *testing.T) {
 	t.Parallel()
 	const n = 1_000_000
 	for _, limit := range []ratelimit.Limit{
 		ratelimit.PerSecond(n), ratelimit.AlignedWindow(n, time.Second),
 		ratelimit.PerSecond(n).And(ratelimit.SlidingCounter(1<<30, time.Hour)),
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			l := newLimiter(t, ratelimit.Config{Limit: limit, MaxKeys: 16, MaxQueue: 2 * n})
-			time.Sleep(10 * time.Second)
-			mustPeek(t, l, "other")
-			time.Sleep(200 * time.Millisecond)
-			r := take(t, l, "k", n)
-			require.True(t, r.Allowed)
-			time.Sleep(r.FullAfter / 2)
-			done := waitAt(t.Context(), l, n)
-			time.Sleep(r.FullAfter - r.FullAfter/2)
-			require.Equal(t, r.FullAfter-r.FullAfter/2, (<-done).took)
-			require.False(t, take(t, l, "k", 1).Allowed, limit)
-			time.Sleep(time.Second - time.Microsecond)
-			require.False(t, take(t, l, "k", 1).Allowed, limit)
-		})
+		for i := range 40 {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLimiter(t, ratelimit.Config{Limit: limit, MaxKeys: 16, MaxQueue: 2 * n})
+				time.Sleep(10 * time.Second)
+				mustPeek(t, l, "other")
+				time.Sleep(200 * time.Millisecond)
+				r := take(t, l, "k", n)
+				require.True(t, r.Allowed)
+				time.Sleep(r.FullAfter / 2)
+				done := waitAt(t.Context(), l, n)
+				time.Sleep(r.FullAfter - r.FullAfter/2)
+				if i%2 == 0 {
+					require.False(t, take(t, l, "k", 1).Allowed)
+				}
+				require.Equal(t, r.FullAfter-r.FullAfter/2, served(t, <-done))
+				require.False(t, take(t, l, "k", 1).Allowed, limit)
+				time.Sleep(time.Second - time.Microsecond)
+				require.False(t, take(t, l, "k", 1).Allowed, limit)
+			})
+		}
 	}
-}
-
-func TestWhatIsGivenBackIsHandedOver(t *testing.T) {
-	t.Parallel()
-	inBubbles(t, every(1, 1000*time.Hour), func(t bubble) {
-		l := t.l
-		r := take(t, l, "k", 1)
-		done := waitAt(t.Context(), l, 1)
-		time.Sleep(time.Second)
-		refund(t, l, r)
-		w := <-done
-		require.NoError(t, w.err)
-		require.Equal(t, time.Second, w.took, "at the instant of the refund")
-		require.Zero(t, mustPeek(t, l, "k").Remaining)
-	})
 }
 
 // A rate gives nothing back when the call is over: that is what a bulkhead does.
@@ -649,23 +566,22 @@ func TestTheEndOfACallGivesNothingBack(t *testing.T) {
 // TestHeadWakesForBothRefunds: the first waiter wants two permits, and one refund is not enough.
 func TestHeadWakesForBothRefunds(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, every(3, 1000*time.Hour), func(t bubble) {
-		l := t.l
+	inBubbles(t, ratelimit.Every(3, 1000*time.Hour), func(t bubble) {
 		var holders []ratelimit.Result
 		for range 3 {
-			holders = append(holders, take(t, l, "k", 1))
+			holders = append(holders, take(t, t.l, "k", 1))
 		}
-		done := waitAt(t.Context(), l, 2)
+		done := waitAt(t.Context(), t.l, 2)
 		time.Sleep(time.Second)
-		refund(t, l, holders[2])
+		refund(t, t.l, holders[2])
 		synctest.Wait()
 		require.Empty(t, done, "it wants two")
 		time.Sleep(time.Second)
-		refund(t, l, holders[1])
+		refund(t, t.l, holders[1])
 		w := <-done
 		require.NoError(t, w.err)
 		require.Equal(t, 2*time.Second, w.took)
-		require.Zero(t, mustPeek(t, l, "k").Remaining)
+		require.Zero(t, mustPeek(t, t.l, "k").Remaining)
 	})
 }
 
@@ -692,7 +608,9 @@ func TestWaitersThatGiveUpStarveNobody(t *testing.T) {
 	t.Parallel()
 	const long = 7 * time.Second
 	for name, delay := range map[string]time.Duration{"in memory": 0, "near": 300 * time.Microsecond, "far": 10 * ms, "very far": 60 * ms} {
-		for _, limit := range []ratelimit.Limit{ratelimit.TokenBucket(20, time.Second, 1), ratelimit.AlignedWindow(20, time.Second), ratelimit.SlidingLog(20, time.Second)} {
+		for _, limit := range []ratelimit.Limit{
+			ratelimit.TokenBucket(20, time.Second, 1), ratelimit.AlignedWindow(20, time.Second), ratelimit.SlidingLog(20, time.Second),
+		} {
 			for _, processes := range []int{1, 2} {
 				t.Run(fmt.Sprint(name, " ", limit, " ", processes), func(t *testing.T) {
 					t.Parallel()
@@ -721,30 +639,17 @@ func TestWaitersThatGiveUpStarveNobody(t *testing.T) {
 
 func TestStoreFailsDuringAWait(t *testing.T) {
 	t.Parallel()
-	for policy, check := range map[ratelimit.FailurePolicy]func(t *testing.T, i int, w waited){
-		ratelimit.Allow: func(t *testing.T, _ int, w waited) { // without a limit, but not before the turn of the first
-			t.Helper()
-			require.Equal(t, time.Second, served(t, w))
-		},
-		ratelimit.Deny: func(t *testing.T, i int, w waited) {
-			t.Helper()
-			if i == 0 {
-				require.NoError(t, w.err, "it had its permit")
-			} else {
-				require.ErrorIs(t, w.err, ratelimit.ErrStore)
-			}
-			require.Equal(t, time.Second, w.took)
-		},
-		ratelimit.Local: func(t *testing.T, i int, w waited) { // half of the limit
-			t.Helper()
-			require.Equal(t, []time.Duration{time.Second, time.Second, 3 * time.Second, 5 * time.Second}[i], served(t, w))
-		},
+	const s = time.Second
+	for policy, served := range map[ratelimit.FailurePolicy][]time.Duration{
+		ratelimit.Allow: {s, s, s, s},         // without a limit, but not before the turn of the first
+		ratelimit.Deny:  {s},                  // who had its permit
+		ratelimit.Local: {s, s, 3 * s, 5 * s}, // half of the limit
 	} {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store := sharing{&ratelimittest.Failing{Store: openMemory(t)}}
-				l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.TokenBucket(2, 2*time.Second, 1), OnStoreError: policy})
+				l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.TokenBucket(2, 2*s, 1), OnStoreError: policy})
 				require.True(t, take(t, l, "k", 1).Allowed)
 				var all []<-chan waited
 				for range 4 {
@@ -752,86 +657,113 @@ func TestStoreFailsDuringAWait(t *testing.T) {
 				}
 				time.Sleep(500 * ms)
 				store.Down()
-				for i, w := range all {
-					check(t, i, <-w)
+				for i, c := range all {
+					w := <-c
+					if i < len(served) {
+						require.NoError(t, w.err)
+						require.Equal(t, served[i], w.took)
+					} else {
+						require.ErrorIs(t, w.err, ratelimit.ErrStore)
+						require.Equal(t, s, w.took)
+					}
 				}
 			})
 		})
 	}
 }
 
-// A wait over a store ends with its limiter, also while the store is asked.
-func TestCloseEndsWaitsOverAStore(t *testing.T) {
+// A wait that is canceled gives its place back to a store that is slow, and does
+// not hang on one that does not answer.
+func TestCanceledWaitAndARemoteStore(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, ratelimit.Config{Store: &ratelimittest.Slow{Store: openMemory(t), Delay: 100 * ms}, Limit: ratelimit.PerHour(1), MaxWait: -1})
-		require.True(t, take(t, l, "k", 1).Allowed)
-		var all []<-chan waited
-		for range 3 {
-			all = append(all, waitAt(t.Context(), l, 1))
-			time.Sleep(150 * ms)
-		}
-		require.NoError(t, l.Close())
-		for _, w := range all {
-			require.ErrorIs(t, (<-w).err, core.ErrClosed)
-		}
-		time.Sleep(time.Second)
-		require.Zero(t, l.Stats().Waiting)
-	})
+	for delay, back := range map[time.Duration]bool{time.Millisecond: true, time.Hour: false} {
+		synctest.Test(t, func(t *testing.T) {
+			slow := &ratelimittest.Slow{Store: openMemory(t), Delay: time.Millisecond}
+			l := newLimiter(t, ratelimit.Config{Store: slow, Limit: ratelimit.TokenBucket(1, time.Minute, 1), MaxWait: -1})
+			require.True(t, take(t, l, "k", 1).Allowed)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, func() { slow.Set(delay); cancel() })
+			start := time.Now()
+			r, err := l.Wait(ctx, "k", 1)
+			require.ErrorIs(t, err, context.Canceled)
+			require.Zero(t, r, "an error comes with nothing that could be refunded again")
+			require.LessOrEqual(t, time.Since(start), 2*time.Second)
+			slow.Set(0)
+			wait := take(t, l, "k", 1).RetryAfter
+			require.Equal(t, back, wait < time.Minute, "%v", wait)
+		})
+	}
 }
 
-// Where a store answers more slowly than permits come, one who reserves after another would lose most of them.
-func TestSlowStoreServesTheWholeLimit(t *testing.T) {
+func TestWaitWithADoneContext(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, ratelimit.Config{Store: &ratelimittest.Slow{Store: openMemory(t), Delay: 5 * ms}, Limit: ratelimit.TokenBucket(1000, time.Second, 1)})
-		var all sync.WaitGroup
-		start := time.Now()
-		for range 1000 {
-			all.Go(func() {
-				_, err := l.Wait(t.Context(), "k", 1)
-				if err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		require.LessOrEqual(t, time.Since(start), 1200*ms)
-	})
+	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerHour(1)})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("gone")
+	cancel(gone)
+	_, err := l.Wait(ctx, "k", 1)
+	require.ErrorIs(t, err, gone)
+	require.True(t, take(t, l, "k", 1).Allowed)
 }
 
-// Permits that are reserved when the limit changes are not forgotten.
-func TestChangesWhileOthersWaitGrantNothing(t *testing.T) {
+// A hook that ends its goroutine leaves neither a waiter nor a reservation.
+func TestGoexitInAHook(t *testing.T) {
 	t.Parallel()
-	for name, delay := range map[string]time.Duration{"in memory": 0, "in a store": ms} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := openMemory(t)
-				if delay > 0 {
-					store = &ratelimittest.Slow{Store: store, Delay: delay}
+	for _, remote := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			leave := true
+			cfg := ratelimit.Config{Limit: ratelimit.PerMinute(1), MaxWait: -1, Registry: onEvents(func(e registry.Event) {
+				if leave && e.Text == "waiting for permits" {
+					runtime.Goexit()
 				}
-				limit := func(n int64) ratelimit.Limit { return ratelimit.TokenBucket(n, time.Second, 1) }
-				l := newLimiter(t, ratelimit.Config{Store: store, Limit: limit(20), MaxWait: -1})
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-				defer cancel()
-				var granted atomic.Int64
+			})}
+			if remote {
+				cfg.Store = &ratelimittest.Failing{Store: openMemory(t)}
+			}
+			l := newLimiter(t, cfg)
+			require.True(t, take(t, l, "k", 1).Allowed)
+			for range 5 {
 				var all sync.WaitGroup
-				for n := int64(20); n <= 22; n++ {
-					ratelimittest.SetLimit(t, l, limit(n))
-					for range 60 {
-						all.Go(func() {
-							if _, err := l.Wait(ctx, "k", 1); err == nil {
-								granted.Add(1)
-							}
-						})
-					}
-					time.Sleep(10 * ms)
-				}
+				all.Go(func() { _, _ = l.Wait(context.Background(), "k", 1) })
 				all.Wait()
-				require.LessOrEqual(t, granted.Load(), int64(67))
-				require.GreaterOrEqual(t, granted.Load(), int64(60))
-			})
+			}
+			leave = false
+			require.Equal(t, time.Minute, served(t, <-waitAt(t.Context(), l, 1)))
+			require.Zero(t, l.Stats().Waiting)
+		})
+	}
+}
+
+// A change that takes its time over a store applies also to who has begun to wait meanwhile.
+func TestQueueThatFormsDuringAChange(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(l *ratelimit.Limiter) error{
+		"reset": func(l *ratelimit.Limiter) error { return l.Reset(context.Background(), "k") },
+		"Config": func(l *ratelimit.Limiter) error {
+			cfg := l.Config()
+			cfg.Limit = ratelimit.PerHour(10)
+			return l.SetConfig(cfg)
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			slow := &ratelimittest.Slow{Store: openMemory(t), Delay: 10 * ms}
+			l := newLimiter(t, ratelimit.Config{Store: slow, Limit: ratelimit.PerHour(1), MaxWait: -1})
+			require.True(t, take(t, l, "k", 1).Allowed)
+			require.True(t, take(t, l, "other", 1).Allowed)
+			other := make(chan error)
+			go func() { _, err := l.Wait(context.Background(), "other", 1); other <- err }() // gives its reservation back for a new Config
+			time.Sleep(time.Second)
+			slow.Set(500 * ms)
+			changed := make(chan error)
+			go func() { changed <- change(l) }()
+			synctest.Wait()
+			slow.Set(10 * ms)
+			w := waitAt(t.Context(), l, 1)
+			require.NoError(t, <-changed)
+			require.LessOrEqual(t, served(t, <-w), time.Second, name)
+			require.NoError(t, l.Close())
+			<-other
+			time.Sleep(time.Second) // its permits are given back
 		})
 	}
 }
