@@ -155,7 +155,3 @@ func (a segments) refund(st State, now, cost int64, receipt uint64, _ int64) (St
 func (a segments) over(s State, now int64) int64 { return a.look(s, now, 0)[full] }
 
 func (a segments) recovery(int64) int64 { return a.period }
-func (a segments) owing(until, n, now int64) State {
-	s, _ := a.charge(State{}, now, 0, until-a.period, min(n, a.permits))
-	return s
-}
