@@ -7,6 +7,28 @@ import (
 	"unique"
 )
 
+// Algorithm is how a [Spec] counts.
+type Algorithm uint8
+
+// The algorithms.
+const (
+	FixedWindow Algorithm = iota
+	TokenBucket
+	SlidingWindow
+	SlidingCounter
+	SlidingLog
+)
+
+// A Spec is one limit in numbers. It is valid and has no defaults left to fill in.
+type Spec struct {
+	Algorithm Algorithm
+	Permits   int64
+	Period    time.Duration
+	Burst     int64 // of a TokenBucket
+	Segments  int   // of a SlidingWindow
+	Aligned   bool  // of a FixedWindow
+}
+
 // A Limit is the numbers of a limit, or of several that hold together. ratelimit.Limit is a type defined by it, so packages of this
 // module convert one to the other, and users see no field. The zero Limit is 1,000 permits a minute.
 type Limit struct {
@@ -63,7 +85,10 @@ func (l Limit) Refuse() string {
 		if (Clock{}).Rule(s) == nil {
 			return fmt.Sprintf("must have a burst that can be counted exactly at %d per %v: a smaller one, or permits that share a factor with the period", s.Permits, s.Period)
 		}
-		if slices.ContainsFunc(all[:i], func(other Spec) bool { return Pairs(s, other) }) {
+		if slices.ContainsFunc(all[:i], func(other Spec) bool {
+			other.Permits, other.Burst = s.Permits, s.Burst
+			return s == other
+		}) {
 			return "must join limits that differ in the algorithm or the period"
 		}
 	}

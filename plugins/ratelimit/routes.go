@@ -10,17 +10,15 @@ import (
 	"strings"
 
 	"github.com/go-chi/chi/v5"
-
-	"github.com/gresil/gresil/internal/muxpattern"
 )
 
 // routes find the rule of a request by the pattern that a ServeMux finds, not by its handler, which can be a redirect.
 type routes struct {
-	table                    // of net/http, which cleans a path, redirects, and takes a HEAD for a GET
-	literal map[string]table // by method, "" for all others: finds a path as it is, as chi does
-	root    *rule            // of requests without a route
-	hosts   bool             // a pattern has a host
-	trees   bool             // a pattern that is not the root can end in a slash
+	table         // of net/http, which cleans a path, redirects, and takes a HEAD for a GET
+	literal table // finds a path as it is, as chi does
+	root    *rule // of requests without a route
+	hosts   bool  // a pattern has a host
+	trees   bool  // a pattern that is not the root can end in a slash
 }
 
 type table struct {
@@ -40,18 +38,8 @@ type span struct {
 
 // newRoutes returns the routes of patterns that are valid together.
 func newRoutes(s *Server, all []Route) *routes {
-	rs := &routes{table: newTable(), literal: map[string]table{"": newTable()}, root: s.root}
+	rs := &routes{table: newTable(), literal: newTable(), root: s.root}
 	for _, r := range all {
-		if method, _, _ := split(r.Pattern); method != "" {
-			rs.literal[method] = newTable()
-		}
-	}
-	byMethod := slices.SortedStableFunc(slices.Values(all), func(a, b Route) int { // those of any method last
-		a1, _, _ := split(a.Pattern)
-		b1, _, _ := split(b.Pattern)
-		return strings.Compare(b1, a1)
-	})
-	for _, r := range byMethod {
 		u := &rule{limit: s.root.limit, tiered: true}
 		if r.Limit != "" {
 			u = s.named(r.Limit)
@@ -59,7 +47,9 @@ func newRoutes(s *Server, all []Route) *routes {
 		u.weight = r.Weight
 		rs.add(r.Pattern, u)
 	}
-	muxpattern.Handle(rs.mux, "/") // otherwise the mux looks for other methods
+	if rs.root == s.root {
+		rs.mux.Handle("/", http.NotFoundHandler()) // otherwise the mux looks for other methods
+	}
 	return rs
 }
 
@@ -74,15 +64,14 @@ func (rs *routes) add(pattern string, u *rule) {
 		rs.trees = rs.trees || u.slash
 	}
 	rs.hosts = rs.hosts || host != ""
-	pattern = normal(pattern)
-	rs.rules[pattern] = u
-	rs.mux.Handle(pattern, http.NotFoundHandler())
-	for m, t := range rs.literal {
-		// With a host and CONNECT a ServeMux neither cleans nor redirects.
-		if pattern := http.MethodConnect + " " + cmp.Or(host, noHost) + p; (method == "" || method == m) && muxpattern.Handle(t.mux, pattern) {
-			t.rules[pattern] = u // otherwise there is the same for the method
-		}
-	}
+	rs.table.add(normal(pattern), u)
+	// With a host and CONNECT a ServeMux neither cleans nor redirects. So the method is the first part of the path.
+	rs.literal.add(http.MethodConnect+" "+cmp.Or(host, noHost)+"/"+cmp.Or(method, "{"+strings.Repeat("m", len(p))+"}")+p, u) // longer than each name in p
+}
+
+func (t table) add(pattern string, u *rule) {
+	t.rules[pattern] = u
+	t.mux.Handle(pattern, http.NotFoundHandler())
 }
 
 const noHost = "_"
@@ -212,18 +201,14 @@ func (rs *routes) asMux(method, host string, u *url.URL) *rule {
 
 // asChi returns the rule for a path in a router that takes it as it is.
 func (rs *routes) asChi(method, host, p string) *rule {
-	t, ok := rs.literal[method]
-	if !ok {
-		t = rs.literal[""]
-	}
-	probe := http.Request{Method: http.MethodConnect, Host: host, URL: &url.URL{Path: p}}
+	probe := http.Request{Method: http.MethodConnect, Host: host, URL: &url.URL{Path: "/" + method + p}}
 	if rs.hosts {
-		if u := rs.look(t, &probe); u != rs.root {
+		if u := rs.look(rs.literal, &probe); u != rs.root {
 			return u
 		}
 	}
 	probe.Host = noHost
-	return rs.look(t, &probe)
+	return rs.look(rs.literal, &probe)
 }
 
 // mounted returns the rule for a path with a slash at its end, if there is a pattern for just that. A router that is mounted in chi

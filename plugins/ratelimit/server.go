@@ -88,11 +88,11 @@ func (s *shared) limit(name string) *limit {
 	if limiter == s.limiter {
 		name = "" // Tier can return any text
 	}
-	if l, ok := s.limits.Load(name); ok {
-		return l.(*limit) //nolint:forcetypeassert // nothing else is stored
+	l, ok := s.limits.Load(name)
+	if !ok {
+		l, _ = s.limits.LoadOrStore(name, &limit{under: name, limiter: limiter})
 	}
-	l, _ := s.limits.LoadOrStore(name, &limit{under: name, limiter: limiter})
-	return l.(*limit) //nolint:forcetypeassert // likewise
+	return l.(*limit) //nolint:forcetypeassert // nothing else is stored
 }
 
 // Keys of requests under Config.Limit are unchanged, so that they can be used with the limiter, unless they begin with #. All others
