@@ -98,7 +98,7 @@ func (rs *routes) find(r *http.Request) (first *rule, more []*rule) {
 	if plain(r, routing) && (!rs.hosts || r.Host == lowerName(r.Host)) {
 		u, p := rs.look(rs.table, r), r.URL.Path
 		redirected := u.slashes > strings.Count(p, "/")
-		if !rs.trees || !redirected && (u.slash || !u.wild || rs.mounted(r.Method, r.Host, p) == nil) {
+		if !rs.trees || !redirected && (u.slash || !u.wild || rs.mounted(r.Method, r.Host, p) == rs.root) {
 			return u, nil
 		}
 	}
@@ -152,44 +152,39 @@ type search struct {
 	found []*rule
 }
 
-// all adds the rules for every path that a router may see. The root counts only for the path itself.
+// A seen is a path that a router may see, and whether requests without a route can have it there.
+type seen struct {
+	path string
+	root bool
+}
+
+// all adds the rules for every path that a router may see.
 func (x *search) all(method string, u *url.URL, routing *chi.Context, root bool) {
 	raw := cmp.Or(u.RawPath, u.Path)
-	clean := path.Clean(raw)
+	clean := path.Clean(raw) // by CleanPath of chi
+	all := []seen{{raw, root}, {clean, root && clean != strings.TrimRight(raw, "/")}, {u.Path, false}}
+	if routing != nil && routing.RoutePath != "" { // in a mounted router it is without a prefix
+		all = append(all, seen{routing.RoutePath, root && len(routing.RoutePatterns) == 0}, seen{path.Clean(routing.RoutePath), false})
+	}
 	mux, literal := x.asMux(method, x.host, u), x.asChi(method, x.host, raw)
 	x.add(mux, root)
 	x.add(literal, root)
-	x.add(x.asChi(method, x.host, clean), root && clean != strings.TrimRight(raw, "/")) // with CleanPath of chi
-	sources := []string{raw}
-	if routing != nil && routing.RoutePath != "" {
-		sources = append(sources, routing.RoutePath, path.Clean(routing.RoutePath))
-		x.add(x.asChi(method, x.host, routing.RoutePath), root && len(routing.RoutePatterns) == 0) // in a mounted router it is without a prefix
-	}
-	sources = append(sources, u.Path, clean)
-	if len(slices.Compact(sources)) == 1 && mux.one && literal.one {
+	if mux.one && literal.one && !slices.ContainsFunc(all, func(s seen) bool { return s.path != raw }) {
 		return
 	}
-	for i, p := range sources {
-		if slices.Contains(sources[:i], p) {
-			continue
-		}
-		for range 9 { // StripSlashes and URLFormat of chi, several times
-			if !strings.HasPrefix(p, "/") {
-				break // no router has a pattern for it
-			}
+	for _, s := range all {
+		p := s.path
+		for i := 0; i < 9 && strings.HasPrefix(p, "/"); i, s.root = i+1, false { // StripSlashes and URLFormat of chi, several times
 			x.add(x.asMux(method, x.host, &url.URL{Path: p}), false)
-			x.add(x.asChi(method, x.host, p), false)
-			if tree := x.mounted(method, x.host, p); tree != nil {
-				x.add(tree, false)
+			x.add(x.asChi(method, x.host, p), s.root)
+			x.add(x.mounted(method, x.host, p), false)
+			longer := p
+			if p = strings.TrimRight(p, "/"); p == longer {
+				p = strings.TrimSuffix(p, path.Ext(p))
 			}
-			shorter := strings.TrimRight(p, "/")
-			if shorter == p {
-				shorter = strings.TrimSuffix(p, path.Ext(p))
-			}
-			if shorter == p {
+			if p == longer {
 				break
 			}
-			p = shorter
 		}
 	}
 }
@@ -211,13 +206,13 @@ func (rs *routes) asChi(method, host, p string) *rule {
 	return rs.look(rs.literal, &probe)
 }
 
-// mounted returns the rule for a path with a slash at its end, if there is a pattern for just that. A router that is mounted in chi
-// serves the path with the slash and without it.
+// mounted returns the rule for a path with a slash at its end, if there is a pattern for just that, or the root. A
+// router that is mounted in chi serves the path with the slash and without it.
 func (rs *routes) mounted(method, host, p string) *rule {
 	if u := rs.asChi(method, host, p+"/"); u != rs.root && u.slash && u.slashes == strings.Count(p, "/")+1 {
 		return u
 	}
-	return nil
+	return rs.root
 }
 
 // add adds a rule, also the root if that counts.
