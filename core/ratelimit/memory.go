@@ -149,17 +149,14 @@ func (t *table) sweep(now int64) {
 			t.due.Add(-n * step)
 			return
 		}
-		t.sweepOne(&t.shards[t.turn.Add(1)&uint64(shards-1)], now)
+		s := &t.shards[t.turn.Add(1)&uint64(shards-1)]
+		s.mu.Lock()
+		s.sweep(t, max(now, s.last))
+		s.mu.Unlock()
 		if t.swept != nil {
 			t.swept()
 		}
 	}
-}
-
-func (t *table) sweepOne(s *shard, now int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sweep(t, max(now, s.last))
 }
 
 // counts are the decisions of takeOne.

@@ -68,10 +68,7 @@ func (a *Account) Debt(now int64) Debt {
 	return d
 }
 
-// Over reports whether the account can be dropped and nothing is lost.
-func (a *Account) Over(now int64) bool { return a.End(now) <= now }
-
-// End returns the time from which the account can be dropped.
+// End returns the time from which the account can be dropped and nothing is lost; now if it can be.
 func (a *Account) End(now int64) int64 {
 	end := now
 	for _, v := range a.Values() {

@@ -106,12 +106,8 @@ func (a counter) used(s State, at int64) (num, den int64) {
 	return a.weigh(c, at), 1
 }
 
-func (a counter) put(now, at, num, den int64) (s State, ok bool) {
-	last, n, ok := a.list.put(now, at, ceilDiv(num, den), 1)
-	if n > 0 || last > now {
-		s, _ = a.charge(s, now, 0, last, n)
-	}
-	return s, ok
+func (a counter) put(now, at, num, den int64) (State, bool) {
+	return a.list.put(a.charge, 1, now, at, num, den)
 }
 
 func (a counter) charge(st State, now, _, at, cost int64) (State, uint64) {
