@@ -104,9 +104,9 @@ func (s Spec) refuse(longest time.Duration) string {
 	if s.Algorithm == SlidingLog {
 		most = MaxLogPermits
 	}
-	fill, short := time.Duration(0), true
-	if s.Algorithm == TokenBucket && s.Permits > 0 && s.Period > 0 && s.Burst > 0 {
-		fill, short = FillTime(s)
+	fills := func() bool {
+		fill, ok := FillTime(s)
+		return ok && fill <= longest
 	}
 	switch {
 	case s.Algorithm > SlidingLog:
@@ -117,7 +117,7 @@ func (s Spec) refuse(longest time.Duration) string {
 		return fmt.Sprintf("must have a period of 1ns to %v", MaxPeriod)
 	case s.Algorithm == TokenBucket && (s.Burst < 1 || s.Burst > MaxPermits):
 		return fmt.Sprintf("must have a burst of 1 to %d", int64(MaxPermits))
-	case !short || fill > longest:
+	case s.Algorithm == TokenBucket && !fills():
 		return fmt.Sprintf("must have a burst that fills within %v", longest)
 	case s.Algorithm == SlidingWindow && (s.Segments < 2 || s.Segments > MaxSegments || int64(s.Period)%int64(s.Segments) != 0):
 		return fmt.Sprintf("must have 2 to %d segments, each of whole nanoseconds", MaxSegments)

@@ -55,13 +55,13 @@ func newRoutes(s *Server, all []Route) *routes {
 
 func (rs *routes) add(pattern string, u *rule) {
 	method, host, p := split(pattern)
-	wild := strings.Contains(p, "{")
-	u.span = span{wild: wild, slash: strings.HasSuffix(p, "/") || strings.HasSuffix(p, "...}") || strings.HasSuffix(p, "{$}"), slashes: strings.Count(p, "/")}
-	u.one = !wild && !u.slash
-	if method+host == "" && u.slash && u.slashes == 1 && !strings.HasSuffix(p, "{$}") {
+	wild, single := strings.Contains(p, "{"), strings.HasSuffix(p, "{$}")
+	slash := single || strings.HasSuffix(p, "/") || strings.HasSuffix(p, "...}")
+	u.span = span{one: !wild && !slash, wild: wild, slash: slash, slashes: strings.Count(p, "/")}
+	if method+host == "" && slash && u.slashes == 1 && !single {
 		rs.root = u
 	} else {
-		rs.trees = rs.trees || u.slash
+		rs.trees = rs.trees || slash
 	}
 	rs.hosts = rs.hosts || host != ""
 	rs.table.add(normal(pattern), u)
