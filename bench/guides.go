@@ -7,7 +7,7 @@ import (
 	_ "github.com/prometheus/client_golang/prometheus/promhttp"
 	_ "github.com/sony/gobreaker/v2"
 
-	_ "github.com/gresil/gresil/dash"
+	_ "github.com/gresil/gresil/dash" // what the guides import, for their build
 	_ "github.com/gresil/gresil/metrics"
 	_ "github.com/gresil/gresil/outbound/batch"
 	_ "github.com/gresil/gresil/outbound/jobs/asynqjobs"

@@ -18,7 +18,7 @@ type FailurePolicy string
 
 // The policies.
 const (
-	// Allow grants the permits of Take, TakeAtMost and Wait: while the store is unavailable, the service works without a limit.
+	// Allow grants the permits of Take, TakeAtMost, Wait and Reserve: while the store is unavailable, the service works without a limit.
 	// The Result has Allowed, and its Limit is 0. Other operations return an error that matches ErrStore.
 	Allow FailurePolicy = "allow"
 	// Deny returns an error that matches ErrStore.

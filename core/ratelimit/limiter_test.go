@@ -192,6 +192,23 @@ func TestCloseEndsWaitsAndCalls(t *testing.T) {
 	})
 }
 
+// A store that the limiter was given stays open, and keeps what other limiters have used.
+func TestCloseOverAStoreThatStaysOpen(t *testing.T) {
+	t.Parallel()
+	store := openMemory(t)
+	for _, limit := range []ratelimit.Limit{ratelimit.PerMinute(5), ratelimit.TokenBucket(5, time.Minute, 5), ratelimit.SlidingLog(5, time.Minute)} {
+		l := newLimiter(t, ratelimit.Config{Name: limit.String(), Store: store, Limit: limit})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		require.NoError(t, l.Close())
+		_, err := l.Take(t.Context(), "k", 1)
+		require.ErrorIs(t, err, core.ErrClosed, "%v", limit)
+		_, err = l.Wait(t.Context(), "k", 1)
+		require.ErrorIs(t, err, core.ErrClosed, "%v", limit)
+		again := newLimiter(t, ratelimit.Config{Name: limit.String(), Store: store, Limit: limit})
+		require.EqualValues(t, 3, take(t, again, "k", 1).Remaining, "%v", limit)
+	}
+}
+
 func TestPermitsAreConservedWhenCancelRacesGrant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -351,6 +368,18 @@ func TestStoreFailureIsNotARefusal(t *testing.T) {
 		_, err = allow.Take(t.Context(), "k", -1)
 		require.ErrorIs(t, err, core.ErrConfig)
 		require.Equal(t, ratelimit.Result{Limit: 1, RetryAfter: limits.Never}, take(t, allow, "k", 2), "what never fits needs no store")
+		for name, op := range map[string]func(n int64) (ratelimit.Result, error){
+			"Take":       func(n int64) (ratelimit.Result, error) { return allow.Take(t.Context(), "k", n) },
+			"TakeAtMost": func(n int64) (ratelimit.Result, error) { return allow.TakeAtMost(t.Context(), "k", n) },
+			"Wait":       func(n int64) (ratelimit.Result, error) { return allow.Wait(t.Context(), "k", n) },
+			"Reserve":    func(n int64) (ratelimit.Result, error) { return allow.Reserve(t.Context(), "k", n, 0) },
+		} {
+			for n := range int64(2) {
+				r, err := op(n)
+				require.NoError(t, err, "%s of %d", name, n)
+				require.Equal(t, ratelimit.Result{Allowed: true}, r, "%s of %d", name, n)
+			}
+		}
 		for name, op := range map[string]func() error{
 			"Reset": func() error { return allow.Reset(t.Context(), "k") },
 			"Drain": func() error { _, err := allow.Drain(t.Context(), "k"); return err },

@@ -57,6 +57,34 @@ func closedTake(tb testing.TB, l *ratelimit.Limiter) error {
 }
 
 // A limiter of Under follows SetConfig: its limit changes, goes and comes back.
+// A key whose joined limits come back at different times is told when the last of them allows the take under another limit.
+func TestUnderAfterJoinedLimits(t *testing.T) {
+	t.Parallel()
+	second := time.Second
+	window, log := ratelimit.FixedWindow(2, second), ratelimit.SlidingLog(2, 2*second)
+	for _, c := range []struct {
+		joined, under ratelimit.Limit
+		n             int64
+		wait          time.Duration
+	}{
+		{window.And(log), ratelimit.FixedWindow(1, 2*second), 1, 1500 * time.Millisecond},
+		{log.And(window), ratelimit.FixedWindow(1, 2*second), 1, 1500 * time.Millisecond},
+		{ratelimit.FixedWindow(2, 2*second).And(ratelimit.FixedWindow(2, 4*second)), ratelimit.SlidingLog(2, 4*second), 2, 3500 * time.Millisecond},
+		{ratelimit.TokenBucket(2, second, 2).And(ratelimit.PerHour(100)), ratelimit.SlidingCounter(2, second), 2, time.Hour - second/2},
+		{window.And(ratelimit.SlidingLog(9, 4*second)), ratelimit.SlidingLog(1, 2*second).And(ratelimit.FixedWindow(3, 3*second)), 1, 3500 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLimiter(t, ratelimit.Config{Limit: c.joined, Limits: map[string]ratelimit.Limit{"other": c.under}})
+			require.True(t, take(t, l, "k", c.n).Allowed)
+			time.Sleep(second / 2)
+			r := take(t, l.Under("other"), "k", 1)
+			require.Equal(t, c.wait, r.RetryAfter, "from %v to %v", c.joined, c.under)
+			time.Sleep(r.RetryAfter)
+			require.True(t, take(t, l.Under("other"), "k", 1).Allowed, "from %v to %v", c.joined, c.under)
+		})
+	}
+}
+
 func TestUnderAfterSetConfig(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

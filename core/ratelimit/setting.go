@@ -3,11 +3,14 @@ package ratelimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/override"
 )
@@ -30,9 +33,9 @@ type settings struct {
 	views map[string]*Limiter // under all names that there have been
 }
 
-// setting validates a limit, and registers it with the table.
-func (s *shared) setting(limit Limit) (*setting, error) {
-	if err := limit.check("ratelimit.Limit"); err != nil {
+// setting validates the limit in a field, and registers it with the table.
+func (s *shared) setting(field string, limit Limit) (*setting, error) {
+	if err := limit.check(field); err != nil {
 		return nil, err
 	}
 	if limit == (Limit{}) {
@@ -40,7 +43,9 @@ func (s *shared) setting(limit Limit) (*setting, error) {
 	}
 	specs := limits.Limit(limit).Specs()
 	plan, err := s.table.Plan(specs)
-	if err != nil {
+	if bad, ok := errors.AsType[*core.ConfigError](err); ok { // the store cannot count it
+		return nil, &core.ConfigError{Field: strings.Replace(bad.Field, "ratelimit.Limit", field, 1), Value: bad.Value, Reason: bad.Reason}
+	} else if err != nil {
 		return nil, &storeError{s.Name(), err}
 	}
 	set := &setting{limit: limit, capacity: limits.Limit(limit).Capacity(), specs: specs, plan: plan}
@@ -61,19 +66,19 @@ func (s *shared) adopt(cfg *Config) (err error) {
 	}
 	all.Limits = map[string]Limit{}
 	maps.Copy(all.Limits, cfg.Limits)
-	if all.main, err = s.setting(cfg.Limit); err != nil {
-		return err
-	}
-	for name, limit := range all.Limits {
-		if all.named[name], err = s.setting(limit); err != nil {
-			return err
-		}
+	all.main, err = s.setting("ratelimit.Config.Limit", cfg.Limit)
+	for _, name := range slices.Sorted(maps.Keys(all.Limits)) {
+		var bad error
+		all.named[name], bad = s.setting(fmt.Sprintf("ratelimit.Config.Limits[%q]", name), all.Limits[name])
+		err = errors.Join(err, bad)
 		if all.views[name] == nil {
 			all.views[name] = &Limiter{shared: s, name: name, tally: &tally{}}
 		}
 	}
-	s.lines.Anew(func() { s.current.Store(all) })
-	return nil
+	if err == nil {
+		s.lines.Anew(func() { s.current.Store(all) })
+	}
+	return err
 }
 
 // of returns the setting of a name.
@@ -120,7 +125,7 @@ func (l *Limiter) overriding(ctx context.Context, all *settings, set *setting, o
 	if own || limit == set.limit {
 		return set, &cfg, nil
 	}
-	set, err := l.setting(limit)
+	set, err := l.setting("ratelimit.Config.Limit", limit)
 	return set, &cfg, err
 }
 
@@ -162,12 +167,12 @@ func (o *keyLimits) set(key string, s *setting) error {
 	return nil
 }
 
-// SetKeyLimit gives one key a limit of its own, instead of any other. The zero Limit removes it. It applies in this process,
+// SetKeyLimit gives one key a limit of its own, instead of Config.Limit. The zero Limit removes it. It applies in this process,
 // at once; past usage counts. 1,048,576 keys can have a limit of their own; one more is an error.
 func (l *Limiter) SetKeyLimit(key string, limit Limit) (err error) {
 	var set *setting
 	if limit != (Limit{}) {
-		if set, err = l.setting(limit); err != nil {
+		if set, err = l.setting("ratelimit.Limit", limit); err != nil {
 			return err
 		}
 	}

@@ -83,7 +83,7 @@ func (l *Limiter) failed(ctx context.Context, key string, set *setting, policy F
 			return r, nil
 		}
 	}
-	allow := cmp.Or(policy, Allow) == Allow && op.Cost != 0 && op.Kind != limits.Refund
+	allow := cmp.Or(policy, Allow) == Allow && op.Kind <= limits.Reserve // a take of any kind
 	if c := set.capacity; allow && op.Cost > c && op.Kind != limits.TakeAtMost {
 		l.locals.Add(1) // a cost above the capacity needs no store, and the rejection is counted
 		return Result{Limit: c, RetryAfter: limits.Never}, nil

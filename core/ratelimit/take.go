@@ -8,7 +8,18 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// A Result is what an operation on a key decided, and how the key stands after it.
+// A Result is what an operation on a key decided, and how the key stands after it. Its fields:
+//
+//	Allowed    bool          // the permits may be used, after Wait. True for a cost of 0
+//	Permits    int64         // that were taken: the cost, 0 if refused, or what was there for a TakeAtMost
+//	Limit      int64         // the capacity of the limit that decided; 0 if the store failed and the call passes
+//	Remaining  int64         // permits that can be taken now
+//	Wait       time.Duration // until the permits may be used; 0 except for a Reserve
+//	RetryAfter time.Duration // of a refusal: when the same cost can be allowed, if nobody else takes; negative: never
+//	NextAfter  time.Duration // until there is one permit more than Remaining; 0 if the key is full
+//	FullAfter  time.Duration // until the key is full, if nobody takes
+//	Which      int           // of joined limits, the place of the one that Limit, Remaining, NextAfter and FullAfter are about
+//	Receipt                  // names the take for a Refund
 type Result = limits.Result
 
 // Take takes n permits of a key now, or none. A refusal is not an error: check Result.Allowed. Taking 0 takes nothing, and
@@ -27,7 +38,7 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 	if err != nil {
 		return err
 	}
-	if set.one != nil && l.memory.takeOne(clock, key, set.one, n, true, r) {
+	if set.one != nil && l.usable() && l.memory.takeOne(clock, key, set.one, n, true, r) {
 		r.Receipt.Key = key
 		if l.own == nil || l.tally != nil || l.life.Calls() {
 			l.took(ctx, key, n, r)
@@ -45,7 +56,15 @@ func (l *Limiter) TakeAtMost(ctx context.Context, key string, n int64) (Result, 
 
 // Peek returns the state of a key, and takes nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
-	return l.apply(ctx, key, limits.Op{})
+	set, cfg, err := l.settingOf(ctx, key)
+	if err != nil {
+		return Result{}, err
+	}
+	policy := cfg.OnStoreError
+	if policy != Local {
+		policy = Deny // Allow is for takes
+	}
+	return l.applyUnder(ctx, set, policy, key, limits.Op{})
 }
 
 // Drain takes all available permits of a key. Result.Permits is their number.

@@ -31,7 +31,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	most := waitq.Within(ctx, cfg.MaxWait)
 	var r Result
 	if n <= 0 || n > set.capacity || !l.lines.Has(key) {
-		if set.one != nil && l.memory.takeOne(clock, key, set.one, n, false, &r) {
+		if set.one != nil && l.usable() && l.memory.takeOne(clock, key, set.one, n, false, &r) {
 			r.Receipt.Key = key
 			l.took(ctx, key, n, &r)
 			return r, nil

@@ -279,6 +279,40 @@ func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 	}
 }
 
+// A change that takes its time over a store applies also to who has begun to wait meanwhile.
+func TestQueueThatFormsDuringAChange(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(l *ratelimit.Limiter) error{
+		"reset": func(l *ratelimit.Limiter) error { return l.Reset(context.Background(), "k") },
+		"Config": func(l *ratelimit.Limiter) error {
+			cfg := l.Config()
+			cfg.Limit = ratelimit.PerHour(10)
+			return l.SetConfig(cfg)
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			slow := &ratelimittest.Slow{Store: openMemory(t), Delay: 10 * ms}
+			l := newLimiter(t, ratelimit.Config{Store: slow, Limit: ratelimit.PerHour(1), MaxWait: -1})
+			require.True(t, take(t, l, "k", 1).Allowed)
+			require.True(t, take(t, l, "other", 1).Allowed)
+			other := make(chan error)
+			go func() { _, err := l.Wait(context.Background(), "other", 1); other <- err }() // gives its reservation back for a new Config
+			time.Sleep(time.Second)
+			slow.Set(500 * ms)
+			changed := make(chan error)
+			go func() { changed <- change(l) }()
+			synctest.Wait()
+			slow.Set(10 * ms)
+			w := waitAt(t.Context(), l, 1)
+			require.NoError(t, <-changed)
+			require.LessOrEqual(t, served(t, <-w), time.Second, name)
+			require.NoError(t, l.Close())
+			<-other
+			time.Sleep(time.Second) // its permits are given back
+		})
+	}
+}
+
 func TestQueueRefusesWhoASetLimitMakesLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

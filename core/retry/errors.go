@@ -27,7 +27,7 @@ var ErrExhausted = errors.New("retry: gave up")
 // matches [core.ErrRejected] only if every attempt was rejected, so that no call was made.
 type Error struct {
 	Name     string // of the policy
-	Attempts int    // that were made
+	Attempts int    // that were begun, also one that was rejected, such as by an open breaker
 	// Reason is why there was no further attempt: "exhausted" (MaxAttempts), "deadline" (MaxElapsed, or that of the context),
 	// "retry_after" (longer than MaxRetryAfter), "budget", "rejected", "not_repeatable", "permanent" (core.Permanent, or RetryIf
 	// says no) or "canceled".

@@ -1,7 +1,6 @@
 package limits
 
 import (
-	"math"
 	"math/bits"
 	"slices"
 )
@@ -106,41 +105,62 @@ func (a *Account) Expire(age int64) {
 	}
 }
 
-// origin is the place of the value that a limit goes on from: that of its algorithm and period or else, of those that no
-// other limit of the plan goes on from in that way, the one with the most permits used, as all have counted the same takes. It
-// is -1 if there is none: then all usage counts under other limits. A refused take can restate the value if alone is true.
-func (a *Account) origin(p *Plan, r *Rule, now int64) (from int, alone bool) {
-	most, alone := int64(-1), a.n == 1 && len(p.Rules) == 1
+// origin is the place of the value of the algorithm and period of a limit, or -1.
+func (a *Account) origin(r *Rule) (from int) {
 	from = -1
 	for i, v := range a.Values() {
-		of := v.Rule.kind()
-		switch {
-		case v.Rule == r:
-			return i, true
-		case of == r.kind():
-			from, most, alone = i, math.MaxInt64, true
-		case !slices.ContainsFunc(p.Rules, func(other *Rule) bool { return other.kind() == of }):
-			if num, den := v.Rule.alg.used(v.State, v.due(now)); ceilDiv(num, den) > most {
-				from, most = i, ceilDiv(num, den)
-			}
+		if v.Rule == r {
+			return i
+		} else if v.Rule.kind() == r.kind() {
+			from = i
 		}
 	}
-	return from, alone
+	return from
+}
+
+// foreign is how the key stands under a limit that goes on from no value in that way: as the strictest of the values says from which no
+// other limit of the plan goes on so, as all have counted the same takes. That is the one that makes the cost wait longest or, if
+// none does, the one with the most permits used. It is at the place from, which is -1 if there is none: then all usage counts under
+// other limits.
+func (k *Key) foreign(p *Plan, r *Rule, cost int64) (raw Raw, from int) {
+	from, most := -1, int64(0)
+	for i, v := range k.Values() {
+		if of := v.Rule.kind(); slices.ContainsFunc(p.Rules, func(other *Rule) bool { return other.kind() == of }) {
+			continue
+		}
+		num, den := v.Rule.alg.used(v.State, v.due(k.Now))
+		is, used := v.under(r, k.Now, cost), ceilDiv(num, den)
+		if from < 0 {
+			raw, from, most = is, i, used
+			continue
+		}
+		if is[earliest] > raw[earliest] || is[earliest] == raw[earliest] && used > most {
+			from, most = i, used
+		}
+		if is[available] < raw[available] || is[available] == raw[available] && is[more] > raw[more] {
+			raw[available], raw[more] = is[available], is[more]
+		}
+		raw[earliest], raw[full] = max(raw[earliest], is[earliest]), max(raw[full], is[full])
+	}
+	return raw, from
 }
 
 // under returns the value that a limit goes on from, and how the key stands under the limit. If the take is refused and
 // restated is true, the value at the place from is replaced by it.
 func (k *Key) under(p *Plan, r *Rule, cost int64) (v Value, raw Raw, from int, restated bool) {
-	from, alone := k.origin(p, r, k.Now)
+	from = k.origin(r)
+	alone := from >= 0 || k.n == 1 && len(p.Rules) == 1 // a refused take can restate the value
 	if from < 0 {
-		v = Value{r, k.start(r)}
-	} else {
+		if raw, from = k.foreign(p, r, cost); from < 0 {
+			v = Value{r, k.start(r)}
+			return v, r.alg.look(v.State, k.Now, cost), from, false
+		}
 		v = k.values[from]
-	}
-	if v.Rule == r {
+	} else if v = k.values[from]; v.Rule == r {
 		return v, r.alg.look(v.State, k.Now, cost), from, false
+	} else {
+		raw = v.under(r, k.Now, cost)
 	}
-	raw = v.under(r, k.Now, cost)
 	if alone && cost > 0 && raw[earliest] > k.Now {
 		if s, ok := v.restate(r, k.Now, v.due(k.Now)); ok {
 			if now := r.alg.look(s, k.Now, cost); now[earliest] < raw[earliest] && now[full] < raw[full] {

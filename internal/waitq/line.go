@@ -396,26 +396,29 @@ func (l *line[T]) drop(w *Waiter[place[T]]) {
 }
 
 // Anew lets those who have reserved give that back, calls f, which changes what they can get, and lets them reserve again; those
-// of one key, or of all.
+// of one key, or of all. Who has begun to wait meanwhile reserves again too.
 func (ls *Lines[T]) Anew(f func(), keys ...string) {
+	before := ls.retract(nil, keys)
+	defer ls.resume(before)
+	f()
+	ls.resume(ls.retract(before, keys))
+}
+
+// retract takes the slots of all waiters of some keys away, or of all keys, and returns their lines, in which nobody reserves until
+// they are resumed. Those in done stay as they are.
+func (ls *Lines[T]) retract(done map[string]*line[T], keys []string) map[string]*line[T] {
 	if ls.n.Load() == 0 {
-		f()
-		return
+		return nil
 	}
 	ls.mu.Lock()
 	all := map[string]*line[T]{}
 	for key, l := range ls.byKey {
-		if len(keys) == 0 || slices.Contains(keys, key) {
+		if (len(keys) == 0 || slices.Contains(keys, key)) && done[key] != l {
 			all[key] = l
 			l.retract()
 		}
 	}
 	ls.mu.Unlock()
-	defer func() {
-		for key, l := range all {
-			ls.returned(key, l, 1)
-		}
-	}()
 	var returns sync.WaitGroup
 	for key, l := range all {
 		returns.Go(func() {
@@ -424,7 +427,14 @@ func (ls *Lines[T]) Anew(f func(), keys ...string) {
 		})
 	}
 	returns.Wait()
-	f()
+	return all
+}
+
+// resume lets the waiters of lines reserve again.
+func (ls *Lines[T]) resume(all map[string]*line[T]) {
+	for key, l := range all {
+		ls.returned(key, l, 1)
+	}
 }
 
 // retract takes the slots of all waiters away.

@@ -32,7 +32,7 @@ func (s *Server) passes(w http.ResponseWriter, r *http.Request) bool {
 	case opts.Block != nil && opts.Block(r):
 		return opts.fail(w, r, http.StatusForbidden, errBlocked)
 	case opts.Allow != nil && opts.Allow(r):
-		if !opts.NoXRateLimited {
+		if !opts.NoXRateLimited && !opts.Shadow {
 			w.Header().Set(rateLimited, "false")
 		}
 		return true
@@ -145,23 +145,16 @@ func (u *rule) cost(r *http.Request, opts *ServerOptions) (int64, error) {
 // take takes all charges or none, in their order, and returns which of them decides: the one that refuses, or the one with the
 // fewest permits left. An error is never a refusal.
 func (o *ServerOptions) take(ctx context.Context, limiter *Limiter, charges []charge) (decides int, err error) {
-	bounded := ctx
-	waits := o.Wait && !o.Shadow
-	if waits && len(charges) > 1 { // MaxWait is for all of them
-		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeout(ctx, waitq.Longest(limiter.Config().MaxWait))
-		defer cancel()
+	waits, all := o.Wait && !o.Shadow, ctx
+	if waits && len(charges) > 1 {
+		all = waitq.Begin(ctx) // MaxWait is for all of them
 	}
 	for i := range charges {
 		c := &charges[i]
-		if waits {
-			c.result, err = c.limit.limiter.Wait(bounded, c.key, c.n)
-			if errors.Is(err, ErrLimited) {
-				err = nil
-			}
-		}
-		if !waits || err != nil && bounded.Err() != nil && ctx.Err() == nil { // or it has waited for too long
+		if !waits {
 			c.result, err = c.limit.limiter.Take(ctx, c.key, c.n)
+		} else if c.result, err = c.limit.limiter.Wait(all, c.key, c.n); errors.Is(err, ErrLimited) {
+			err = nil
 		}
 		if err != nil || !c.result.Allowed {
 			for _, earlier := range slices.Backward(charges[:i]) {

@@ -151,6 +151,13 @@ func TestLayers_Wait(t *testing.T) {
 		require.Equal(t, 429, w.Code, "6 for the one, and 6 more for the other")
 		require.Equal(t, 6*time.Second, time.Since(start), "when that is known")
 		require.EqualValues(t, 1, both.left(t, "a"), "which is refunded")
+
+		patient := request(http.MethodGet, "/", "User", "b")
+		patient = patient.WithContext(both.limits.Override(t.Context(), func(c *ratelimit.Config) { c.MaxWait = time.Minute }))
+		require.Equal(t, 200, do(both, patient).Code)
+		start = time.Now()
+		require.Equal(t, 200, do(both, patient).Code, "an override of MaxWait counts")
+		require.Equal(t, 12*time.Second, time.Since(start))
 	})
 }
 
@@ -178,14 +185,17 @@ func TestLayers_StoreFails(t *testing.T) {
 	s := serve(t, cfg, opts)
 	require.Equal(t, 200, fetch(s, "/").Code)
 	require.Equal(t, 429, fetch(s, "/").Code, "a refund that fails changes no answer")
+	opts.Weight = cost
 	for _, wait := range []bool{false, true} {
 		opts.Wait = wait
 		cfg.Store, cfg.OnStoreError = brokenStore{}, ratelimit.Allow
-		w := fetch(serve(t, cfg, opts), "/")
-		require.Equal(t, 200, w.Code)
-		require.Empty(t, w.Header(), "no field that lies")
+		for _, n := range []string{"0", "1"} {
+			w := fetch(serve(t, cfg, opts), "/", "Cost", n)
+			require.Equal(t, 200, w.Code, "a request that costs %s", n)
+			require.Empty(t, w.Header(), "no field that lies")
+		}
 		cfg.OnStoreError = ratelimit.Deny
-		w = fetch(serve(t, cfg, opts), "/")
+		w := fetch(serve(t, cfg, opts), "/")
 		require.Equal(t, 503, w.Code)
 		require.NotContains(t, w.Body.String(), "10.0.0.5")
 		require.Empty(t, w.Header().Get("X-Rate-Limited"))

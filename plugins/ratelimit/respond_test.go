@@ -165,7 +165,7 @@ func TestHandler_Shadow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		weight := error(nil)
 		s := serve(t, ratelimit.Config{Limit: ratelimit.PerMinute(2), MaxWait: time.Hour, Limits: map[string]ratelimit.Limit{"all": ratelimit.PerMinute(5)}}, ratelimit.ServerOptions{
-			Shadow: true, Wait: true, XRateLimit: true, RateLimit: true, Key: server.Header("User"), Block: path("/bad"),
+			Shadow: true, Wait: true, XRateLimit: true, RateLimit: true, Key: server.Header("User"), Block: path("/bad"), Allow: path("/free"),
 			Weight:     func(*http.Request) (int64, error) { return 1, weight },
 			Layers:     []ratelimit.Layer{{Limit: "all"}},
 			OnRejected: func(http.ResponseWriter, *http.Request, server.Rejection) { t.Error("not in shadow") },
@@ -183,6 +183,7 @@ func TestHandler_Shadow(t *testing.T) {
 		require.EqualValues(t, 3, s.left(t, "#all:all", "all"), "and what the first limit refuses reaches no other")
 		require.EqualValues(t, 3, s.limits.Stats().Rejected)
 		get("/bad", "ann")
+		get("/free", "ann")
 		get("/", "")
 		weight = errors.New("unknown")
 		get("/", "ann")
@@ -192,7 +193,7 @@ func TestHandler_Shadow(t *testing.T) {
 		weight = nil
 		get("/", "ann")
 		require.Zero(t, time.Since(start), "nothing waits")
-		require.EqualValues(t, 9, s.calls.Load())
+		require.EqualValues(t, 10, s.calls.Load())
 	})
 }
 

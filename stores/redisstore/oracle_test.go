@@ -140,6 +140,7 @@ func checkDecides(t *testing.T, seeds uint64) {
 		"changed windows":    {limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second), ratelimit.FixedWindow(20, second), ratelimit.FixedWindow(8, second)}},
 		"changed kinds":      {limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second), ratelimit.TokenBucket(5, second, 9), ratelimit.SlidingWindow(5, second, 4), ratelimit.SlidingCounter(7, second), ratelimit.SlidingLog(8, second)}},
 		"changed joined":     {limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second).And(ratelimit.TokenBucket(5, second, 9)), ratelimit.TokenBucket(9, second, 4).And(ratelimit.SlidingCounter(7, minute)), ratelimit.FixedWindow(7, second)}},
+		"no longer joined":   {limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second).And(ratelimit.SlidingLog(20, minute)), ratelimit.SlidingCounter(7, 2*second), ratelimit.SlidingLog(6, second).And(ratelimit.AlignedWindow(9, 3*second))}},
 		"changed counters":   {limits: []ratelimit.Limit{ratelimit.SlidingCounter(5, second), ratelimit.SlidingCounter(9, second)}},
 		"changed to minutes": {limits: []ratelimit.Limit{ratelimit.SlidingWindow(50, minute, 10), ratelimit.SlidingWindow(5, second, 10)}},
 	} {

@@ -81,8 +81,10 @@ func (req *request) forAccount(set uint) {
 	if take := &op.Receipt; op.Kind == limits.Refund {
 		args = append(args, number(take.At))
 		if take.Plan != nil {
-			for i, part := range planOf(take.Plan).parts {
-				args = append(args, part.name, strconv.FormatUint(take.Parts[i], 10))
+			if of, ours := take.Plan.Store.(*plan); ours { // a take of another store gives nothing back
+				for i, part := range of.parts {
+					args = append(args, part.name, strconv.FormatUint(take.Parts[i], 10))
+				}
 			}
 		}
 	}

@@ -4,6 +4,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/quiettest"
 	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/redistest"
 )
@@ -72,59 +74,62 @@ func TestSoakAFailoverBehindOneAddress(t *testing.T) {
 					modes(t, func(t *testing.T, mode Mode) {
 						t.Helper()
 						leavesNothing(t)
-						r := redistest.StartRelay(t)
-						client := idleClient(t, r, idle)
-						s := newStore(t, client, Config{Mode: mode, Timeout: defaultTimeout})
-						table := open(t, s, "t")
-						id, err := table.Plan(limits.Limit(ratelimit.PerHour(1_000_000)).Specs())
-						require.NoError(t, err)
-						require.Eventually(t, func() bool {
-							_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
-							return err == nil
-						}, patient, time.Millisecond)
-						r.Delay(trip / 2)
-						swap := func() { r.Swap(t, to.cut, to.commands...) }
-						if outage == 0 { // as many connections as there were lead to the demoted server
-							swap()
-						}
-						var mu sync.Mutex
-						last, failures := map[string]time.Time{}, 0 // by the reason
-						var wg sync.WaitGroup
-						ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-						for range 8 {
-							wg.Go(func() {
-								for ctx.Err() == nil {
-									if _, err := table.Apply(context.WithoutCancel(ctx), "k", id, limits.Op{Cost: 1}); err != nil {
-										reason := strings.Join(strings.SplitN(err.Error(), ":", 3)[:2], ":")
-										mu.Lock()
-										last[reason], failures = time.Now(), failures+1
-										mu.Unlock()
+						quiettest.Repeat(t, func() (err error) { // a busy machine can be late at any time
+							r := redistest.StartRelay(t)
+							client := idleClient(t, r, idle)
+							s := newStore(t, client, Config{Mode: mode, Timeout: defaultTimeout})
+							table := open(t, s, "t")
+							id, err := table.Plan(limits.Limit(ratelimit.PerHour(1_000_000)).Specs())
+							require.NoError(t, err)
+							require.Eventually(t, func() bool {
+								_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
+								return err == nil
+							}, patient, time.Millisecond)
+							r.Delay(trip / 2)
+							swap := func() { r.Swap(t, to.cut, to.commands...) }
+							if outage == 0 { // as many connections as there were lead to the demoted server
+								swap()
+							}
+							var mu sync.Mutex
+							last, failures := map[string]time.Time{}, 0 // by the reason
+							var wg sync.WaitGroup
+							ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+							for range 8 {
+								wg.Go(func() {
+									for ctx.Err() == nil {
+										if _, err := table.Apply(context.WithoutCancel(ctx), "k", id, limits.Op{Cost: 1}); err != nil {
+											reason := strings.Join(strings.SplitN(err.Error(), ":", 3)[:2], ":")
+											mu.Lock()
+											last[reason], failures = time.Now(), failures+1
+											mu.Unlock()
+										}
+										time.Sleep(time.Millisecond)
 									}
-									time.Sleep(time.Millisecond)
+								})
+							}
+							if outage > 0 {
+								swap()
+								r.Point(r.Primary.Addr)
+								time.Sleep(outage)
+								r.Point(r.Replica.Addr)
+								if to.cut {
+									r.Cut()
+									r.Resume()
 								}
-							})
-						}
-						if outage > 0 {
-							swap()
-							r.Point(r.Primary.Addr)
-							time.Sleep(outage)
-							r.Point(r.Replica.Addr)
-							if to.cut {
-								r.Cut()
-								r.Resume()
 							}
-						}
-						began := time.Now()
-						time.Sleep(bound + 2*time.Second)
-						cancel()
-						wg.Wait()
-						t.Logf("%d failures", failures)
-						for reason, at := range last {
-							t.Logf("%s: the last after %v", reason, at.Sub(began))
-							if !strings.Contains(reason, "no reply in time") { // which a busy machine can cause at any time
-								require.Less(t, at.Sub(began), bound, reason)
+							began := time.Now()
+							time.Sleep(bound + 2*time.Second)
+							cancel()
+							wg.Wait()
+							t.Logf("%d failures", failures)
+							for reason, at := range last {
+								t.Logf("%s: the last after %v", reason, at.Sub(began))
+								if at.Sub(began) >= bound {
+									err = errors.Join(err, fmt.Errorf("%s: the last after %v", reason, at.Sub(began)))
+								}
 							}
-						}
+							return err
+						})
 					})
 				})
 			}

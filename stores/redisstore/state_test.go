@@ -116,6 +116,24 @@ func TestRefundAfterClockWentBack(t *testing.T) {
 	}
 }
 
+func TestRefundOfATakeOfAnotherStore(t *testing.T) {
+	t.Parallel()
+	l, err := ratelimit.New(ratelimit.Config{Name: "foreign", Store: newStore(t, startServer(t).client(t), Config{})})
+	require.NoError(t, err)
+	memory, err := ratelimit.New(ratelimit.Config{})
+	require.NoError(t, err)
+	_, err = l.Take(t.Context(), "k", 3)
+	require.NoError(t, err)
+	r, err := memory.Take(t.Context(), "k", 3)
+	require.NoError(t, err)
+	for _, take := range []ratelimit.Result{r, {Permits: 3}} {
+		require.NoError(t, l.Refund(t.Context(), take))
+	}
+	r, err = l.Peek(t.Context(), "k")
+	require.NoError(t, err)
+	require.EqualValues(t, 997, r.Remaining, "it gives nothing back")
+}
+
 // TestALookForgivesNothing: when the clock went back, a look and a refusal by a limit that does not recover sooner, or
 // that counts in other units, leave what a key owes.
 func TestALookForgivesNothing(t *testing.T) {
@@ -232,6 +250,26 @@ func TestWhatCannotBeCounted(t *testing.T) {
 			require.Equal(t, name, bad.Field)
 		}
 	}
+}
+
+func TestAConfigThatCannotBeCounted(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, redis.NewClient(&redis.Options{}), Config{})
+	bad := ratelimit.FixedWindow(1, 1500*time.Nanosecond)
+	cfg := ratelimit.Config{Name: "uncounted", Store: s, Limit: bad, Limits: map[string]ratelimit.Limit{"a": bad, "b": {}}}
+	const both = "ratelimit.Config.Limit.Period = 1.5µs: must be whole microseconds in Redis\n" +
+		`ratelimit.Config.Limits["a"].Period = 1.5µs: must be whole microseconds in Redis`
+	_, err := ratelimit.New(cfg)
+	require.EqualError(t, err, both)
+	require.NotErrorIs(t, err, ratelimit.ErrStore, "it has not failed")
+	l, err := ratelimit.New(ratelimit.Config{Name: "uncounted", Store: s})
+	require.NoError(t, err)
+	require.EqualError(t, l.SetConfig(cfg), both)
+	require.Empty(t, l.Config().Limits, "nothing changes")
+	_, err = l.Take(l.Override(t.Context(), func(c *ratelimit.Config) { c.Limit = bad }), "k", 1)
+	require.ErrorIs(t, err, core.ErrConfig)
+	require.NotErrorIs(t, err, ratelimit.ErrStore)
+	require.NoError(t, l.Close())
 }
 
 func TestALargeBucketInSteps(t *testing.T) {

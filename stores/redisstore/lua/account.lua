@@ -111,24 +111,17 @@ local function usage(v)
   return ceil(num / den)
 end
 
--- origin returns the place of the value that a limit goes on from, or nil: that of its kind or else, of those that no other
--- limit goes on from in that way, the one with the largest usage. A refusal can restate the value if alone is true.
+-- origin returns the place of the value of the kind of a limit, or nil.
 local function origin(p)
-  local from, most, same
+  local from
   for i = 1, #values do
-    local v = values[i]
-    if v.p.name == p.name then
-      return i, true
-    elseif v.p.kind == p.kind then
-      same = i
-    elseif not ours[v.p.kind] then
-      local n = usage(v)
-      if not most or n > most then
-        from, most = i, n
-      end
+    if values[i].p.name == p.name then
+      return i
+    elseif values[i].p.kind == p.kind then
+      from = i
     end
   end
-  return same or from, same or #values == 1 and #parts == 1
+  return from
 end
 
 -- under returns how the key stands under another limit than that of its value: it has as many permits in use.
@@ -147,6 +140,28 @@ local function under(v, p, asked)
   end
   local _, _, _, full = alg.look(v.p, v.s, 0)
   return {n, first(asked), n < p.n and first(n + 1) or now, full}
+end
+
+-- foreign returns how the key stands under a limit that goes on from no value of its kind, as the strictest of the values says from
+-- which no other limit goes on so, and its place: the one that makes the cost wait longest or, if none does, the one with the
+-- largest usage. It returns nil if there is none.
+local function foreign(p, asked)
+  local stand, from, most
+  for i = 1, #values do
+    local v = values[i]
+    if not ours[v.p.kind] then
+      local is, n = under(v, p, asked), usage(v)
+      if not from or is[2] > stand[2] or is[2] == stand[2] and n > most then
+        from, most = i, n
+      end
+      stand = stand or is
+      if is[1] < stand[1] or is[1] == stand[1] and is[3] > stand[3] then
+        stand[1], stand[3] = is[1], is[3]
+      end
+      stand[2], stand[4] = max(stand[2], is[2]), max(stand[4], is[4])
+    end
+  end
+  return stand, from
 end
 
 -- restate returns the state under another limit of what is used at a time that is not before due, or nil.
@@ -171,13 +186,17 @@ end
 local next_, stands, early = {}, {}, {}
 for i = 1, #parts do
   local p = parts[i]
-  local from, alone = origin(p)
+  local from, stand = origin(p), nil
+  local alone = from or #values == 1 and #parts == 1 -- a refusal can restate the value
+  if not from then
+    stand, from = foreign(p, asked)
+  elseif values[from].p.name ~= p.name then
+    stand = under(values[from], p, asked)
+  end
   local v = from and values[from] or {p = p, s = {}}
-  local stand
-  if v.p.name == p.name then
+  if not stand then
     stand = {p.alg.look(p, v.s, asked)}
   else
-    stand = under(v, p, asked)
     local s = alone and asked > 0 and stand[2] > now and restate(v, p, v.p.alg.due(v.p, v.s))
     if s then -- both the take and the recovery come sooner
       local again = {p.alg.look(p, s, asked)}
