@@ -575,14 +575,14 @@ func TestSweepStartsNoWindowEarly(t *testing.T) {
 		const start = 1_234_567_891_234
 		end := start + mustApply(t, tab, start, "k", ids[0], limits.Op{Cost: cost}).FullAfter
 		for i := range tab.shards {
-			tab.sweepOne(&tab.shards[i], int64(end))
+			tab.shards[i].sweep(tab, int64(end))
 		}
 		full := mustApply(t, tab, end, "k", ids[0], limits.Op{Cost: cost})
 		require.True(t, full.Allowed)
 		require.GreaterOrEqual(t, full.FullAfter, spec(l).Period)
 		later := end + full.FullAfter
 		for i := range tab.shards {
-			tab.sweepOne(&tab.shards[i], int64(later+3*spec(l).Period+3*time.Hour))
+			tab.shards[i].sweep(tab, int64(later+3*spec(l).Period+3*time.Hour))
 		}
 		require.Zero(t, tab.keys.Load(), "a key that owes nothing is dropped")
 	})

@@ -209,7 +209,7 @@ func (s *shard) sweep(t *table, now int64) {
 		if n.tag == 0 {
 			continue
 		}
-		if s.account(t, &a, n, now); a.Over(now) {
+		if s.account(t, &a, n, now); a.End(now) <= now {
 			s.release(n)
 			*n = slot{}
 			neutral++

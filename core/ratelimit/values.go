@@ -57,10 +57,15 @@ func (t *valueTable) Apply(ctx context.Context, key string, p *limits.Plan, op l
 	}
 	var unreadable error
 	err = t.store.values.Update(ctx, t.prefix+key, func(now time.Time, old []byte) (next []byte, keep time.Duration) {
-		var k limits.Key
-		if k, unreadable = t.read(now.UnixNano(), old); unreadable != nil {
-			return nil, 0
+		k := limits.Key{Now: now.UnixNano()}
+		at := k.Now
+		if unreadable = nil; len(old) > 0 {
+			if k.Account, at, unreadable = t.Decode(old); unreadable != nil {
+				return nil, 0
+			}
 		}
+		k.Now = max(k.Now, at)
+		k.Expire(k.Now - at)
 		if r = k.Apply(p, &op); !k.Changed {
 			return nil, 0
 		}
@@ -70,14 +75,4 @@ func (t *valueTable) Apply(ctx context.Context, key string, p *limits.Plan, op l
 		return k.Encode(k.Now), keep
 	})
 	return r, cmp.Or(unreadable, err)
-}
-
-func (t *valueTable) read(now int64, value []byte) (k limits.Key, err error) {
-	at := now
-	if len(value) > 0 {
-		k.Account, at, err = t.Decode(value)
-	}
-	k.Now = max(now, at)
-	k.Expire(k.Now - at)
-	return k, err
 }

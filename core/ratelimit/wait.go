@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/bits"
 	"strings"
 	"time"
 
@@ -128,13 +127,11 @@ func (s *setting) every(permits int64) (longest time.Duration) {
 
 // spread returns the time in which a limit gives some permits, rounded up, and at most 2^62.
 func spread(permits int64, s limits.Spec) time.Duration {
-	hi, lo := bits.Mul64(uint64(max(0, permits)), uint64(s.Period))
-	lo, carry := bits.Add64(lo, uint64(s.Permits-1), 0)
-	if hi += carry; hi >= uint64(s.Permits) {
-		return 1 << 62
+	s.Algorithm, s.Burst = limits.TokenBucket, max(0, permits)
+	if d, ok := limits.FillTime(s); ok && d < 1<<62 {
+		return d
 	}
-	d, _ := bits.Div64(hi, lo, uint64(s.Permits))
-	return time.Duration(min(d, 1<<62))
+	return 1 << 62
 }
 
 // Do waits for one permit of a key and runs operation.

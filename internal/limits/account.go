@@ -67,10 +67,7 @@ func (a *Account) Debt(now int64) Debt {
 	return d
 }
 
-// Over reports whether the account can be dropped and nothing is lost.
-func (a *Account) Over(now int64) bool { return a.End(now) <= now }
-
-// End returns the time from which the account can be dropped.
+// End returns the time from which the account can be dropped and nothing is lost; now if it can be.
 func (a *Account) End(now int64) int64 {
 	end := now
 	for _, v := range a.Values() {
@@ -177,9 +174,27 @@ func (k *Key) under(p *Plan, r *Rule, cost int64) (v Value, raw Raw, from int, r
 // start is the state of a limit that goes on from no value.
 func (k *Key) start(r *Rule) State {
 	if k.Owed.Until > k.Now {
-		return r.alg.owing(k.Owed.end(r, k.Now), min(k.Owed.Permits, r.Capacity), k.Now)
+		return r.owing(k.Owed.end(r, k.Now), k.Owed.Permits, k.Now)
 	}
 	return r.alg.fresh(k.Now)
+}
+
+// owing is a state that has taken so many permits, all of which are back at a time.
+func (r *Rule) owing(until, permits, now int64) State {
+	n, at := min(permits, r.Capacity), until-r.alg.recovery(now)
+	switch left := until - now; {
+	case r.Spec.Algorithm == TokenBucket:
+		return r.bucket.owing(until, now)
+	case r.Spec.Algorithm == FixedWindow && n < r.Capacity:
+		at = min(at, now) // only reservations lie ahead, behind a window that is full
+	case r.Spec.Algorithm == SlidingCounter && left > 0 && left < r.alg.recovery(now)/2: // n is their weight, and more were taken
+		var ok bool
+		if n, ok = mulDiv(n, r.alg.recovery(now)/2, left, r.Capacity); !ok {
+			n = r.Capacity
+		}
+	}
+	s, _ := r.alg.put(now, at, n, 1)
+	return s
 }
 
 // due is when the last permits that were reserved can be used, or now. Nothing is taken before.
@@ -228,17 +243,11 @@ func (r *Rule) hold(s State, now, at int64) State {
 	return s
 }
 
-// A kind is an algorithm and a period.
-type kind struct {
-	algorithm Algorithm
-	aligned   bool
-	period    int64
-}
-
-func (r *Rule) kind() kind {
-	k := kind{r.Spec.Algorithm, r.Spec.Aligned, int64(r.Spec.Period)}
-	if k.algorithm == SlidingLog {
-		k.algorithm = SlidingWindow // a log with shorter steps
+// kind is the algorithm and the period.
+func (r *Rule) kind() Spec {
+	k := Spec{Algorithm: r.Spec.Algorithm, Aligned: r.Spec.Aligned, Period: r.Spec.Period}
+	if k.Algorithm == SlidingLog {
+		k.Algorithm = SlidingWindow // a log with shorter steps
 	}
 	return k
 }
@@ -255,7 +264,7 @@ func (k *Key) Owe(p *Plan, d Debt) {
 			continue
 		}
 		v, raw, from, _ := k.under(p, r, 0)
-		owed := r.alg.owing(end, d.Permits, k.Now)
+		owed := r.owing(end, d.Permits, k.Now)
 		more := r.alg.look(owed, k.Now, 0)
 		switch {
 		case r.Spec.Algorithm == TokenBucket && more[full] <= raw[full], r.Spec.Algorithm != TokenBucket && more[available] >= raw[available]:

@@ -2,7 +2,6 @@ package limits
 
 import (
 	"math"
-	"math/bits"
 	"time"
 )
 
@@ -118,7 +117,7 @@ func (r *Rule) TakeBucket(word *uint64, now, cost int64, to *Result) {
 	} else {
 		owed = over + b.capacity
 		*word = units + uint64(owed)
-		r.granted(*word, cost, to)
+		to.Allowed, to.Permits, to.Receipt.Parts[0] = true, cost, *word
 	}
 	to.Limit, to.Receipt.Plan, to.Receipt.At = r.Capacity, r.plan, now
 	n, part := b.whole(owed)
@@ -256,13 +255,12 @@ func (b *bucket) touch(s State, now int64) State {
 	return State{Word: units + uint64(debt(s.Word, units)), Moved: s.moved(units)}
 }
 
-func (b *bucket) owing(until, _, now int64) State {
-	units, _ := b.now(now)
+// owing is full at a time, and so has taken what it gains until then.
+func (b *bucket) owing(until, now int64) State {
+	s := b.fresh(now)
 	ticks := uint64(max(0, until-now)+b.tick-1) / uint64(b.tick)
-	if hi, owed := bits.Mul64(ticks, b.mul); hi == 0 && owed < uint64(b.most) {
-		return State{Word: units + owed}
-	}
-	return State{Word: units + uint64(b.most)}
+	s.Word += min(ticks, uint64(b.most)/b.mul) * b.mul
+	return s
 }
 
 func (b *bucket) recovery(int64) int64 { return int64(b.after(b.capacity, 0)) }

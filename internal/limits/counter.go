@@ -1,9 +1,6 @@
 package limits
 
-import (
-	"math/bits"
-	"slices"
-)
+import "slices"
 
 // counter is a SlidingCounter. A list is
 //
@@ -65,24 +62,22 @@ func (a counter) due(s State, now int64) int64 {
 	return now
 }
 
-// share is room*period/of, rounded down and at most a period: so long before the end of a
-// window the weight of earlier takes has come down to room.
-func (a counter) share(room, of int64) int64 {
-	hi, lo := bits.Mul64(uint64(room), uint64(a.period))
-	if of <= room || hi >= uint64(of) {
-		return a.period
+// until is how long after the beginning of a window the weight of earlier takes has come down to room.
+func (a counter) until(room, of int64) int64 {
+	if of <= room {
+		return 0
 	}
-	q, _ := bits.Div64(hi, lo, uint64(of))
-	return int64(q)
+	after, _ := mulDiv(of-room, a.period, of, a.period)
+	return after
 }
 
 func (a counter) look(s State, now, cost int64) Raw {
 	at, c := a.last(s, now)
 	first := func(cost int64) int64 {
 		if room := a.permits - c.used - cost; room >= 0 {
-			return max(at, c.start+a.period-a.share(room, c.before))
+			return max(at, c.start+a.until(room, c.before))
 		}
-		return c.start + 2*a.period - a.share(a.permits-cost, c.used)
+		return c.start + a.period + a.until(a.permits-cost, c.used)
 	}
 	raw := Raw{0, first(cost), now, now}
 	if at == now {
@@ -102,9 +97,8 @@ func (a counter) look(s State, now, cost int64) Raw {
 
 // weigh is how many permits are used at a time in the window.
 func (a counter) weigh(c counted, at int64) int64 {
-	hi, lo := bits.Mul64(uint64(c.before), uint64(c.start+a.period-at))
-	weight, rest := bits.Div64(hi, lo, uint64(a.period)) // at most before: it fits
-	return c.used + int64(weight) + int64(min(1, rest))
+	weight, _ := mulDiv(c.before, c.start+a.period-at, a.period, c.before)
+	return c.used + weight
 }
 
 func (a counter) used(s State, at int64) (num, den int64) {
@@ -112,12 +106,8 @@ func (a counter) used(s State, at int64) (num, den int64) {
 	return a.weigh(c, at), 1
 }
 
-func (a counter) put(now, at, num, den int64) (s State, ok bool) {
-	last, n, ok := a.list.put(now, at, ceilDiv(num, den), 1)
-	if n > 0 || last > now {
-		s, _ = a.charge(s, now, 0, last, n)
-	}
-	return s, ok
+func (a counter) put(now, at, num, den int64) (State, bool) {
+	return a.list.put(a.charge, 1, now, at, num, den)
 }
 
 func (a counter) charge(st State, now, _, at, cost int64) (State, uint64) {
@@ -169,20 +159,3 @@ func (a counter) over(s State, now int64) int64 {
 }
 
 func (a counter) recovery(int64) int64 { return 2 * a.period }
-
-// owing has all permits in the window that ends last. If that is the one before, they are its weight now,
-// and more were taken in it.
-func (a counter) owing(until, n, now int64) State {
-	at := until - 2*a.period
-	n = min(n, a.permits)
-	if left := until - now; left > 0 && left < a.period {
-		taken := uint64(a.permits)
-		if hi, lo := bits.Mul64(uint64(n), uint64(a.period)); hi < uint64(left) {
-			q, rest := bits.Div64(hi, lo, uint64(left))
-			taken = min(taken, min(taken, q)+min(1, rest))
-		}
-		n = int64(taken)
-	}
-	s, _ := a.charge(State{}, at, 0, at, n)
-	return s
-}

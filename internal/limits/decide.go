@@ -74,7 +74,7 @@ func (k *Key) decide(p *Plan, op *Op, r *Result) {
 		k.Account, k.Changed = before, true
 	}
 	r.Receipt.At = k.Now
-	p.result(k.Now, op, granted, at, raws, r)
+	p.Result(k.Now, op, granted, at, raws, r)
 }
 
 // grant returns how many permits an operation takes of each limit, or -1 if it is refused, and the time
@@ -118,14 +118,9 @@ func (k *Key) grant(p *Plan, op *Op, raws []Raw, next *[MaxLimits]Value) (permit
 	return permits, at
 }
 
-// Result is how an operation was decided that took so many permits, which can be used at a time; or,
+// Result says how an operation was decided that took so many permits, which can be used at a time; or,
 // if it took -1, that was refused. The raws are how the key stands after it, read for the cost.
-func (p *Plan) Result(now int64, op *Op, granted, at int64, raws []Raw) (r Result) {
-	p.result(now, op, granted, at, raws, &r)
-	return r
-}
-
-func (p *Plan) result(now int64, op *Op, granted, at int64, raws []Raw, r *Result) {
+func (p *Plan) Result(now int64, op *Op, granted, at int64, raws []Raw, r *Result) {
 	r.Allowed, r.Receipt.Plan = true, p
 	switch {
 	case op.Cost > p.Capacity && op.Kind != TakeAtMost && op.Kind != Drain:

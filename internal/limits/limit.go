@@ -7,6 +7,28 @@ import (
 	"unique"
 )
 
+// Algorithm is how a [Spec] counts.
+type Algorithm uint8
+
+// The algorithms.
+const (
+	FixedWindow Algorithm = iota
+	TokenBucket
+	SlidingWindow
+	SlidingCounter
+	SlidingLog
+)
+
+// A Spec is one limit in numbers. It is valid and has no defaults left to fill in.
+type Spec struct {
+	Algorithm Algorithm
+	Permits   int64
+	Period    time.Duration
+	Burst     int64 // of a TokenBucket
+	Segments  int   // of a SlidingWindow
+	Aligned   bool  // of a FixedWindow
+}
+
 // A Limit is the numbers of a limit, or of several that hold together. ratelimit.Limit is a type defined by it, so packages of this
 // module convert one to the other, and users see no field. The zero Limit is 1,000 permits a minute.
 type Limit struct {
@@ -63,7 +85,10 @@ func (l Limit) Refuse() string {
 		if (Clock{}).Rule(s) == nil {
 			return fmt.Sprintf("must have a burst that can be counted exactly at %d per %v: a smaller one, or permits that share a factor with the period", s.Permits, s.Period)
 		}
-		if slices.ContainsFunc(all[:i], func(other Spec) bool { return Pairs(s, other) }) {
+		if slices.ContainsFunc(all[:i], func(other Spec) bool {
+			other.Permits, other.Burst = s.Permits, s.Burst
+			return s == other
+		}) {
 			return "must join limits that differ in the algorithm or the period"
 		}
 	}
@@ -79,9 +104,9 @@ func (s Spec) refuse(longest time.Duration) string {
 	if s.Algorithm == SlidingLog {
 		most = MaxLogPermits
 	}
-	fill, short := time.Duration(0), true
-	if s.Algorithm == TokenBucket && s.Permits > 0 && s.Period > 0 && s.Burst > 0 {
-		fill, short = FillTime(s)
+	fills := func() bool {
+		fill, ok := FillTime(s)
+		return ok && fill <= longest
 	}
 	switch {
 	case s.Algorithm > SlidingLog:
@@ -92,7 +117,7 @@ func (s Spec) refuse(longest time.Duration) string {
 		return fmt.Sprintf("must have a period of 1ns to %v", MaxPeriod)
 	case s.Algorithm == TokenBucket && (s.Burst < 1 || s.Burst > MaxPermits):
 		return fmt.Sprintf("must have a burst of 1 to %d", int64(MaxPermits))
-	case !short || fill > longest:
+	case s.Algorithm == TokenBucket && !fills():
 		return fmt.Sprintf("must have a burst that fills within %v", longest)
 	case s.Algorithm == SlidingWindow && (s.Segments < 2 || s.Segments > MaxSegments || int64(s.Period)%int64(s.Segments) != 0):
 		return fmt.Sprintf("must have 2 to %d segments, each of whole nanoseconds", MaxSegments)

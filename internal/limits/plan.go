@@ -19,13 +19,6 @@ type Plan struct {
 	Store    any // what the store keeps with it
 }
 
-// Pairs reports whether a limit can replace another as a part of several limits: whether they
-// have everything in common except the number of permits.
-func Pairs(a, b Spec) bool {
-	a.Permits, a.Burst, b.Permits, b.Burst = 0, 0, 0, 0
-	return a == b
-}
-
 // Capacity returns the highest cost that can be allowed at once.
 func Capacity(s Spec) int64 {
 	if s.Algorithm == TokenBucket {

@@ -2,7 +2,6 @@ package limits
 
 import (
 	"math"
-	"math/bits"
 	"sync/atomic"
 	"time"
 )
@@ -69,20 +68,8 @@ const (
 // FillTime returns the time in which an empty bucket fills or a window ends, rounded up, and false if that is above 63
 // bits.
 func FillTime(s Spec) (time.Duration, bool) {
-	c := uint64(s.Permits)
-	hi, lo := bits.Mul64(uint64(Capacity(s)), uint64(s.Period))
-	if hi >= c {
-		return 0, false
-	}
-	q, r := bits.Div64(hi, lo, c)
-	q += min(1, r)
-	return time.Duration(q), q < 1<<63
-}
-
-// granted writes the result of a take that was granted.
-func (r *Rule) granted(receipt uint64, cost int64, to *Result) {
-	to.Allowed, to.Permits = true, cost
-	to.Receipt.Parts[0] = receipt
+	q, ok := mulDiv(Capacity(s), int64(s.Period), s.Permits, math.MaxInt64)
+	return time.Duration(q), ok
 }
 
 // Listed reports whether the state of a key is always a list. All others are a word, as a rule.
@@ -147,8 +134,6 @@ type algorithm interface {
 	fresh(now int64) State
 	// touch writes a state anew as of now, so that it can be read for a Horizon.
 	touch(s State, now int64) State
-	// owing is a state that has taken so many permits, all of which are back at a time.
-	owing(until, permits, now int64) State
 	// recovery returns the longest time until all is back that is taken now.
 	recovery(now int64) int64
 }

@@ -14,17 +14,21 @@ func (a list) touch(s State, _ int64) State        { return s }
 
 func (a list) same(s State, _ *Rule, _ int64) State { return State{List: slices.Clone(s.List)} }
 
-// put returns what to charge for permits at a time, one capacity after another, in steps: when, and how many.
-func (a list) put(now, at, used, step int64) (last, n int64, ok bool) {
+// put charges permits at a time, one capacity after another, in steps.
+func (a list) put(charge func(s State, now, own, at, cost int64) (State, uint64), step, now, at, num, den int64) (s State, ok bool) {
+	used := ceilDiv(num, den)
 	ahead := max(0, used-1) / a.permits
 	if ahead > math.MaxInt64/4/a.period {
-		return 0, 0, false
+		return s, false
 	}
-	last = at + ahead*a.period
+	last := at + ahead*a.period
 	if last -= last % step; last < at && at > now {
 		last += step
 	}
-	return last, used - ahead*a.permits, true
+	if n := used - ahead*a.permits; n > 0 || last > now {
+		s, _ = charge(s, now, 0, last, n)
+	}
+	return s, true
 }
 
 // segments are a log of the takes within a period, each at the beginning of its
@@ -55,51 +59,45 @@ func (a segments) live(s []int64, now int64) (first int, sum int64) {
 	return first, sum
 }
 
-// last is the time of the last entry, or now if that is later.
-func (a segments) last(s []int64, now int64) int64 {
-	if len(s) > segmentsHead {
-		return max(now, s[len(s)-2])
+// due is the time of the last entry, or now if that is later.
+func (a segments) due(s State, now int64) int64 {
+	if n := len(s.List); n > segmentsHead {
+		return max(now, s.List[n-2])
 	}
 	return now
 }
 
 // turn is the first time at which a cost can be taken.
-func (a segments) turn(s []int64, now, cost int64) int64 {
-	at := a.last(s, now)
-	first, sum := a.live(s, at)
-	for ; sum+cost > a.permits && first < len(s); first += 2 {
-		sum -= s[first+1]
-		at = max(at, s[first]+a.period)
+func (a segments) turn(s State, now, cost int64) int64 {
+	at := a.due(s, now)
+	first, sum := a.live(s.List, at)
+	for ; sum+cost > a.permits && first < len(s.List); first += 2 {
+		sum -= s.List[first+1]
+		at = max(at, s.List[first]+a.period)
 	}
 	return at
 }
 
 func (a segments) look(s State, now, cost int64) Raw {
-	r := Raw{0, a.turn(s.List, now, cost), now, now}
-	if a.last(s.List, now) == now {
+	r := Raw{0, a.turn(s, now, cost), now, now}
+	if a.due(s, now) == now {
 		_, sum := a.live(s.List, now)
 		r[0] = max(0, a.permits-sum)
 	}
 	if r[0] < a.permits {
-		r[2] = a.turn(s.List, now, r[0]+1)
+		r[2] = a.turn(s, now, r[0]+1)
 		r[3] = max(now, s.List[len(s.List)-2]+a.period)
 	}
 	return r
 }
-
-func (a segments) due(s State, now int64) int64 { return a.last(s.List, now) }
 
 func (a segments) used(s State, at int64) (num, den int64) {
 	_, num = a.live(s.List, at)
 	return num, 1
 }
 
-func (a segments) put(now, at, num, den int64) (s State, ok bool) {
-	last, n, ok := a.list.put(now, at, ceilDiv(num, den), a.step)
-	if n > 0 || last > now {
-		s, _ = a.charge(s, now, 0, last, n)
-	}
-	return s, ok
+func (a segments) put(now, at, num, den int64) (State, bool) {
+	return a.list.put(a.charge, a.step, now, at, num, den)
 }
 
 // charge counts from the beginning of a step or, of a charge that lies ahead, from the end of one: nothing is taken before
@@ -155,7 +153,3 @@ func (a segments) refund(st State, now, cost int64, receipt uint64, _ int64) (St
 func (a segments) over(s State, now int64) int64 { return a.look(s, now, 0)[full] }
 
 func (a segments) recovery(int64) int64 { return a.period }
-func (a segments) owing(until, n, now int64) State {
-	s, _ := a.charge(State{}, now, 0, until-a.period, min(n, a.permits))
-	return s
-}

@@ -161,7 +161,7 @@ func (r *Rule) TakeWindow(word *uint64, now, cost int64, to *Result) bool {
 	default:
 		used += cost
 		*word = w.pack(start, used)
-		r.granted(uint64(start), cost, to)
+		to.Allowed, to.Permits, to.Receipt.Parts[0] = true, cost, uint64(start)
 	}
 	to.Limit, to.Receipt.Plan, to.Receipt.At = r.Capacity, r.plan, now
 	to.Remaining, to.NextAfter, to.FullAfter = w.permits-used, end, end
@@ -313,15 +313,6 @@ func (w *window) touch(s State, now int64) State {
 		return w.state(start, used, now)
 	}
 	return s
-}
-
-// owing begins with now, unless more than a capacity is used.
-func (w *window) owing(until, permits, now int64) State {
-	start := until - w.period
-	if permits < w.permits {
-		start = min(start, now)
-	}
-	return w.state(w.ceil(start), min(permits, w.permits), now)
 }
 
 func (w *window) recovery(now int64) int64 {

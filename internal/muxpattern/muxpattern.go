@@ -34,13 +34,6 @@ func Problem(patterns []string) string {
 	return ""
 }
 
-// Handle registers a pattern, and reports whether the mux has taken it.
-func Handle(mux *http.ServeMux, pattern string) (ok bool) {
-	defer func() { ok = recover() == nil }()
-	mux.Handle(pattern, http.NotFoundHandler())
-	return true
-}
-
 // register tries patterns on a mux, which panics on those that it does not take.
 func register(patterns ...string) (err error) {
 	defer func() {

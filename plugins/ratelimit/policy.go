@@ -55,16 +55,13 @@ func newPolicies(name string, of Limit) *policies {
 	specs := limits.Limit(of).Specs()
 	p := &policies{of: of}
 	var line httpsfv.List
-	var names []string
 	for _, spec := range specs {
 		unique := name
 		if len(specs) > 1 {
-			stem := name + "-" + text.Duration(spec.Period)
-			unique = stem
-			for i := 2; slices.Contains(names, unique); i++ {
-				unique = stem + "-" + strconv.Itoa(i)
-			}
-			names = append(names, unique)
+			unique += "-" + text.Duration(spec.Period)
+		}
+		for i, stem := 2, unique; slices.ContainsFunc(p.all, func(p policy) bool { return p.name == unique }); i++ {
+			unique = stem + "-" + strconv.Itoa(i)
 		}
 		item, capacity := httpsfv.NewItem(unique), limits.Capacity(spec)
 		quoted, _ := httpsfv.Marshal(item) // an error leaves the field out: see ServerOptions.validate

@@ -122,11 +122,7 @@ func (s *Server) charges(all []charge, r *http.Request, opts *ServerOptions) ([]
 		u = more[i]
 	}
 	for _, l := range s.layers {
-		key, ok := "", true
-		if l.key != nil {
-			key, ok = l.key(r)
-		}
-		if ok {
+		if key, ok := l.key(r); ok {
 			all = append(all, charge{limit: l.limit, key: l.prefix + key, n: most})
 		}
 	}

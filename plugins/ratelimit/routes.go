@@ -10,17 +10,15 @@ import (
 	"strings"
 
 	"github.com/go-chi/chi/v5"
-
-	"github.com/gresil/gresil/internal/muxpattern"
 )
 
 // routes find the rule of a request by the pattern that a ServeMux finds, not by its handler, which can be a redirect.
 type routes struct {
-	table                    // of net/http, which cleans a path, redirects, and takes a HEAD for a GET
-	literal map[string]table // by method, "" for all others: finds a path as it is, as chi does
-	root    *rule            // of requests without a route
-	hosts   bool             // a pattern has a host
-	trees   bool             // a pattern that is not the root can end in a slash
+	table         // of net/http, which cleans a path, redirects, and takes a HEAD for a GET
+	literal table // finds a path as it is, as chi does
+	root    *rule // of requests without a route
+	hosts   bool  // a pattern has a host
+	trees   bool  // a pattern that is not the root can end in a slash
 }
 
 type table struct {
@@ -40,18 +38,8 @@ type span struct {
 
 // newRoutes returns the routes of patterns that are valid together.
 func newRoutes(s *Server, all []Route) *routes {
-	rs := &routes{table: newTable(), literal: map[string]table{"": newTable()}, root: s.root}
+	rs := &routes{table: newTable(), literal: newTable(), root: s.root}
 	for _, r := range all {
-		if method, _, _ := split(r.Pattern); method != "" {
-			rs.literal[method] = newTable()
-		}
-	}
-	byMethod := slices.SortedStableFunc(slices.Values(all), func(a, b Route) int { // those of any method last
-		a1, _, _ := split(a.Pattern)
-		b1, _, _ := split(b.Pattern)
-		return strings.Compare(b1, a1)
-	})
-	for _, r := range byMethod {
 		u := &rule{limit: s.root.limit, tiered: true}
 		if r.Limit != "" {
 			u = s.named(r.Limit)
@@ -59,30 +47,31 @@ func newRoutes(s *Server, all []Route) *routes {
 		u.weight = r.Weight
 		rs.add(r.Pattern, u)
 	}
-	muxpattern.Handle(rs.mux, "/") // otherwise the mux looks for other methods
+	if rs.root == s.root {
+		rs.mux.Handle("/", http.NotFoundHandler()) // otherwise the mux looks for other methods
+	}
 	return rs
 }
 
 func (rs *routes) add(pattern string, u *rule) {
 	method, host, p := split(pattern)
-	wild := strings.Contains(p, "{")
-	u.span = span{wild: wild, slash: strings.HasSuffix(p, "/") || strings.HasSuffix(p, "...}") || strings.HasSuffix(p, "{$}"), slashes: strings.Count(p, "/")}
-	u.one = !wild && !u.slash
-	if method+host == "" && u.slash && u.slashes == 1 && !strings.HasSuffix(p, "{$}") {
+	wild, single := strings.Contains(p, "{"), strings.HasSuffix(p, "{$}")
+	slash := single || strings.HasSuffix(p, "/") || strings.HasSuffix(p, "...}")
+	u.span = span{one: !wild && !slash, wild: wild, slash: slash, slashes: strings.Count(p, "/")}
+	if method+host == "" && slash && u.slashes == 1 && !single {
 		rs.root = u
 	} else {
-		rs.trees = rs.trees || u.slash
+		rs.trees = rs.trees || slash
 	}
 	rs.hosts = rs.hosts || host != ""
-	pattern = normal(pattern)
-	rs.rules[pattern] = u
-	rs.mux.Handle(pattern, http.NotFoundHandler())
-	for m, t := range rs.literal {
-		// With a host and CONNECT a ServeMux neither cleans nor redirects.
-		if pattern := http.MethodConnect + " " + cmp.Or(host, noHost) + p; (method == "" || method == m) && muxpattern.Handle(t.mux, pattern) {
-			t.rules[pattern] = u // otherwise there is the same for the method
-		}
-	}
+	rs.table.add(normal(pattern), u)
+	// With a host and CONNECT a ServeMux neither cleans nor redirects. So the method is the first part of the path.
+	rs.literal.add(http.MethodConnect+" "+cmp.Or(host, noHost)+"/"+cmp.Or(method, "{"+strings.Repeat("m", len(p))+"}")+p, u) // longer than each name in p
+}
+
+func (t table) add(pattern string, u *rule) {
+	t.rules[pattern] = u
+	t.mux.Handle(pattern, http.NotFoundHandler())
 }
 
 const noHost = "_"
@@ -109,7 +98,7 @@ func (rs *routes) find(r *http.Request) (first *rule, more []*rule) {
 	if plain(r, routing) && (!rs.hosts || r.Host == lowerName(r.Host)) {
 		u, p := rs.look(rs.table, r), r.URL.Path
 		redirected := u.slashes > strings.Count(p, "/")
-		if !rs.trees || !redirected && (u.slash || !u.wild || rs.mounted(r.Method, r.Host, p) == nil) {
+		if !rs.trees || !redirected && (u.slash || !u.wild || rs.mounted(r.Method, r.Host, p) == rs.root) {
 			return u, nil
 		}
 	}
@@ -163,44 +152,39 @@ type search struct {
 	found []*rule
 }
 
-// all adds the rules for every path that a router may see. The root counts only for the path itself.
+// A seen is a path that a router may see, and whether requests without a route can have it there.
+type seen struct {
+	path string
+	root bool
+}
+
+// all adds the rules for every path that a router may see.
 func (x *search) all(method string, u *url.URL, routing *chi.Context, root bool) {
 	raw := cmp.Or(u.RawPath, u.Path)
-	clean := path.Clean(raw)
+	clean := path.Clean(raw) // by CleanPath of chi
+	all := []seen{{raw, root}, {clean, root && clean != strings.TrimRight(raw, "/")}, {u.Path, false}}
+	if routing != nil && routing.RoutePath != "" { // in a mounted router it is without a prefix
+		all = append(all, seen{routing.RoutePath, root && len(routing.RoutePatterns) == 0}, seen{path.Clean(routing.RoutePath), false})
+	}
 	mux, literal := x.asMux(method, x.host, u), x.asChi(method, x.host, raw)
 	x.add(mux, root)
 	x.add(literal, root)
-	x.add(x.asChi(method, x.host, clean), root && clean != strings.TrimRight(raw, "/")) // with CleanPath of chi
-	sources := []string{raw}
-	if routing != nil && routing.RoutePath != "" {
-		sources = append(sources, routing.RoutePath, path.Clean(routing.RoutePath))
-		x.add(x.asChi(method, x.host, routing.RoutePath), root && len(routing.RoutePatterns) == 0) // in a mounted router it is without a prefix
-	}
-	sources = append(sources, u.Path, clean)
-	if len(slices.Compact(sources)) == 1 && mux.one && literal.one {
+	if mux.one && literal.one && !slices.ContainsFunc(all, func(s seen) bool { return s.path != raw }) {
 		return
 	}
-	for i, p := range sources {
-		if slices.Contains(sources[:i], p) {
-			continue
-		}
-		for range 9 { // StripSlashes and URLFormat of chi, several times
-			if !strings.HasPrefix(p, "/") {
-				break // no router has a pattern for it
-			}
+	for _, s := range all {
+		p := s.path
+		for i := 0; i < 9 && strings.HasPrefix(p, "/"); i, s.root = i+1, false { // StripSlashes and URLFormat of chi, several times
 			x.add(x.asMux(method, x.host, &url.URL{Path: p}), false)
-			x.add(x.asChi(method, x.host, p), false)
-			if tree := x.mounted(method, x.host, p); tree != nil {
-				x.add(tree, false)
+			x.add(x.asChi(method, x.host, p), s.root)
+			x.add(x.mounted(method, x.host, p), false)
+			longer := p
+			if p = strings.TrimRight(p, "/"); p == longer {
+				p = strings.TrimSuffix(p, path.Ext(p))
 			}
-			shorter := strings.TrimRight(p, "/")
-			if shorter == p {
-				shorter = strings.TrimSuffix(p, path.Ext(p))
-			}
-			if shorter == p {
+			if p == longer {
 				break
 			}
-			p = shorter
 		}
 	}
 }
@@ -212,27 +196,23 @@ func (rs *routes) asMux(method, host string, u *url.URL) *rule {
 
 // asChi returns the rule for a path in a router that takes it as it is.
 func (rs *routes) asChi(method, host, p string) *rule {
-	t, ok := rs.literal[method]
-	if !ok {
-		t = rs.literal[""]
-	}
-	probe := http.Request{Method: http.MethodConnect, Host: host, URL: &url.URL{Path: p}}
+	probe := http.Request{Method: http.MethodConnect, Host: host, URL: &url.URL{Path: "/" + method + p}}
 	if rs.hosts {
-		if u := rs.look(t, &probe); u != rs.root {
+		if u := rs.look(rs.literal, &probe); u != rs.root {
 			return u
 		}
 	}
 	probe.Host = noHost
-	return rs.look(t, &probe)
+	return rs.look(rs.literal, &probe)
 }
 
-// mounted returns the rule for a path with a slash at its end, if there is a pattern for just that. A router that is mounted in chi
-// serves the path with the slash and without it.
+// mounted returns the rule for a path with a slash at its end, if there is a pattern for just that, or the root. A
+// router that is mounted in chi serves the path with the slash and without it.
 func (rs *routes) mounted(method, host, p string) *rule {
 	if u := rs.asChi(method, host, p+"/"); u != rs.root && u.slash && u.slashes == strings.Count(p, "/")+1 {
 		return u
 	}
-	return nil
+	return rs.root
 }
 
 // add adds a rule, also the root if that counts.

@@ -55,7 +55,7 @@ type rule struct {
 type layer struct {
 	*limit
 	prefix string
-	key    server.Key // nil: one for all
+	key    server.Key
 }
 
 // NewServer makes a plugin. If limiter is nil, it is New of the zero Config. Invalid or conflicting patterns, and names that are
@@ -75,7 +75,7 @@ func NewServer(limiter *Limiter, opts ServerOptions) (*Server, error) {
 	for _, l := range opts.Layers {
 		prefix := markLayer + l.Limit + ":"
 		if l.Key == nil {
-			prefix = markAll + l.Limit
+			prefix, l.Key = markAll+l.Limit, func(*http.Request) (string, bool) { return "", true }
 		}
 		s.layers = append(s.layers, layer{s.limit(l.Limit), prefix, l.Key})
 	}
@@ -88,11 +88,11 @@ func (s *shared) limit(name string) *limit {
 	if limiter == s.limiter {
 		name = "" // Tier can return any text
 	}
-	if l, ok := s.limits.Load(name); ok {
-		return l.(*limit) //nolint:forcetypeassert // nothing else is stored
+	l, ok := s.limits.Load(name)
+	if !ok {
+		l, _ = s.limits.LoadOrStore(name, &limit{under: name, limiter: limiter})
 	}
-	l, _ := s.limits.LoadOrStore(name, &limit{under: name, limiter: limiter})
-	return l.(*limit) //nolint:forcetypeassert // likewise
+	return l.(*limit) //nolint:forcetypeassert // nothing else is stored
 }
 
 // Keys of requests under Config.Limit are unchanged, so that they can be used with the limiter, unless they begin with #. All others

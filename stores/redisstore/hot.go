@@ -97,7 +97,8 @@ func (req *request) alone(now, granted, at int64, receipt uint64, raw limits.Raw
 	case op.Kind == limits.Check:
 		granted = min(granted, 0)
 	}
-	r := req.plan.Result(now*1000, op, granted, at, []limits.Raw{raw})
+	var r ratelimit.Result
+	req.plan.Result(now*1000, op, granted, at, []limits.Raw{raw}, &r)
 	if r.Receipt.At = now; r.Permits > 0 {
 		r.Receipt.Parts[0] = receipt
 	}

@@ -109,9 +109,8 @@ func (req *request) account(_ int64, n []int64) (r ratelimit.Result, ok bool) {
 	if op.Kind == limits.Refund || op.Kind == limits.Reset {
 		op.Cost = 0
 	}
-	parts := r.Receipt.Parts
-	r = p.Result(now, &op, n[1], us(n[2]), raws)
-	r.Receipt.At, r.Receipt.Parts = n[0], parts
+	p.Result(now, &op, n[1], us(n[2]), raws, &r)
+	r.Receipt.At = n[0]
 	if len(stands) > 1 {
 		r.Receipt.More = &limits.More{Stands: stands}
 	}
