@@ -163,10 +163,6 @@ func (l *Limiter) closed() bool {
 	}
 }
 
-// usable reports whether takeOne may decide. It looks itself whether a store of the limiter is closed; one that was given stays
-// open when the limiter is closed.
-func (l *Limiter) usable() bool { return l.own != nil || !l.closed() }
-
 // Close removes the limiter from its registry, and ends every wait. Later operations return core.ErrClosed.
 func (l *Limiter) Close() (err error) {
 	l.once.Do(func() {

@@ -49,6 +49,10 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 	return err
 }
 
+// usable reports whether takeOne may decide. It looks itself whether a store of the limiter is closed; one that was given stays
+// open when the limiter is closed.
+func (l *Limiter) usable() bool { return l.own != nil || !l.closed() }
+
 // TakeAtMost takes the available permits of a key, up to n. Result.Permits is their number. It is refused if there are none.
 func (l *Limiter) TakeAtMost(ctx context.Context, key string, n int64) (Result, error) {
 	return l.take(ctx, key, limits.Op{Kind: limits.TakeAtMost, Cost: n})
