@@ -750,8 +750,8 @@ func TestQueueThatFormsDuringAChange(t *testing.T) {
 			l := newLimiter(t, ratelimit.Config{Store: slow, Limit: ratelimit.PerHour(1), MaxWait: -1})
 			require.True(t, take(t, l, "k", 1).Allowed)
 			require.True(t, take(t, l, "other", 1).Allowed)
-			other := make(chan error)
-			go func() { _, err := l.Wait(context.Background(), "other", 1); other <- err }() // gives its reservation back for a new Config
+			other := make(chan struct{})
+			go func() { _, _ = l.Wait(context.Background(), "other", 1); close(other) }() // gives its reservation back for a new Config
 			time.Sleep(time.Second)
 			slow.Set(500 * ms)
 			changed := make(chan error)
