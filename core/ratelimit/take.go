@@ -90,8 +90,9 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time
 	return l.take(ctx, key, limits.Op{Kind: limits.Reserve, Cost: n, MaxWait: maxWait})
 }
 
-// Refund gives the permits of a take back, once. It does nothing for a refusal, for permits that have recovered since, and for
-// a take that was counted under other numbers. It runs even if ctx is done: a store that has to wait has a second for it.
+// Refund gives the permits of a take back. Call it at most once for each take. It does nothing for a refusal, for permits that
+// have recovered since, and for a take that was counted under other numbers. It runs even if ctx is done: a store that has to
+// wait has a second for it.
 //
 // While others hold permits that lie ahead (see [Limiter.Reserve]), only the permits behind all of them are given back. A
 // window of which all is given back still ends when it would have.
