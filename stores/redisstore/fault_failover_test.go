@@ -165,8 +165,8 @@ func TestAServerThatIsNotThePrimary(t *testing.T) {
 				require.NoError(t, err)
 				_, err = table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 				require.ErrorContains(t, err, to.says)
-				var unsent interface{ Unsent() bool }
-				require.ErrorAs(t, err, &unsent)
+				_, unsent := limits.IsUnsent(err)
+				require.True(t, unsent, err)
 				require.Eventually(t, func() bool {
 					_, err = table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 					return errors.Is(err, ErrUnavailable)

@@ -61,6 +61,6 @@
 // period. While the store is unavailable, Reset forgets the usage in this process, not the usage in
 // the store. Times are then those of the process's clock.
 //
-// After an error that says so ([driver.Unsent]), or after eight failures in a row, nothing is sent
+// After an error that says so, or after eight failures in a row, nothing is sent
 // for the key for a second.
 package share
