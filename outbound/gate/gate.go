@@ -12,6 +12,7 @@ import (
 	"github.com/gresil/gresil/internal/announce"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/registry"
+	"github.com/gresil/gresil/internal/roundtrip"
 )
 
 var _ client.Plugin = (*Gate)(nil)
@@ -22,6 +23,7 @@ type Gate struct {
 	waits  registry.Histogram
 	events announce.Queue[event]
 	bound  atomic.Bool // functions send over Transport
+	conns  roundtrip.Conns
 
 	mu      sync.Mutex
 	now     time.Time          // at which it was locked

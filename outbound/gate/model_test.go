@@ -315,7 +315,7 @@ func overAll(w *world) func(context.Context) error {
 func TestNoCallInsideToldPause(t *testing.T) {
 	t.Parallel()
 	const pauses, slow = 20, 500 * time.Millisecond
-	few, some := load{16, 2 * time.Second}, load{120, 10 * time.Second}
+	few, some, many := load{16, 2 * time.Second}, load{120, 10 * time.Second}, load{450, 20 * time.Second}
 	flow, all := load{9, time.Second}, "queued admitted connecting"
 	rate := gate.Config{Limits: []gate.Limit{{N: 9, Per: time.Second}}, InFlight: 60}
 	for name, row := range map[string]setup{
@@ -324,11 +324,11 @@ func TestNoCallInsideToldPause(t *testing.T) {
 		"not said, 60 in flight": {
 			tell: silent, cfg: gate.Config{InFlight: 60, Backoff: backoff.Constant{Delay: pauseTime}}, load: some, busy: 8, call: overTransport, stages: "queued admitted answered",
 		},
-		"503, 60 in flight": {tell: seconds(503), cfg: gate.Config{InFlight: 60}, load: some, busy: 8, call: overTransport, stages: "queued admitted answered"},
-		"slow dial":         {cfg: rate, load: flow, dial: slow, call: overTransport, stages: all},
-		"HTTP/2":            {cfg: gate.Config{InFlight: 60}, load: some, busy: 8, http2: true, call: overTransport, stages: "queued admitted answered"},
-		"HTTP/2, slow dial": {cfg: gate.Config{InFlight: 8}, load: few, busy: 2, http2: true, dial: slow, call: overTransport, stages: "queued admitted answered"},
-		"Do with pool":      {cfg: rate, load: flow, call: overPool, stages: all},
+		"503, 300 in flight": {tell: seconds(503), cfg: gate.Config{InFlight: 300}, load: many, busy: 30, call: overTransport, stages: "queued admitted answered"},
+		"slow dial":          {cfg: rate, load: flow, dial: slow, call: overTransport, stages: all},
+		"HTTP/2":             {cfg: gate.Config{InFlight: 60}, load: some, busy: 8, http2: true, call: overTransport, stages: "queued admitted answered"},
+		"HTTP/2, slow dial":  {cfg: gate.Config{InFlight: 8}, load: few, busy: 2, http2: true, dial: slow, call: overTransport, stages: "queued admitted answered"},
+		"Do with pool":       {cfg: rate, load: flow, call: overPool, stages: all},
 		"Do around Transport": {cfg: rate, load: flow, dial: slow, call: func(w *world) func(context.Context) error {
 			one := overTransport(w)
 			return func(ctx context.Context) error { return w.g.Do(ctx, gate.Call{}, one) }

@@ -174,6 +174,8 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 	ctx, cancel := context.WithCancel(s.ctx)
 	var held, connected atomic.Bool
 	var conn net.Conn
+	user := s.gate.conns.Begin()
+	defer user.End()
 	r := s.req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
 			if s.traced.Store(true); connected.Swap(true) { // net/http sends it again by itself
@@ -181,13 +183,16 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 				s.call.spend()
 				unlock()
 			}
+			before := user.Got(info.Conn)
 			if !held.Load() && !s.call.ready(ctx, true) {
+				before.Answer()
 				conn = info.Conn
 				held.Store(true)
 				cancel() // HTTP/2 looks at the context before it writes, HTTP/1 before it tries again
 			}
 		},
-		WroteHeaderField: func(name string, _ []string) {
+		WroteHeaderField: func(name string, value []string) {
+			user.WroteHeaderField(name, value)
 			if name == "Host" && held.Load() && conn != nil { // HTTP/1 has filled a buffer, and would write it
 				_ = conn.Close()
 			}

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
@@ -156,6 +157,46 @@ func TestHeldRequestKeepsItsBody(t *testing.T) {
 			})
 		})
 	}
+}
+
+// net/http gives a connection to the next call before the caller has the answer to this one, if that has no body: the next one must
+// not close it then.
+func TestHeldRequestTakesNoAnswerAway(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
+		base := resiltest.Serve(t, resiltest.NewNetwork().Listen("vendor.test:80"), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNoContent)
+		})).Transport()
+		rt := g.Transport(base)
+		send := func(trace *httptrace.ClientTrace) {
+			req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost, "http://vendor.test", nil)
+			require.NoError(t, err)
+			resp, err := rt.RoundTrip(req)
+			if assert.NoError(t, err) {
+				assert.NoError(t, resp.Body.Close())
+			}
+		}
+		idle := make(chan struct{})
+		var group sync.WaitGroup
+		group.Go(func() {
+			asked := sync.OnceFunc(func() {
+				<-idle
+				refused(t, g, gate.Call{}, 0, time.Second)
+				time.Sleep(time.Microsecond)
+			})
+			send(&httptrace.ClientTrace{GetConn: func(string) { asked() }})
+		})
+		synctest.Wait()
+		start := time.Now()
+		send(&httptrace.ClientTrace{PutIdleConn: func(error) {
+			close(idle)
+			time.Sleep(time.Millisecond)
+		}})
+		took := time.Since(start)
+		group.Wait()
+		require.Equal(t, time.Millisecond, took)
+		require.Less(t, time.Second, time.Since(start), "it was held")
+	})
 }
 
 func TestTransportEnds(t *testing.T) {

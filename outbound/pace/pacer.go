@@ -13,6 +13,7 @@ import (
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/registry"
+	"github.com/gresil/gresil/internal/roundtrip"
 	"github.com/gresil/gresil/internal/stripe"
 	"github.com/gresil/gresil/internal/validate"
 )
@@ -25,6 +26,7 @@ type Pacer struct {
 	done    chan struct{}
 	closed  atomic.Bool
 	once    sync.Once
+	conns   roundtrip.Conns
 
 	base       time.Time
 	zero       time.Time    // the time 0 of the limiter's clock, in memory, or up to some µs before it

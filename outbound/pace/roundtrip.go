@@ -85,6 +85,8 @@ func (s *sending) attempts(next http.RoundTripper, req *http.Request, body *clie
 func (s *sending) send(next http.RoundTripper, req, caller *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(s)
 	s.cancel = cancel
+	s.user = s.p.conns.Begin()
+	defer s.user.End()
 	returned, kept := false, false
 	defer func() {
 		if !returned {
@@ -96,8 +98,9 @@ func (s *sending) send(next http.RoundTripper, req, caller *http.Request) (*http
 	}()
 	s.started = time.Now()
 	attempt := req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn:      s.gotConn,
-		WroteHeaders: func() { s.wrote.Store(true) },
+		GotConn:          s.gotConn,
+		WroteHeaderField: s.user.WroteHeaderField,
+		WroteHeaders:     func() { s.wrote.Store(true) },
 	}))
 	resp, err := next.RoundTrip(attempt)
 	returned = true
@@ -141,6 +144,7 @@ type sending struct {
 	p      *Pacer
 	ctx    context.Context //nolint:containedctx // likewise, and with its Cancel
 	cancel context.CancelCauseFunc
+	user   *roundtrip.User
 	key    string
 	permit Permit
 	used   atomic.Bool // the permit
@@ -176,6 +180,7 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 	if s.over.Load() {
 		return
 	}
+	before := s.user.Got(info.Conn)
 	if s.used.CompareAndSwap(false, true) {
 		replaced := false
 		if s.took > 0 {
@@ -184,7 +189,7 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 			var err error
 			if replaced, err = c.sleep(s.permit.At); err != nil {
 				s.err.Store(&err)
-				s.stop(err, info)
+				s.stop(err, info, before)
 				return
 			}
 		}
@@ -198,7 +203,7 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 			return
 		}
 		if s.repeatable {
-			s.replace(now.Sub(s.started), info)
+			s.replace(now.Sub(s.started), info, before)
 			return
 		}
 	}
@@ -210,12 +215,12 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 		err = fmt.Errorf("pace: no permit to send the request again: %v", err) //nolint:errorlint // it is no rejection
 	}
 	s.err.Store(&err)
-	s.stop(err, info)
+	s.stop(err, info, before)
 }
 
 // replace gets another permit if one comes soon: at most in the time that the connection took, so the
 // attempt does not become slow by it. Otherwise the attempt ends, and is repeated.
-func (s *sending) replace(took time.Duration, info httptrace.GotConnInfo) {
+func (s *sending) replace(took time.Duration, info httptrace.GotConnInfo, before *roundtrip.User) {
 	c := s.call()
 	if permit, ok := c.soon(max(took, c.set.Slack)); ok {
 		_, _ = c.end(permit, nil)
@@ -225,11 +230,12 @@ func (s *sending) replace(took time.Duration, info httptrace.GotConnInfo) {
 		s.took = 0 // the connection stays open
 	}
 	s.again.Store(true)
-	s.stop(errStale, info)
+	s.stop(errStale, info, before)
 }
 
 // stop ends the request before it is written.
-func (s *sending) stop(err error, info httptrace.GotConnInfo) {
+func (s *sending) stop(err error, info httptrace.GotConnInfo, before *roundtrip.User) {
+	before.Answer()
 	s.cancel(err)
 	if info.Conn != nil && !calledByHTTP2() {
 		_ = info.Conn.Close() // net/http writes a request of HTTP/1 even if its context has ended

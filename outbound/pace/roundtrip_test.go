@@ -189,6 +189,42 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
+// TestStaleRequestTakesNoAnswerAway: net/http gives a connection to the next request before the caller has the answer to this one, if
+// that has no body.
+func TestStaleRequestTakesNoAnswerAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const second, stale = time.Second, 200 * time.Millisecond
+		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNoContent)
+		}))
+		p := newPacer(t, pace.Config{Rates: []pace.Rate{{Calls: 1, Per: second}}})
+		rt := p.Transport(srv.Transport())
+		send := func(trace *httptrace.ClientTrace) {
+			resp, err := rt.RoundTrip(post(httptrace.WithClientTrace(t.Context(), trace), srv.URL, http.NoBody))
+			if err == nil {
+				err = resp.Body.Close()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		idle := make(chan struct{})
+		var other sync.WaitGroup
+		other.Go(func() {
+			<-idle
+			late := sync.OnceFunc(func() { time.Sleep(stale) })
+			send(&httptrace.ClientTrace{GetConn: func(string) { late() }}) // its slot is in a second
+		})
+		send(&httptrace.ClientTrace{PutIdleConn: func(error) {
+			close(idle)
+			time.Sleep(second + stale + stale/2)
+		}})
+		other.Wait()
+		require.EqualValues(t, 1, p.Stats().Stale)
+	})
+}
+
 // TestEachConnectionOfARequestTakesAPermit: a transport that sends a request again by itself.
 func TestEachConnectionOfARequestTakesAPermit(t *testing.T) {
 	t.Parallel()
