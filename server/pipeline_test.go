@@ -3,7 +3,6 @@ package server_test
 import (
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"testing"
 
 	"github.com/go-chi/chi/v5/middleware"
@@ -47,22 +46,6 @@ func keyOf(k server.Key, r *http.Request) string {
 		return "(none)"
 	}
 	return key
-}
-
-const runs = 10_000
-
-// allocations counts what runs calls of f allocate. The caller is not parallel.
-func allocations(tb testing.TB, f func()) uint64 {
-	tb.Helper()
-	f()
-	runtime.GC()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range runs {
-		f()
-	}
-	runtime.ReadMemStats(&after)
-	return after.Mallocs - before.Mallocs
 }
 
 func record(w http.ResponseWriter) (http.ResponseWriter, *recorder.Recorder) {

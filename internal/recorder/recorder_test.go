@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -320,9 +319,9 @@ func TestRecorder_RealServer(t *testing.T) {
 func TestRecorder_Allocations(t *testing.T) {
 	inner := writers(httptest.NewRecorder())["FHR-"]
 	var w http.ResponseWriter
-	require.InDelta(t, runs, allocations(t, func() { w, _ = record(inner) }), runs/100)
+	require.InDelta(t, 1, testing.AllocsPerRun(1000, func() { w, _ = record(inner) }), 0)
 	var rec recorder.Recorder
-	require.Less(t, allocations(t, func() { w = rec.Wrap(inner) }), uint64(runs/100))
+	require.Zero(t, testing.AllocsPerRun(1000, func() { w = rec.Wrap(inner) }))
 	require.Equal(t, "FHR-", capabilities(w))
 }
 
@@ -333,22 +332,6 @@ func TestMarkRejected_AfterHeader(t *testing.T) {
 	w.WriteHeader(http.StatusOK)
 	require.False(t, recorder.MarkRejected(w, core.ErrRejected))
 	require.NoError(t, rec.Rejected(), "the handler was called")
-}
-
-const runs = 10_000
-
-// allocations counts what runs calls of f allocate. The caller is not parallel.
-func allocations(tb testing.TB, f func()) uint64 {
-	tb.Helper()
-	f()
-	runtime.GC()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range runs {
-		f()
-	}
-	runtime.ReadMemStats(&after)
-	return after.Mallocs - before.Mallocs
 }
 
 func record(w http.ResponseWriter) (http.ResponseWriter, *recorder.Recorder) {

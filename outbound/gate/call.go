@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"time"
 )
@@ -371,59 +370,4 @@ func (c *call) again(n int) error {
 		c.pool.put(c)
 	}
 	return nil
-}
-
-type (
-	callKey   struct{ g *Gate }
-	permitKey struct{ g *Gate }
-)
-
-// WithCall returns a context under which the requests of Transport, and calls of Do and Stream, have the keys and costs of
-// the call. Other gates ignore it.
-func (g *Gate) WithCall(ctx context.Context, call Call) context.Context {
-	return context.WithValue(ctx, callKey{g}, append([]Call{call}, g.callsOf(ctx)...))
-}
-
-// callsOf returns the Calls of WithCall, the innermost first.
-func (g *Gate) callsOf(ctx context.Context) []Call {
-	c, _ := ctx.Value(callKey{g}).([]Call)
-	return c
-}
-
-// carry returns the context of a function that makes the call.
-func (c *call) carry() context.Context {
-	defer c.g.lock()()
-	c.used, c.refused, c.counted = false, false, false
-	return context.WithValue(context.WithValue(c.ctx, callKey{c.g}, c.calls), permitKey{c.g}, c)
-}
-
-// enter returns the call that a request, or a call of Do, is. If the context carries a permit that is not used, it is that one, and
-// own is false: its keys are added, and it passes the gate again if there are others than it had.
-func (g *Gate) enter(ctx context.Context, r *http.Request, calls []Call) (c *call, own bool, err error) {
-	wants, err := g.settings().wants(r, calls)
-	if err != nil {
-		return nil, false, err
-	}
-	if c, _ = ctx.Value(permitKey{g}).(*call); c != nil && c.adopt(wants) {
-		return c, false, nil
-	}
-	c, err = g.accept(ctx, wants, calls)
-	return c, true, err
-}
-
-// adopt uses the permit for a call, and reports whether it was not used before.
-func (c *call) adopt(wants []want) bool {
-	defer c.g.lock()()
-	if c.used || c.turn == nil {
-		return false
-	}
-	c.used = true
-	all := true
-	for _, w := range wants {
-		all = c.claim(w) && all
-	}
-	if !all {
-		c.g.undo(c)
-	}
-	return true
 }

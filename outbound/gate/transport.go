@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/roundtrip"
 )
 
 // Transport returns a transport whose requests pass the gate. A refused request is sent again whatever its method, as a
@@ -36,11 +37,7 @@ type transport struct {
 }
 
 // CloseIdleConnections passes the call on.
-func (t *transport) CloseIdleConnections() {
-	if next, ok := t.next.(interface{ CloseIdleConnections() }); ok {
-		next.CloseIdleConnections()
-	}
-}
+func (t *transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.next) }
 
 // RoundTrip sends req when the vendor permits it.
 //
@@ -223,9 +220,7 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 		unlock()
 	}
 	s.body = nil
-	if resp != nil && resp.Request == r {
-		resp.Request = s.req
-	}
+	roundtrip.Restore(resp, r, s.req)
 	return resp, cancel, false, err
 }
 
