@@ -26,9 +26,9 @@ type ClientConfig struct {
 	// Base sends the requests. If nil, it is a clone of http.DefaultTransport.
 	Base http.RoundTripper
 
-	Total   timeout.Config // of the whole exchange
-	Retry   retry.Config
-	Breaker breaker.Config // one for each host
+	Total   timeout.Config // of the whole exchange; the zero value is 30 seconds
+	Retry   retry.Config   // the zero value makes 3 attempts
+	Breaker breaker.Config // one for each host; the zero value opens after 5 failures in a row
 	// Attempt is for each attempt, until the headers of its response. If its Limit is zero, it is a third of Total, or 10 seconds
 	// if Total has no limit.
 	Attempt timeout.Config

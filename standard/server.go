@@ -19,8 +19,8 @@ type ServerConfig struct {
 	// Registry registers the parts that have no Registry. If nil, they are not registered. [core.Lookup] finds them there.
 	Registry *core.Registry
 
-	Limit   ratelimit.Config
-	Timeout timeout.Config
+	Limit   ratelimit.Config // the zero value is 1,000 requests a minute for each key
+	Timeout timeout.Config   // of a handler; the zero value is 30 seconds
 	// Key is the key whose permits a request takes. If nil, it is [server.ClientIP]. Behind proxies it is the method ClientIP of a
 	// [server.Proxies].
 	Key server.Key

@@ -40,7 +40,7 @@ type Config struct {
 	// Limit is the limit of each key. The zero Limit is PerMinute(1000).
 	Limit Limit
 	// Limits are further limits, by name, for [Limiter.Under] and for the routes, layers and tiers of plugins/ratelimit. A
-	// name has 1 to 64 letters, digits or any of "-._".
+	// name has 1 to 64 letters, digits or any of "-._". It can be nil.
 	Limits map[string]Limit
 
 	// MaxWait is the longest time that Wait waits. A longer wait is refused at once. If zero, it is 10 seconds. If negative,

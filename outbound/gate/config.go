@@ -87,8 +87,8 @@ func ByCall(*http.Request) (key string, ok bool) { return "", false }
 // A Call has the keys and costs of a call, for calls without a request, and where they differ from those of Limit.Key and
 // Limit.Cost. The zero value is a call with the key "" and the cost 1 in each limit without a Key.
 type Call struct {
-	Keys  map[string]string // by name of the limit
-	Costs map[string]int64  // by name of the limit
+	Keys  map[string]string // by name of the limit; without one, Limit.Key decides
+	Costs map[string]int64  // by name of the limit; without one, Limit.Cost decides
 }
 
 const (

@@ -25,6 +25,7 @@ type ServerOptions struct {
 	Weight func(r *http.Request) (int64, error)
 	// Tier returns the name in Config.Limits that applies to the key of a request instead of Config.Limit, such as the plan of
 	// its user. A key keeps its usage when its tier changes. "", and a name that is not there, is Config.Limit.
+	// If nil, there are no tiers.
 	Tier func(r *http.Request) string
 	// Routes have limits of their own, which apply instead of Config.Limit and Tier. As in a ServeMux, only the Route with the
 	// most specific pattern applies; "/" selects the requests that no other Route does. For a limit that all routes have in
