@@ -22,6 +22,35 @@ type Source struct {
 
 	Config func() any                    // for settings and the page
 	Set    func(cfg any, dry bool) error // the same type as Config
+
+	Rows    func(ctx context.Context) ([]Row, error)                       // for the page, at most 10,000
+	Control func(ctx context.Context, verb, row string) (n int, err error) // does a verb of a row; n things changed
+}
+
+// A Row is a part of an instance that a page shows and controls, such as a queue, a group of records or a hold.
+type Row struct {
+	Key    string // names the row in the instance; any text
+	Secret bool   // Key can be a secret
+	Alarm  Alarm
+	Cells  []Cell
+	Verbs  []string // that Source.Control does with it now, such as "pause"
+}
+
+// An Alarm says how much a row needs attention.
+type Alarm int
+
+// The alarms.
+const (
+	Calm    Alarm = iota
+	Notice        // someone has paused it, or it waits longer than it should
+	Failing       // something has failed, or is lost
+)
+
+// A Cell is a value of a row.
+type Cell struct {
+	Name   string // the same in all rows of a kind
+	Value  any    // a number, a text, a bool, a time.Time or a time.Duration; a zero time is none
+	Secret bool   // a text that can contain secrets, such as that of an error
 }
 
 // A Figure is a number, or a histogram.
