@@ -142,7 +142,6 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"core/bulkhead.New":        func() error { return check(bulkhead.New(bulkhead.Config{Registry: registry})) },
 		"core/cooldown.New":        func() error { return check(cooldown.New(cooldown.Config{Registry: registry})) },
 		"core/ratelimit.New":       func() error { return check(ratelimit.New(ratelimit.Config{Registry: registry})) },
-		"core/ratelimit.NewMemory": func() error { return check(ratelimit.NewMemory(0)) },
 		"core/retry.New":           func() error { return check(retry.New(retry.Config{Registry: registry})) },
 		"core/retry.NewBudget":     func() error { return check(retry.NewBudget(0.2, 3)) },
 		"core/timeout.New":         func() error { return check(timeout.New(timeout.Config{Registry: registry})) },

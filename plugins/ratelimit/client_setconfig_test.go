@@ -85,7 +85,7 @@ func TestClientConfigIsThatWhichWasGiven(t *testing.T) {
 	for _, given := range []ratelimit.ClientConfig{
 		{},
 		{Name: "n", Registry: &core.Registry{}, Limit: core_ratelimit.PerMinute(7), MaxWait: -1, MaxQueue: 5, MaxKeys: 16, OnStoreError: core_ratelimit.Deny},
-		{Name: "s", Store: &ratelimittest.Slow{Store: core.Must(core_ratelimit.NewMemory(0))}},
+		{Name: "s", Store: &ratelimittest.Slow{Store: &ratelimittest.Memory{}}},
 	} {
 		limits, err := ratelimit.NewClient(given)
 		require.NoError(t, err)

@@ -152,8 +152,7 @@ func TestClientGivesTheTurnBackWhenTheCallIsRejectedFurtherIn(t *testing.T) {
 func TestClientGivesTheTurnBackToASlowStoreAfterTheCallerLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		memory, err := core_ratelimit.NewMemory(0)
-		require.NoError(t, err)
+		memory := &ratelimittest.Memory{}
 		ctx, cancel := context.WithCancel(t.Context())
 		reject := roundTrip(func(*http.Request) (*http.Response, error) {
 			cancel()
@@ -209,8 +208,7 @@ func TestClientTransportOfNilIsTheDefault(t *testing.T) {
 // Every field of the core's Config is one of the plugin's, and gets there.
 func TestClientConfigForgetsNoFieldOfTheCore(t *testing.T) {
 	t.Parallel()
-	memory, err := core_ratelimit.NewMemory(0)
-	require.NoError(t, err)
+	memory := &ratelimittest.Memory{}
 	limits, err := ratelimit.NewClient(ratelimit.ClientConfig{
 		Name: "n", Registry: &core.Registry{}, Limit: core_ratelimit.PerHour(7), MaxWait: 5, MaxQueue: 6, Store: memory, OnStoreError: core_ratelimit.Deny,
 	})
@@ -273,15 +271,14 @@ func TestClientKeysByHost(t *testing.T) {
 
 func TestClientStoreFailure(t *testing.T) {
 	t.Parallel()
-	memory, err := core_ratelimit.NewMemory(0)
-	require.NoError(t, err)
+	memory := &ratelimittest.Memory{}
 	store := &ratelimittest.Failing{Store: memory}
 	base := &answers{}
 	allow := newClient(t, ratelimit.ClientConfig{Name: "a", Store: store}, base)
 	deny := newClient(t, ratelimit.ClientConfig{Name: "deny", Store: store, OnStoreError: core_ratelimit.Deny}, base)
 	store.Down()
 	require.NoError(t, get(t.Context(), t, allow, "http://a.test/"))
-	err = get(t.Context(), t, deny, "http://a.test/")
+	err := get(t.Context(), t, deny, "http://a.test/")
 	require.ErrorIs(t, err, core_ratelimit.ErrStore)
 	require.NotErrorIs(t, err, core.ErrRejected)
 	require.Equal(t, 1, base.n)

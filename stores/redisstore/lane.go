@@ -10,7 +10,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/failover"
 	"github.com/gresil/gresil/internal/limits"
 )
@@ -40,7 +39,7 @@ type item struct {
 	next  *item // of the same key
 	state atomic.Int32
 	done  chan struct{}
-	r     ratelimit.Result
+	r     limits.Result
 	ok    bool
 	err   error
 }
@@ -66,22 +65,22 @@ func (s *Store) laneOf(key string) *lane {
 
 // apply waits until a request was decided, or ctx ends. If ctx ends first, the permits of the
 // request are refunded.
-func (l *lane) apply(ctx context.Context, req *request) (ratelimit.Result, bool, error) {
+func (l *lane) apply(ctx context.Context, req *request) (limits.Result, bool, error) {
 	if l.tries() {
-		return ratelimit.Result{}, false, ErrUnavailable
+		return limits.Result{}, false, ErrUnavailable
 	}
 	it := &item{request: req, done: make(chan struct{})}
 	if err := l.add(it); err != nil {
-		return ratelimit.Result{}, false, err
+		return limits.Result{}, false, err
 	}
 	select {
 	case <-it.done:
 	case <-ctx.Done():
 		switch err := explain(l.node.named(ctx.Err())); {
 		case it.state.CompareAndSwap(waiting, abandoned):
-			return ratelimit.Result{}, false, unsent(err)
+			return limits.Result{}, false, unsent(err)
 		case it.state.CompareAndSwap(sent, abandoned):
-			return ratelimit.Result{}, false, err
+			return limits.Result{}, false, err
 		}
 		<-it.done
 	}
@@ -123,7 +122,7 @@ func (l *lane) drop(err error) {
 	l.queue = nil
 	l.mu.Unlock()
 	for _, it := range queue {
-		it.end(ratelimit.Result{}, false, err)
+		it.end(limits.Result{}, false, err)
 	}
 }
 
@@ -214,7 +213,7 @@ func (l *lane) moves() bool {
 		if to == l {
 			l.queue = append(l.queue, it)
 		} else if err := to.add(it); err != nil {
-			it.end(ratelimit.Result{}, false, err)
+			it.end(limits.Result{}, false, err)
 		}
 	}
 	return true
@@ -235,7 +234,7 @@ func (l *lane) next() []*item {
 }
 
 // end gives an item its result, and reports whether its caller still waits.
-func (it *item) end(r ratelimit.Result, ok bool, err error) bool {
+func (it *item) end(r limits.Result, ok bool, err error) bool {
 	it.r, it.ok, it.err = r, ok, err
 	if !it.state.CompareAndSwap(sent, ended) && !it.state.CompareAndSwap(waiting, ended) {
 		return false
@@ -290,7 +289,7 @@ func (l *lane) deliver(f *flight, err error) (rest []*item) {
 		err = explain(err)
 	}
 	for i, it := range f.items {
-		var r ratelimit.Result
+		var r limits.Result
 		ok := false
 		if err == nil {
 			r, ok = it.result(f.cmd.Val(), i)

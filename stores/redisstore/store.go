@@ -13,7 +13,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/limitstore"
 )
@@ -146,7 +145,7 @@ func (s *Store) time() any {
 
 // apply has a request decided, until ctx ends; ok is false if the script could not decide it. If
 // the caller's own context has ended, the outcome does not count for the server.
-func (s *Store) apply(ctx, caller context.Context, req *request) (r ratelimit.Result, ok bool, err error) {
+func (s *Store) apply(ctx, caller context.Context, req *request) (r limits.Result, ok bool, err error) {
 	if s.cfg.Mode == Coalesced {
 		return s.laneOf(req.key).apply(ctx, req)
 	}
@@ -322,7 +321,7 @@ func (s *Store) command(ctx context.Context, text bool, reqs []*request) call {
 }
 
 // result reads the reply to the request at a place of those sent together.
-func (req *request) result(reply []int64, place int) (r ratelimit.Result, ok bool) {
+func (req *request) result(reply []int64, place int) (r limits.Result, ok bool) {
 	if req.width == 0 {
 		return req.decode(req, 0, reply)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -25,15 +24,15 @@ func newTable(s *Store, name string) *table {
 func (t *table) keyName(key string) string { return keyName(t.prefix, key, t.store.cfg.HashKeys) }
 
 // Apply does one operation on one key.
-func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits.Op) (ratelimit.Result, error) {
+func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits.Op) (limits.Result, error) {
 	switch {
 	case t.store.closed.Load():
-		return ratelimit.Result{}, limits.ErrClosed
+		return limits.Result{}, limits.ErrClosed
 	case op.Cost < 0:
-		return ratelimit.Result{}, limits.CostError(op.Cost)
+		return limits.Result{}, limits.CostError(op.Cost)
 	}
 	if ctx.Err() != nil {
-		return ratelimit.Result{}, limits.Unsent(context.Cause(ctx), false)
+		return limits.Result{}, limits.Unsent(context.Cause(ctx), false)
 	}
 	within, cancel := context.WithTimeout(ctx, t.store.cfg.timeout()) // for all that it takes
 	defer cancel()
@@ -50,7 +49,7 @@ func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits
 }
 
 // decide has the server decide.
-func (t *table) decide(ctx, caller context.Context, key string, p *plan, op limits.Op) (r ratelimit.Result, err error) {
+func (t *table) decide(ctx, caller context.Context, key string, p *plan, op limits.Op) (r limits.Result, err error) {
 	req := t.request(key, p, op)
 	r, ok, err := t.store.apply(ctx, caller, req)
 	if err == nil && !ok && req.general() {
