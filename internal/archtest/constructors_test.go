@@ -126,7 +126,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 	}})
 	t.Cleanup(func() { require.NoError(t, offline.Close()) })
 	registry := &core.Registry{}
-	var store *share.Store // the last one made
+	var store ratelimit.Store // the last one made
 	check := func(_ any, err error) error { return err }
 	offlineStore := func(mode redisstore.Mode) *redisstore.Store {
 		return core.Must(redisstore.New(offline, redisstore.Config{Mode: mode}))
