@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/gresil/gresil/core"
-	limits "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/metrics"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
@@ -21,10 +20,10 @@ import (
 
 // Config has the values of the flags of the demo server.
 type Config struct {
-	Limit   int64         // permits of /hello for each Period; at least 1
-	Period  time.Duration // at least 1ns; in Redis whole microseconds
-	Aligned bool          // whether periods begin with the clock
-	Store   limits.Store  // holds the state of all limits; if nil, memory does
+	Limit   int64           // permits of /hello for each Period; at least 1
+	Period  time.Duration   // at least 1ns; in Redis whole microseconds
+	Aligned bool            // whether periods begin with the clock
+	Store   ratelimit.Store // holds the state of all limits; if nil, memory does
 
 	Registry *core.Registry // exported at /metrics; if nil, only the limiter is
 }
