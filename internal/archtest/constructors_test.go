@@ -181,9 +181,6 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 			return check(limits.New(limits.Config{Name: "shared", Store: store, OnStoreError: limits.Local}))
 		},
 		"plugins/ratelimit.NewStore": func() error { limits.NewStore(nil); return nil },
-		"plugins/ratelimit.NewClient": func() error {
-			return check(limits.NewClient(limits.ClientConfig{}))
-		},
 		"plugins/ratelimit.NewServer": func() error {
 			return check(limits.NewServer(nil, limits.ServerOptions{Routes: []limits.Route{{Pattern: "/a"}}}))
 		},
