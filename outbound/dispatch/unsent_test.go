@@ -140,7 +140,7 @@ func TestEnhanceYourCalmHoldsTheVendorAsA429(t *testing.T) {
 
 func TestARequestWhoseDialOrLimiterFailedWasNotSent(t *testing.T) {
 	t.Parallel()
-	store := &ratelimittest.Failing{Store: core.Must(ratelimit.NewMemory(0))}
+	store := &ratelimittest.Failing{Store: &ratelimittest.Memory{}}
 	limiter := core.Must(ratelimit.New(ratelimit.Config{Name: "l", Store: store, OnStoreError: ratelimit.Deny}))
 	store.Down()
 	noSession := errors.New("no session")
