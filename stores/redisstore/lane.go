@@ -201,6 +201,9 @@ func (l *lane) exchange(trip trip, batch []*item) {
 	defer func() { trip.ended(outcome, written) }()
 	ctx, cancel := context.WithTimeout(context.Background(), l.store.cfg.timeout())
 	defer cancel()
+	if len(batch) > 0 { // otherwise all callers have left
+		l.node.wait(ctx)
+	}
 	for rest := batch; len(rest) > 0; {
 		flights := l.flights(rest)
 		began, failed := time.Now(), false

@@ -172,6 +172,7 @@ func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, er
 	}
 	outcome, written := core.Ignored, true
 	defer func() { trip.ended(outcome, written) }()
+	to.wait(ctx)
 	began := time.Now()
 	cmd, err := s.process(ctx, to, req)
 	took := time.Since(began)
