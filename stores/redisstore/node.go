@@ -242,14 +242,12 @@ func cut(err error) bool {
 // ping sends a command that any server answers, over a connection as decisions use it.
 func (n *node) ping(ctx context.Context) error {
 	began := time.Now()
-	err := n.conns.Do(ctx, n.processor(), func() error {
-		cmd := newSingle(ctx, "ping")
-		if n.store.mode() == Coalesced {
-			_, err := n.processor().Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Process(ctx, cmd) })
-			return err
-		}
-		return n.processor().Process(ctx, cmd)
-	})
+	var err error
+	if n.store.mode() == Coalesced {
+		_, err = n.processor().Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Ping(ctx).Err() })
+	} else {
+		err = n.processor().Ping(ctx).Err()
+	}
 	if isServerError(err) && !transient(err) { // it is not allowed; the connection is ready all the same
 		err = nil
 	}
@@ -257,16 +255,6 @@ func (n *node) ping(ctx context.Context) error {
 		n.observe(time.Since(began))
 	}
 	return err
-}
-
-// A single is a command that is sent once.
-type single struct{ *redis.StringCmd }
-
-// NoRetry is true.
-func (single) NoRetry() bool { return true }
-
-func newSingle(ctx context.Context, name string) single {
-	return single{redis.NewStringCmd(ctx, name)}
 }
 
 // named returns the error of a request; if the pool had no free connection, the error says so.
