@@ -313,7 +313,7 @@ func TestOrderUnderLimitsOfTwoKinds(t *testing.T) {
 			other, err := table.Plan(limits.Limit(ratelimit.SlidingLog(100, time.Hour)).Specs())
 			require.NoError(t, err)
 			l := s.laneOf(keyName(keyPrefix(defaultPrefix, "t"), "k", false))
-			resume := pause(t, client)
+			resume := pause(t, client, l)
 			const callers = 12
 			var left [callers]int64
 			var wg sync.WaitGroup
