@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	core_breaker "github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/resiltest"
@@ -36,6 +37,24 @@ func TestARejectionOfAnInnerPluginIsNoRefusalOfTheVendor(t *testing.T) {
 		require.Zero(t, s.Calls())
 		require.Empty(t, d.Snapshot().Held)
 		require.Equal(t, 8, d.Stats().Limit)
+	})
+}
+
+// The same of a call of Do, and of the errors of plugins beside it.
+func TestOwnRefusalsHoldNoVendor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for name, refused := range map[string]error{"breaker": &core_breaker.OpenError{Name: "b"}} {
+			require.ErrorIs(t, refused, core.ErrRejected, name)
+			d, n := core.Must(dispatch.New(config{})), 0
+			_, err := dispatch.Do(t.Context(), d, "", func(context.Context, none) (int, error) {
+				n++
+				return 0, refused
+			})
+			require.Same(t, refused, err, name)
+			require.Equal(t, 1, n, name)
+			require.Empty(t, d.Snapshot().Held, name)
+		}
 	})
 }
 
@@ -111,7 +130,7 @@ func TestEnhanceYourCalmHoldsTheVendorAsA429(t *testing.T) {
 
 func TestARequestWhoseDialOrLimiterFailedWasNotSent(t *testing.T) {
 	t.Parallel()
-	store := &ratelimittest.Failing{Store: core.Must(ratelimit.NewMemory(0))}
+	store := &ratelimittest.Failing{Store: &ratelimittest.Memory{}}
 	limiter := core.Must(ratelimit.New(ratelimit.Config{Name: "l", Store: store, OnStoreError: ratelimit.Deny}))
 	store.Down()
 	noSession := errors.New("no session")

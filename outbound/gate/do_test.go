@@ -48,13 +48,13 @@ func TestContextOfAttempt(t *testing.T) {
 	cause := errors.New("the caller has left")
 	bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
 		ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
-		var of context.Context
+		var seen []context.Context
 		require.NoError(t, g.Do(ctx, gate.Call{}, func(ctx context.Context) error {
-			of = ctx
+			seen = append(seen, ctx)
 			require.Equal(t, "value", ctx.Value(key{}))
 			return ctx.Err()
 		}))
-		require.ErrorIs(t, of.Err(), context.Canceled)
+		require.ErrorIs(t, seen[0].Err(), context.Canceled)
 		require.ErrorIs(t, g.Do(ctx, gate.Call{}, func(ctx context.Context) error {
 			cancel(cause)
 			return context.Cause(ctx)
