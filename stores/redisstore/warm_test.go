@@ -128,6 +128,17 @@ type pull struct {
 	stop            func()
 }
 
+// until waits for more decisions of callers that run in real time.
+func (p *pull) until(tb testing.TB, n *atomic.Int64, more int64) {
+	tb.Helper()
+	decided, failed, want := p.decided.Load(), p.failed.Load(), n.Load()+more
+	for end := time.Now().Add(time.Minute); n.Load() < want; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			require.Fail(tb, "too few calls", "decided %d, failed %d", p.decided.Load()-decided, p.failed.Load()-failed)
+		}
+	}
+}
+
 func startPull(tb testing.TB, s *Store, callers int, key func(caller int) string) *pull {
 	tb.Helper()
 	l, err := ratelimit.New(ratelimit.Config{Name: "far", Store: s, Limit: ratelimit.PerHour(1 << 30), OnStoreError: ratelimit.Deny})
@@ -159,21 +170,10 @@ func startPull(tb testing.TB, s *Store, callers int, key func(caller int) string
 	return p
 }
 
-// until waits for more decisions of callers that run in real time.
-func (p *pull) until(tb testing.TB, n *atomic.Int64, more int64) {
-	tb.Helper()
-	decided, failed, want := p.decided.Load(), p.failed.Load(), n.Load()+more
-	for end := time.Now().Add(time.Minute); n.Load() < want; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			require.Fail(tb, "too few calls", "decided %d, failed %d", p.decided.Load()-decided, p.failed.Load()-failed)
-		}
-	}
-}
-
-// TestADistantServerIsUsed: a connection takes several round trips, and a decision one. So the
+// TestDistance: a connection takes several round trips, and a decision one. So the
 // default Timeout is enough for a server as near as that, and for one behind TLS; after a cut it is
 // found again.
-func TestADistantServerIsUsed(t *testing.T) {
+func TestDistance(t *testing.T) {
 	t.Parallel()
 	for name, start := range distantServers() {
 		for trip, timeout := range map[time.Duration]time.Duration{20 * time.Millisecond: 0, 40 * time.Millisecond: 80 * time.Millisecond, 80 * time.Millisecond: 200 * time.Millisecond} {
@@ -212,37 +212,9 @@ func TestADistantServerIsUsed(t *testing.T) {
 	}
 }
 
-// TestADistantServerIsFoundAfterACut: in both modes, and by a store that had only failed before.
-func TestADistantServerIsFoundAfterACut(t *testing.T) {
-	t.Parallel()
-	for name, start := range distantServers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			modes(t, func(t *testing.T, mode Mode) {
-				t.Helper()
-				d := start(t, 40*time.Millisecond)
-				d.delay()
-				s, err := New(d.client, Config{Mode: mode, Timeout: 80 * time.Millisecond})
-				require.NoError(t, err)
-				t.Cleanup(func() { _ = s.Close() })
-				var p *pull
-				d.cut(func() {
-					p = startPull(t, s, 4, func(int) string { return "k" })
-					p.until(t, &p.failed, 2*failures)
-				})
-				quiettest.Test(t, func(t *quiettest.T) {
-					p.until(t, &p.decided, 50)
-					d.cut(func() { p.until(t, &p.failed, 2*failures) })
-					p.until(t, &p.decided, 50)
-				})
-			})
-		})
-	}
-}
-
-// TestADistantServerOfManyCallers: with a client as it is, and a Timeout of three round trips, each caller fails some times
+// TestDistanceWithManyCallers: with a client as it is, and a Timeout of three round trips, each caller fails some times
 // until there is a connection for it, and never after that. `make soak` asks for the distances that are promised.
-func TestADistantServerOfManyCallers(t *testing.T) {
+func TestDistanceWithManyCallers(t *testing.T) {
 	t.Parallel()
 	checkManyCallers(t, 60*time.Millisecond)
 }
@@ -273,9 +245,9 @@ func checkManyCallers(t *testing.T, trip time.Duration) {
 	})
 }
 
-// TestMostDecisionsAreMadeBelowTheTimeout: a round trip of seven tenths of Timeout leaves time for one,
+// TestDistanceNearTheTimeout: a round trip of seven tenths of Timeout leaves time for one,
 // and a decision that comes while another is under way does not wait for its reply.
-func TestMostDecisionsAreMadeBelowTheTimeout(t *testing.T) {
+func TestDistanceNearTheTimeout(t *testing.T) {
 	t.Parallel()
 	for name, start := range distantServers() {
 		t.Run(name, func(t *testing.T) {
