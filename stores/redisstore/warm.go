@@ -69,15 +69,16 @@ func (s *Store) warmTime() time.Duration { return max(opTimeout, 10*s.cfg.timeou
 // mostMade is the number of connections to a node that are made at a time.
 const mostMade = 64
 
-// connect waits for a reply of the node. It asks again while it meets connections that were cut while
-// idle, which the client does not detect with TLS: each time the client closes one.
+// connect waits for a reply of the node. If it meets a connection that was cut while idle, which the client does not detect
+// with TLS, it has the client close the idle ones, and asks again.
 func (n *node) connect(ctx context.Context) error {
 	if c, ok := n.store.client.(*redis.ClusterClient); ok && n == n.store.first {
 		_, err := c.MasterForKey(ctx, n.store.cfg.prefix()) // so the client learns the slots
 		return err
 	}
 	err := n.ping(ctx)
-	for idle := n.idle(); idle > 0 && cut(err) && ctx.Err() == nil; idle-- {
+	if cut(err) {
+		n.conns.Close(ctx, n.processor())
 		err = n.ping(ctx)
 	}
 	return err
