@@ -57,8 +57,7 @@ func TestCheck(t *testing.T) {
 			continue
 		}
 		table := open(t, s, "t")
-		id, err := table.Plan(limits.Limit(ratelimit.PerHour(1)).Specs())
-		require.NoError(t, err)
+		id := planned(t, table, ratelimit.PerHour(1))
 		_, err = table.Apply(ctx, "k", id, limits.Op{Cost: 1})
 		require.ErrorContains(t, err, c.says, name)
 		require.NotErrorIs(t, err, core.ErrRejected, name)

@@ -124,8 +124,7 @@ func TestRefusedWrites(t *testing.T) {
 			require.NoError(t, client.Do(ctx, c.from...).Err())
 			var wg sync.WaitGroup
 			for name, l := range all {
-				id, err := table.Plan(limits.Limit(l).Specs())
-				require.NoError(t, err)
+				id := planned(t, table, l)
 				wg.Go(func() {
 					_, err := table.Apply(ctx, name, id, limits.Op{Cost: 1})
 					if err == nil || !errors.Is(err, ErrUnavailable) && !strings.Contains(err.Error(), c.says) {
@@ -135,10 +134,7 @@ func TestRefusedWrites(t *testing.T) {
 			}
 			wg.Wait()
 			require.NoError(t, client.Do(ctx, c.to...).Err())
-			require.Eventually(t, func() bool {
-				_, err := table.Apply(ctx, "other", planned(t, table, ratelimit.PerHour(9)), limits.Op{Cost: 1})
-				return err == nil
-			}, patient, 10*time.Millisecond)
+			decides(t, table, "other", planned(t, table, ratelimit.PerHour(9)))
 		}
 		for name, l := range all {
 			require.EqualValues(t, 9, take(t, table, name, l, 0).Remaining, name)

@@ -22,8 +22,7 @@ func TestFlightsWithUnknownScripts(t *testing.T) {
 	s := newStore(t, client, Config{Mode: Coalesced})
 	table := open(t, s, "t").(*table) //nolint:forcetypeassert // it is one of ours
 	for name, l := range kinds(100, time.Hour) {
-		id, err := table.Plan(limits.Limit(l).Specs())
-		require.NoError(t, err)
+		id := planned(t, table, l)
 		p := planOf(id)
 		for range 2 {
 			reset := table.request(name, p, limits.Op{Kind: limits.Reset})
@@ -51,8 +50,7 @@ func TestFlightsWithForeignValues(t *testing.T) {
 		for _, mode := range []Mode{Strict, Coalesced} {
 			s := newStore(t, client, Config{Mode: mode})
 			table := open(t, s, name+string(mode)).(*table) //nolint:forcetypeassert // it is one of ours
-			id, err := table.Plan(limits.Limit(l).Specs())
-			require.NoError(t, err)
+			id := planned(t, table, l)
 			p := planOf(id)
 			require.NoError(t, client.HSet(ctx, table.keyName("hash"), "a", "b").Err())
 			require.NoError(t, client.Set(ctx, table.keyName("text"), "text", time.Hour).Err())
@@ -141,10 +139,8 @@ func TestFlightsOfTwoKinds(t *testing.T) {
 			table := open(t, s, "t")
 			take(t, table, "k", ratelimit.TokenBucket(8, time.Hour, 8), 1)
 			take(t, table, "k", ratelimit.FixedWindow(8, time.Hour), 1)
-			id, err := table.Plan(limits.Limit(second).Specs())
-			require.NoError(t, err)
-			other, err := table.Plan(limits.Limit(ratelimit.SlidingLog(100, time.Hour)).Specs())
-			require.NoError(t, err)
+			id := planned(t, table, second)
+			other := planned(t, table, ratelimit.SlidingLog(100, time.Hour))
 			l := s.laneOf(keyName(keyPrefix(defaultPrefix, "t"), "k", false))
 			resume := pause(t, client)
 			const callers = 12

@@ -22,8 +22,7 @@ func TestLaneRefundsCanceledTakes(t *testing.T) {
 	s := newStore(t, client, Config{Mode: Coalesced})
 	table := open(t, s, "t")
 	for name, l := range kinds(100, time.Hour) {
-		id, err := table.Plan(limits.Limit(l).Specs())
-		require.NoError(t, err)
+		id := planned(t, table, l)
 		take(t, table, name, l, 10)
 		resume := pause(t, client)
 		var wg sync.WaitGroup
@@ -87,8 +86,7 @@ func TestLaneSendsTogether(t *testing.T) {
 	table := open(t, s, "t")
 	l := ratelimit.TokenBucket(100, time.Hour, 100)
 	take(t, table, "k", l, 1)
-	id, err := table.Plan(limits.Limit(l).Specs())
-	require.NoError(t, err)
+	id := planned(t, table, l)
 	require.NoError(t, client.ConfigResetStat(ctx).Err())
 	lane := s.laneOf(keyName(keyPrefix(defaultPrefix, "t"), "k", false))
 	resume := pause(t, client, lane)
@@ -114,6 +112,9 @@ func TestLaneSendsTogether(t *testing.T) {
 	resume()
 	wg.Wait()
 	require.Len(t, left, 99, "each was granted another one")
+	got := s.Stats()
+	require.EqualValues(t, 151, got.Sent)
+	require.LessOrEqual(t, got.RoundTrips, uint64(10))
 	stats := client.Info(ctx, "commandstats").Val()
 	require.Regexp(t, `cmdstat_evalsha:calls=[1-9],`, stats)
 }
@@ -159,8 +160,7 @@ func TestLaneWithPartialFailures(t *testing.T) {
 		good += "."
 	}
 	require.NoError(t, client.LPush(ctx, keyName(keyPrefix(defaultPrefix, "t"), bad, false), "not ours").Err())
-	window, err := table.Plan(limits.Limit(ratelimit.PerHour(1000)).Specs())
-	require.NoError(t, err)
+	window := planned(t, table, ratelimit.PerHour(1000))
 	log, err := table.Plan(limits.Limit(ratelimit.SlidingLog(1000, time.Hour)).Specs()) // which is another script
 	require.NoError(t, err)
 	take(t, table, good, ratelimit.PerHour(1000), 0) // so there is a connection

@@ -27,8 +27,7 @@ type step struct {
 
 func (st step) apply(t *testing.T, table limits.Table, receipts []limits.Receipt) ratelimit.Result {
 	t.Helper()
-	id, err := table.Plan(limits.Limit(st.limit).Specs())
-	require.NoError(t, err)
+	id := planned(t, table, st.limit)
 	op := st.op
 	if op.Kind == limits.Refund {
 		op.Receipt = receipts[st.of]
@@ -224,8 +223,7 @@ func TestTogetherAsAlone(t *testing.T) {
 		table := newTable(s, name)
 		var plans []*plan
 		for _, l := range all {
-			id, err := table.Plan(limits.Limit(l).Specs())
-			require.NoError(t, err)
+			id := planned(t, table, l)
 			plans = append(plans, planOf(id))
 		}
 		now := time.UnixMicro(epoch).AddDate(1, 0, 0)

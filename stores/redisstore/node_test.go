@@ -351,13 +351,9 @@ func TestExhaustedPool(t *testing.T) {
 					client := startServer(t).client(t, change)
 					s := newStore(t, client, Config{Mode: mode, Timeout: 100 * time.Millisecond})
 					table := open(t, s, "t")
-					id, err := table.Plan(limits.Limit(ratelimit.PerHour(1000)).Specs())
-					require.NoError(t, err)
+					id := planned(t, table, ratelimit.PerHour(1000))
 					if before {
-						require.Eventually(t, func() bool {
-							_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
-							return err == nil
-						}, patient, 10*time.Millisecond)
+						decides(t, table, "k", id)
 					}
 					held, free := context.WithCancel(context.Background())
 					defer free()
@@ -373,10 +369,7 @@ func TestExhaustedPool(t *testing.T) {
 					}
 					require.Equal(t, breaker.Closed, s.first.guard.State())
 					free()
-					require.Eventually(t, func() bool {
-						_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
-						return err == nil
-					}, patient, 10*time.Millisecond)
+					decides(t, table, "k", id)
 				})
 			})
 		}
@@ -493,8 +486,7 @@ func TestFailoverBehindOneAddress(t *testing.T) {
 				r.Swap(t, to.cut, to.commands...)
 				var wg sync.WaitGroup
 				for name, l := range all {
-					id, err := table.Plan(limits.Limit(l).Specs())
-					require.NoError(t, err)
+					id := planned(t, table, l)
 					for range callers {
 						wg.Go(func() {
 							for range each {
@@ -534,9 +526,8 @@ func TestDemotedServer(t *testing.T) {
 				take(t, table, "k", ratelimit.PerHour(10), 1)
 				r.Swap(t, to.cut, to.commands...)
 				r.Point(r.Primary.Addr)
-				id, err := table.Plan(limits.Limit(ratelimit.PerHour(10)).Specs())
-				require.NoError(t, err)
-				_, err = table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
+				id := planned(t, table, ratelimit.PerHour(10))
+				_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 				require.ErrorContains(t, err, to.says)
 				_, unsent := limits.IsUnsent(err)
 				require.True(t, unsent, err)
@@ -594,25 +585,6 @@ func TestNetworkFailure(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestSlowNetwork: decisions are made where the timeout is long enough.
-func TestSlowNetwork(t *testing.T) {
-	t.Parallel()
-	modes(t, func(t *testing.T, mode Mode) {
-		t.Helper()
-		leavesNothing(t)
-		proxy, client := startProxy(t)
-		l := startLoad(t, newStore(t, client, Config{Mode: mode, Timeout: patient}), ratelimit.PerHour(100), "k")
-		l.until(&l.decided, 100)
-		proxy.Delay(100 * time.Millisecond)
-		l.inTime()
-		l.until(&l.decided, 5*callersOfALoad)
-		l.stop()
-		t.Logf("with 200ms: %s", l.inTime())
-		require.Zero(t, l.failed.Load())
-		l.within(100)
-	})
 }
 
 // TestLostNodeOfACluster: decisions on keys of the others go on, and wait for nothing; those on a

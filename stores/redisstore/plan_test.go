@@ -59,8 +59,7 @@ func TestLargeBucket(t *testing.T) {
 	const rate = 1_000_000_007 // and a day, in which it has no factor
 	l := ratelimit.TokenBucket(rate, 24*time.Hour, rate)
 	require.True(t, take(t, table, "k", l, rate).Allowed)
-	id, err := table.Plan(limits.Limit(l).Specs())
-	require.NoError(t, err)
+	id := planned(t, table, l)
 	taken := int64(0)
 	for range 500 {
 		now = now.Add(123_457 * time.Microsecond)

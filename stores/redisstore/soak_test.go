@@ -89,12 +89,8 @@ func TestSoakAFailoverBehindOneAddress(t *testing.T) {
 							client := idleClient(t, r, idle)
 							s := newStore(t, client, Config{Mode: mode, Timeout: defaultTimeout})
 							table := open(t, s, "t")
-							id, err := table.Plan(limits.Limit(ratelimit.PerHour(1_000_000)).Specs())
-							require.NoError(t, err)
-							require.Eventually(t, func() bool {
-								_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
-								return err == nil
-							}, patient, time.Millisecond)
+							id := planned(t, table, ratelimit.PerHour(1_000_000))
+							decides(t, table, "k", id)
 							r.Delay(trip / 2)
 							swap := func() { r.Swap(t, to.cut, to.commands...) }
 							if outage == 0 { // as many connections as there were lead to the demoted server

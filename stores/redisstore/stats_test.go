@@ -22,8 +22,7 @@ func TestStats(t *testing.T) {
 		s := newStore(t, client, Config{Mode: mode})
 		table := open(t, s, "t")
 		l := ratelimit.PerHour(10)
-		id, err := table.Plan(limits.Limit(l).Specs())
-		require.NoError(t, err)
+		id := planned(t, table, l)
 		none := s.Stats()
 		for bound, n := range none.RoundTripsWithin {
 			require.Zero(t, n, bound)
@@ -44,7 +43,7 @@ func TestStats(t *testing.T) {
 		resume := pause(t, client)
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
-		_, err = table.Apply(short, "k", id, limits.Op{Cost: 1})
+		_, err := table.Apply(short, "k", id, limits.Op{Cost: 1})
 		require.Error(t, err)
 		canceled, cancel := context.WithCancel(ctx)
 		cancel()
@@ -68,10 +67,7 @@ func TestStats(t *testing.T) {
 		require.Positive(t, got.Unsent)
 		require.EqualValues(t, 12+1+1+3*failures, got.Decided+got.Timeouts+got.Failed+got.Unsent, "each is counted once")
 		require.NoError(t, srv.Restart())
-		require.Eventually(t, func() bool {
-			_, err := table.Apply(ctx, "k", id, limits.Op{Cost: 1})
-			return err == nil
-		}, patient, 10*time.Millisecond)
+		decides(t, table, "k", id)
 		require.Eventually(t, func() bool { return !s.Stats().Unavailable }, patient, time.Millisecond, "who asked is told first")
 	})
 }

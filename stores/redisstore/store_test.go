@@ -152,8 +152,7 @@ func open(tb testing.TB, s ratelimit.Store, name string) limits.Table {
 
 func take(tb testing.TB, t limits.Table, key string, l ratelimit.Limit, n int64) ratelimit.Result {
 	tb.Helper()
-	id, err := t.Plan(limits.Limit(l).Specs())
-	require.NoError(tb, err)
+	id := planned(tb, t, l)
 	r, err := t.Apply(context.Background(), key, id, limits.Op{Cost: n})
 	require.NoError(tb, err)
 	return r
@@ -164,6 +163,15 @@ func planned(tb testing.TB, t limits.Table, l ratelimit.Limit) *limits.Plan {
 	p, err := t.Plan(limits.Limit(l).Specs())
 	require.NoError(tb, err)
 	return p
+}
+
+// decides waits until the server decides.
+func decides(tb testing.TB, t limits.Table, key string, p *limits.Plan) {
+	tb.Helper()
+	require.Eventually(tb, func() bool {
+		_, err := t.Apply(tb.Context(), key, p, limits.Op{Cost: 1})
+		return err == nil
+	}, patient, time.Millisecond)
 }
 
 // modes runs a test in both.
@@ -286,25 +294,24 @@ func TestNewRefusesOtherClients(t *testing.T) {
 	}
 }
 
-type countingHook struct{ n *atomic.Int64 }
+// A hook calls a function with the first of the commands that are sent together.
+type hook func(ctx context.Context, cmd redis.Cmder)
 
-func (h countingHook) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+func (hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { h(ctx, cmd); return next(ctx, cmd) }
 }
 
-func (h countingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error { h.n.Add(1); return next(ctx, cmd) }
-}
-
-func (h countingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { h(ctx, cmds[0]); return next(ctx, cmds) }
 }
 
 func TestClientWithTimeoutsKeepsItsHooks(t *testing.T) {
 	t.Parallel()
 	client := startServer(t).client(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
 	var n atomic.Int64
-	client.AddHook(countingHook{&n})
+	client.AddHook(hook(func(context.Context, redis.Cmder) { n.Add(1) }))
 	take(t, open(t, newStore(t, client, Config{}), "t"), "k", ratelimit.PerHour(1), 1)
 	require.Positive(t, n.Load())
 }
@@ -331,91 +338,30 @@ func TestRegistry(t *testing.T) {
 	require.True(t, got == other)
 }
 
-// TestNewWaitsForNothing: an instance is counted from the first decision on.
-func TestNewWaitsForNothing(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, server{&redisserver.Server{Addr: silent(t)}}.client(t), Config{Timeout: 200 * time.Millisecond})
-	began := time.Now()
-	l := localLimiter(t, s, ratelimit.PerHour(10))
-	require.Less(t, time.Since(began), busy)
-	require.False(t, beats(s), "it starts no goroutine")
-	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	_, err := l.Take(short, "k", 1)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.True(t, beats(s))
-}
-
-// beats reports whether a store has begun to beat.
-func beats(s *Store) bool {
-	began := true
-	s.keeping.Do(func() { began = false })
-	return began
-}
-
-// TestCloseWithASilentServer: the goroutine that makes a connection ends by itself,
-// within DialTimeout.
-func TestCloseWithASilentServer(t *testing.T) {
-	t.Parallel()
-	modes(t, func(t *testing.T, mode Mode) {
-		t.Helper()
-		s := newStore(t, server{&redisserver.Server{Addr: silent(t)}}.client(t), Config{Mode: mode, Timeout: 50 * time.Millisecond})
-		l := localLimiter(t, s, ratelimit.PerHour(10))
-		r, err := l.Take(t.Context(), "k", 1)
-		require.NoError(t, err)
-		require.True(t, r.Allowed, "by the share")
-		began := time.Now()
-		require.NoError(t, l.Config().Store.Close())
-		require.Less(t, time.Since(began), busy)
-	})
-}
-
-// A holdsPing is a hook in which PING waits for the end of its context.
-type holdsPing struct{ begun, ended chan struct{} }
-
-func (holdsPing) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h holdsPing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		h.wait(ctx, cmds[0])
-		return next(ctx, cmds)
-	}
-}
-
-func (h holdsPing) wait(ctx context.Context, cmd redis.Cmder) {
-	if cmd.Name() == "ping" {
-		close(h.begun)
-		<-ctx.Done()
-		close(h.ended)
-	}
-}
-
-func (h holdsPing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		h.wait(ctx, cmd)
-		return next(ctx, cmd)
-	}
-}
-
-func TestCloseEndsPings(t *testing.T) {
+// TestSilentServer: neither New nor Close waits for it, and the goroutine that makes connections ends with the store.
+func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()
 		client := server{&redisserver.Server{Addr: silent(t)}}.client(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
-		h := holdsPing{make(chan struct{}), make(chan struct{})}
-		client.AddHook(h)
-		s := newStore(t, client, Config{Mode: mode, Timeout: 20 * time.Millisecond})
-		id, err := open(t, s, "t").Plan(limits.Limit(ratelimit.PerHour(1)).Specs())
+		begun, ended := make(chan struct{}), make(chan struct{})
+		client.AddHook(hook(func(ctx context.Context, cmd redis.Cmder) {
+			if cmd.Name() == "ping" {
+				close(begun)
+				<-ctx.Done()
+				close(ended)
+			}
+		}))
+		began := time.Now()
+		s := newStore(t, client, Config{Mode: mode, Timeout: 50 * time.Millisecond})
+		l := localLimiter(t, s, ratelimit.PerHour(10))
+		r, err := l.Take(t.Context(), "k", 1)
 		require.NoError(t, err)
-		_, err = open(t, s, "t").Apply(t.Context(), "k", id, limits.Op{Cost: 1})
-		require.Error(t, err)
-		<-h.begun
-		require.NoError(t, s.Close())
-		select {
-		case <-h.ended:
-		case <-time.After(patient):
-			require.Fail(t, "the goroutine continues")
-		}
+		require.True(t, r.Allowed, "by the share")
+		<-begun
+		require.NoError(t, l.Config().Store.Close())
+		require.Less(t, time.Since(began), busy)
+		<-ended
 	})
 }
 
@@ -466,6 +412,7 @@ func sends(s *Store) bool {
 	return false
 }
 
+// TestCloseLeavesNoGoroutine: however many limiters beat, that takes one goroutine.
 func TestCloseLeavesNoGoroutine(t *testing.T) { //nolint:paralleltest // it counts goroutines
 	for _, mode := range []Mode{Strict, Coalesced} {
 		srv := startServer(t)
@@ -475,9 +422,12 @@ func TestCloseLeavesNoGoroutine(t *testing.T) { //nolint:paralleltest // it coun
 		before := runtime.NumGoroutine()
 		client := redis.NewClient(&redis.Options{Addr: srv.Addr})
 		s := newStore(t, client, Config{Mode: mode, Timeout: time.Second})
+		for i := range 10 {
+			open(t, s, fmt.Sprint(i)).(*table).Instances() //nolint:forcetypeassert // it is one of ours
+		}
+		require.LessOrEqual(t, runtime.NumGoroutine(), before+4, "one, and those of the client")
 		table := open(t, s, "t")
-		id, err := table.Plan(limits.Limit(ratelimit.PerHour(1_000_000)).Specs())
-		require.NoError(t, err)
+		id := planned(t, table, ratelimit.PerHour(1_000_000))
 		for range 2 {
 			var wg sync.WaitGroup
 			for i := range 50 {
@@ -492,7 +442,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) { //nolint:paralleltest // it coun
 		}
 		require.NoError(t, s.Close())
 		require.NoError(t, s.Close(), "twice")
-		_, err = s.Open("more")
+		_, err := s.Open("more")
 		require.ErrorIs(t, err, core.ErrClosed)
 		require.NoError(t, client.Close())
 		for range 1000 {
@@ -514,23 +464,18 @@ func TestTimeoutOfTwoRoundTrips(t *testing.T) {
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()
 		proxy, client := startProxy(t)
-		s := newStore(t, client, Config{Mode: mode, Timeout: 3 * time.Second})
+		s := newStore(t, client, Config{Mode: mode, Timeout: 600 * time.Millisecond})
 		table := open(t, s, "t")
 		limit := ratelimit.PerHour(100)
-		require.Eventually(t, func() bool { // one value of several limits
-			_, err := table.Plan(limits.Limit(limit.And(ratelimit.PerMinute(50))).Specs())
-			require.NoError(t, err)
-			_, err = table.Apply(t.Context(), "k", planned(t, table, limit.And(ratelimit.PerMinute(50))), limits.Op{Cost: 1})
-			return err == nil
-		}, patient, time.Millisecond)
+		decides(t, table, "k", planned(t, table, limit.And(ratelimit.PerMinute(50)))) // one value of several limits
 		take(t, table, "k", limit, 1)
-		proxy.Delay(1400 * time.Millisecond) // each way
+		proxy.Delay(280 * time.Millisecond) // each way
 		quiettest.Repeat(t, func() error {
 			begun := time.Now()
 			_, err := table.Apply(t.Context(), "k", planned(t, table, ratelimit.PerHour(9)), limits.Op{Cost: 1})
 			require.Error(t, err)
-			if took := time.Since(begun); took >= 5400*time.Millisecond {
-				return fmt.Errorf("the timeout is 3s: %v", took)
+			if took := time.Since(begun); took >= 1080*time.Millisecond {
+				return fmt.Errorf("the timeout is 600ms: %v", took)
 			}
 			return nil
 		})
@@ -621,8 +566,7 @@ func TestDefaultTimeout(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = s.Close() })
 			table := open(t, s, "t")
-			id, err := table.Plan(limits.Limit(ratelimit.PerHour(10)).Specs())
-			require.NoError(t, err)
+			id := planned(t, table, ratelimit.PerHour(10))
 			var took []time.Duration
 			for range failures / 2 { // a call that the machine keeps waiting can be two failures of Coalesced
 				began := time.Now()
