@@ -78,7 +78,7 @@ func loop(ctx context.Context, t *testing.T, gates []*gate.Gate, callers int, fn
 						fn(i)
 						return nil
 					})
-					if err != nil && !errors.Is(err, gate.ErrLimited) && !errors.Is(err, context.DeadlineExceeded) {
+					if err != nil && !errors.Is(err, gate.ErrLimited) && ctx.Err() == nil {
 						t.Error(err)
 					}
 					if errors.Is(err, gate.ErrLimited) {
