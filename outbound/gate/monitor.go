@@ -98,11 +98,10 @@ func (g *Gate) begin(c *call, t *turn) {
 
 // undo takes back the admission of a call that was not sent, with all that it has got.
 func (g *Gate) undo(c *call) {
-	if t := c.turn; t != nil && t.granted != nil {
-		if g.reuse(c) {
-			delete(g.flights, t)
-			t.granted = nil
-		}
+	shared := c.turn != nil && c.turn.granted != nil
+	if shared && g.reuse(c) {
+		delete(g.flights, c.turn)
+		c.turn.granted = nil
 	}
 	g.leaveRamp(c, false)
 	g.land(c.turn)
@@ -114,7 +113,9 @@ func (g *Gate) undo(c *call) {
 		}
 		cl.paced = false
 	}
-	c.putSlots()
+	if !shared { // otherwise it keeps those that are still good
+		c.putSlots()
+	}
 	if c.token {
 		c.token = false
 		g.credit++

@@ -46,6 +46,7 @@ type shared struct {
 	flights map[*turn]struct{}
 
 	trip   time.Duration // of a request
+	dial   time.Duration // from a grant until the call is connected
 	state  gatestore.State
 	proven time.Time // until when the state is good enough
 	failed error     // nil: the Store is available
@@ -69,6 +70,7 @@ type granted struct {
 	at      time.Time // of the slot
 	checked time.Time // when the Store has said so
 	place   bool
+	met     bool // the call is connected
 	seen    []uint64 // the generations of this process
 	claims  []claim
 }
@@ -112,8 +114,8 @@ func (g *Gate) classOf(c *call) *class {
 	var id strings.Builder
 	for _, cl := range c.claims {
 		cost := cl.cost
-		if !cl.slot.at.IsZero() && !g.now.After(cl.slot.at.Add(cl.shelf)) {
-			cost = 0
+		if !cl.old(g.now.Add(g.trip)) {
+			cost = 0 // it has a slot
 		}
 		fmt.Fprintf(&id, "%q%q%d ", cl.name, cl.key, cost)
 	}
@@ -182,8 +184,25 @@ func (g *Gate) admitBy(c *call, p *granted) {
 	}
 }
 
-// ahead is how far ahead slots are asked for: as many calls as one round trip carries.
-func (sh *shared) ahead() time.Duration { return sh.trip + max(sh.trip, 10*time.Millisecond) }
+// lead is how far ahead the slots are that are asked for: when the answer is here, and the call connected and checked.
+func (sh *shared) lead() time.Duration {
+	if sh.dial > freshTime/10 {
+		return sh.dial + 2*sh.trip
+	}
+	return sh.trip
+}
+
+// connected notes how long a call takes until it is connected.
+func (sh *shared) connected(p *granted, took time.Duration) {
+	if p.met {
+		return
+	}
+	if p.met = true; took > sh.dial {
+		sh.dial = min(took, time.Second)
+	} else {
+		sh.dial -= (sh.dial - took) / 8
+	}
+}
 
 // askAll gives back what no call needs, and has the classes ask that are due.
 func (g *Gate) askAll() {
@@ -240,7 +259,11 @@ func (g *Gate) generations(claims []claim) (all []uint64) {
 // askFor returns the question of a call.
 func (g *Gate) askFor(c *call, mode gatestore.Mode) gatestore.Ask {
 	sh := g.shared
-	ask := gatestore.Ask{Process: sh.process, Mode: mode, Calls: 1, InFlight: g.most, RoundTrip: sh.trip, Ahead: sh.ahead()}
+	ask := gatestore.Ask{Process: sh.process, Mode: mode, Calls: 1, InFlight: g.most, RoundTrip: sh.trip}
+	if mode == gatestore.Pass {
+		ask.RoundTrip = sh.lead()
+	}
+	ask.Ahead = ask.RoundTrip + max(sh.trip, 10*time.Millisecond) // as many calls as one round trip carries
 	for _, cl := range c.claims {
 		d := gatestore.Draw{Key: cl.shared(), Generation: cl.stored}
 		if l := g.settings().find(cl.name); !cl.vendor && l != nil && l.N > 0 && cl.cost > 0 && cl.old(g.now.Add(sh.trip)) {
@@ -295,7 +318,7 @@ func (g *Gate) ask(cls *class, ask gatestore.Ask, seen []uint64) {
 		return
 	case !grant.Poll:
 		g.refuseIn(cls, again, of.name)
-		again = again.Add(-sh.trip*3/2 - 5*time.Millisecond)
+		again = again.Add(-ask.RoundTrip - sh.trip/2 - 5*time.Millisecond)
 		again = later(again, g.now.Add(time.Millisecond))
 	default:
 		g.refuseIn(cls, g.now, "") // that do not wait
@@ -408,6 +431,7 @@ func (c *call) askedAgain(ask gatestore.Ask) bool {
 // question returns how long a call that has passed has to wait for its slot, or what to ask before it is sent.
 func (c *call) question() (wait time.Duration, ask gatestore.Ask) {
 	g, p := c.g, c.turn.granted
+	g.connected(p, g.now.Sub(p.checked))
 	old := false
 	for i := range c.claims {
 		cl := &c.claims[i]
@@ -485,11 +509,11 @@ func (p *Permit) bookShared() (booked bool, err error) {
 	return true, nil
 }
 
-// lead is how long before its slot a call asks whether it can be sent.
-func (g *Gate) lead() time.Duration {
+// early is how long before its slot a call asks whether it can be sent.
+func (g *Gate) early() time.Duration {
 	if g.shared == nil {
 		return 0
 	}
 	defer g.lock()()
-	return 2 * g.trip
+	return g.lead() + g.trip
 }
