@@ -12,6 +12,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/examples/internal/demo"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/plugins/timeout"
@@ -57,7 +58,7 @@ func showRateLimit(ctx context.Context, target string, t *table) error {
 		t.add("(no wait)", "", fmt.Sprintf("a minute at most: %ds is too long for a demo", after))
 		return nil
 	}
-	if err := sleep(ctx, time.Duration(after)*time.Second); err != nil {
+	if err := demo.Sleep(ctx, time.Duration(after)*time.Second); err != nil {
 		return err
 	}
 	again := send(ctx, c, http.MethodGet, target+"/hello", "X-API-Key", key)
@@ -133,7 +134,7 @@ func showBreaker(ctx context.Context, target string, t *table) error {
 	if err := errors.Join(
 		expect("rejection", errors.Is(rejected.err, core.ErrRejected), true),
 		expect("requests that reached the server", network.n.Load(), reached),
-		sleep(ctx, left),
+		demo.Sleep(ctx, left),
 	); err != nil {
 		return err
 	}
@@ -213,15 +214,4 @@ func showOverride(ctx context.Context, target string, t *table) error {
 		expect("rejection by the open breaker", errors.Is(open.err, core.ErrRejected), true),
 		expect("status past the breaker", passed.status, http.StatusOK),
 	)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -28,16 +28,15 @@ type Config struct {
 	Registry *core.Registry // exported at /metrics; if nil, only the limiter is
 }
 
-// New makes the service. The function that it returns closes its limiter.
-func New(cfg Config) (handler http.Handler, closeLimits func() error, err error) {
+// limits returns the limits of all routes.
+func (cfg Config) limits() ratelimit.Config {
 	hello := ratelimit.FixedWindow(cfg.Limit, cfg.Period)
 	if cfg.Aligned {
 		hello = ratelimit.AlignedWindow(cfg.Limit, cfg.Period)
 	}
-	registry := cmp.Or(cfg.Registry, &core.Registry{})
-	limits, err := ratelimit.New(ratelimit.Config{
+	return ratelimit.Config{
 		Name:     "demo",
-		Registry: registry,
+		Registry: cmp.Or(cfg.Registry, &core.Registry{}),
 		Limit:    hello,
 		Limits: map[string]ratelimit.Limit{
 			"search": ratelimit.TokenBucket(5, time.Second, 5),
@@ -45,7 +44,13 @@ func New(cfg Config) (handler http.Handler, closeLimits func() error, err error)
 		},
 		Store:        cfg.Store,
 		OnStoreError: ratelimit.Deny, // without a count no request passes
-	})
+	}
+}
+
+// New makes the service. The function that it returns closes its limiter.
+func New(cfg Config) (handler http.Handler, closeLimits func() error, err error) {
+	own := cfg.limits()
+	limits, err := ratelimit.New(own)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,7 +66,7 @@ func New(cfg Config) (handler http.Handler, closeLimits func() error, err error)
 	if err != nil {
 		return nil, nil, errors.Join(err, limits.Close())
 	}
-	collector, err := metrics.New(registry, metrics.Config{})
+	collector, err := metrics.New(own.Registry, metrics.Config{})
 	if err != nil {
 		return nil, nil, errors.Join(err, limits.Close())
 	}

@@ -16,28 +16,18 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/examples/internal/program"
+	"github.com/gresil/gresil/examples/internal/demo"
 	"github.com/gresil/gresil/internal/redisserver"
 )
-
-// TestMain is the demo itself where the arguments are not those of a test.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
-		main()
-	}
-	logging.Disable() // go-redis would log each connection to a server that a test has stopped
-	os.Exit(m.Run())
-}
 
 // reach runs the demo, and again if the machine was too slow for the load, so that the run shows nothing.
 func reach(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	for range 5 {
 		var out, errs bytes.Buffer
-		code = run(t.Context(), append(args, "-limit", "20"), &out, &errs)
+		code = runCluster(t.Context(), append(args, "-limit", "20"), &out, &errs)
 		if stdout, stderr = out.String(), errs.String(); !strings.Contains(stdout, "which shows nothing") {
 			break
 		}
@@ -61,7 +51,7 @@ limit: 20 a second for all together; 24 clients ask each server in turn
 \d+ passed, \d+ were refused, \d+ failed.*
 ok: no second was above the limit of 20, [12] of 2 reached it
 $`, out)
-	require.Contains(t, stderr, "1s of 2s: ")
+	require.Regexp(t, `^1s: \d+ passed, \d+ were refused, 1s left\n`, stderr)
 	require.NotContains(t, stderr, "\r", "there is no bar but on a terminal")
 }
 
@@ -94,51 +84,27 @@ func TestServersByThemselvesFail(t *testing.T) {
 func TestALimitThatIsNotReachedShowsNothing(t *testing.T) {
 	t.Parallel()
 	var out, stderr bytes.Buffer
-	require.Equal(t, 1, run(t.Context(), []string{"-shared=false", "-duration", "1s", "-limit", "1000000"}, &out, &stderr), "%s%s", &out, &stderr)
+	require.Equal(t, 1, runCluster(t.Context(), []string{"-shared=false", "-duration", "1s", "-limit", "1000000"}, &out, &stderr), "%s%s", &out, &stderr)
 	require.Contains(t, out.String(), "\nFAILED: no second reached the limit of 1000000, which shows nothing")
-}
-
-func TestWrongCommandLines(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]string{
-		"-colour red":                 "flag provided but not defined: -colour",
-		"extra":                       `cluster-demo: unexpected argument "extra": there are only flags`,
-		"-duration 900ms":             "cluster-demo: -duration 900ms: must be 1s to 10m0s",
-		"-duration 1h":                "cluster-demo: -duration 1h0m0s: must be 1s to 10m0s",
-		"-limit 0":                    "cluster-demo: -limit 0: must be at least 1",
-		"-servers 0":                  "cluster-demo: -servers 0: must be 1 to 32",
-		"-mode lazy":                  "redisstore.Mode = \"lazy\": must be strict or coalesced",
-		"-redis localhost":            `cluster-demo: -redis "localhost": must be HOST:PORT, as 127.0.0.1:6379`,
-		"-shared=false -mode strict":  "cluster-demo: -mode strict: there is no Redis with -shared=false",
-		"-redis 10.0.0.1:1 -shared=0": "cluster-demo: -redis 10.0.0.1:1: there is no Redis with -shared=false",
-	} {
-		t.Run(args, func(t *testing.T) {
-			t.Parallel()
-			var stderr bytes.Buffer
-			require.Equal(t, 2, run(t.Context(), strings.Fields(args), io.Discard, &stderr))
-			require.Contains(t, stderr.String(), want)
-		})
-	}
-	require.Zero(t, run(t.Context(), []string{"-h"}, io.Discard, io.Discard))
 }
 
 func TestNoRedisAtAll(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
-	require.Equal(t, 1, run(t.Context(), []string{"-redis", "127.0.0.1:1"}, io.Discard, &stderr))
-	require.Regexp(t, `^cluster-demo: server 1 has ended: demo-server: -redis 127.0.0.1:1: redisstore: the server cannot be reached: .*refused\n$`, stderr.String())
+	require.Equal(t, 1, runCluster(t.Context(), []string{"-redis", "127.0.0.1:1"}, io.Discard, &stderr))
+	require.Regexp(t, `^demo-client cluster: server 1 has ended: demo-server: -redis 127.0.0.1:1: redisstore: the server cannot be reached: .*refused\n$`, stderr.String())
 
-	cmd := demo(t)
+	cmd := process(t)
 	cmd.Env = []string{"PATH=" + t.TempDir()}
 	out, err := cmd.CombinedOutput()
 	require.Error(t, err)
-	require.Regexp(t, `^cluster-demo: redis-server is not installed: install it, or give the -redis HOST:PORT`, string(out))
+	require.Regexp(t, `^demo-client cluster: redis-server is not installed: install it, or give the -redis HOST:PORT`, string(out))
 }
 
-// demo returns the demo as a process of its own.
-func demo(t *testing.T, args ...string) *exec.Cmd {
+// process returns the demo as a process of its own.
+func process(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	return exec.CommandContext(t.Context(), os.Args[0], append([]string{"-servers=2"}, args...)...)
+	return exec.CommandContext(t.Context(), os.Args[0], append([]string{"cluster", "-servers=2"}, args...)...)
 }
 
 // TestNoProcessIsLeft: however the demo ends, the connections to what it has started end with it.
@@ -147,9 +113,9 @@ func TestNoProcessIsLeft(t *testing.T) {
 	for _, sig := range []os.Signal{os.Interrupt, os.Kill} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
-			cmd := demo(t, "-duration", "10s", "-limit", "5")
-			progress := &program.FirstLine{Line: make(chan string, 1)}
-			cmd.Stderr = progress
+			cmd := process(t, "-duration", "10s", "-limit", "5")
+			progress, err := cmd.StderrPipe()
+			require.NoError(t, err)
 			stdout, err := cmd.StdoutPipe()
 			require.NoError(t, err)
 			require.NoError(t, cmd.Start())
@@ -168,7 +134,9 @@ func TestNoProcessIsLeft(t *testing.T) {
 				conns = append(conns, conn)
 			}
 			require.Len(t, conns, 3, "Redis and two servers")
-			require.Contains(t, <-progress.Line, "1s of 10s: ")
+			line, err := bufio.NewReader(progress).ReadString('\n')
+			require.NoError(t, err)
+			require.Contains(t, line, "1s: ")
 			require.NoError(t, cmd.Process.Signal(sig))
 			var rest string
 			for lines.Scan() {
@@ -189,7 +157,7 @@ func TestNoProcessIsLeft(t *testing.T) {
 
 func TestAChildThatEndsIsMissed(t *testing.T) {
 	t.Parallel()
-	var cs program.Children
+	var cs demo.Servers
 	t.Cleanup(cs.Stop)
 	addr, err := cs.Start(t.Context(), "redis", "redis")
 	require.NoError(t, err)
@@ -220,7 +188,7 @@ func TestWhatFailsIsNotCountedAsPassed(t *testing.T) {
 	c, err := newClock(t.Context(), "")
 	require.NoError(t, err)
 	l := newLoad(c, []string{srv.URL}, time.Second)
-	l.run(t.Context(), io.Discard)
+	l.run(t.Context(), demo.NewScreen(io.Discard))
 	require.Empty(t, l.grants)
 	require.Positive(t, l.failed.Load())
 	require.Equal(t, ", the first: server 1: 404 Not Found", l.problem())

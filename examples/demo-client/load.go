@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/gresil/gresil/examples/internal/demo"
 )
 
 // A clock bounds the time of the limiter: it was limiter at some moment between
@@ -79,18 +81,22 @@ func (l *load) from() int64 { return l.clock.earliest(l.begin).Unix() }
 func (l *load) to() int64   { return l.clock.latest(l.ended).Add(-1).Unix() }
 
 // run asks until the end, or that of ctx.
-func (l *load) run(ctx context.Context, stderr io.Writer) {
+func (l *load) run(ctx context.Context, screen *demo.Screen) {
 	ctx, cancel := context.WithDeadline(ctx, l.end)
 	defer cancel()
-	if sleep(ctx, time.Until(l.begin)) == nil {
+	if demo.Sleep(ctx, time.Until(l.begin)) == nil {
 		var wg sync.WaitGroup
 		transport := &http.Transport{MaxIdleConnsPerHost: l.clients}
 		defer transport.CloseIdleConnections()
 		for i := range l.clients {
 			wg.Go(func() { l.client(ctx, transport, i) })
 		}
-		l.progress(ctx, stderr)
+		stop := screen.Follow(ctx, l.begin, func() (float64, string) {
+			text := fmt.Sprintf("%d passed, %d were refused", l.passed.Load(), l.refused.Load())
+			return float64(time.Since(l.begin)) / float64(l.end.Sub(l.begin)), text
+		})
 		wg.Wait()
+		stop()
 	}
 	l.ended = time.Now()
 	if l.ended.After(l.end) {
@@ -122,7 +128,7 @@ func (l *load) client(ctx context.Context, transport http.RoundTripper, server i
 			}
 			l.fail(err)
 		}
-		_ = sleep(ctx, pause) // the next request finds out
+		_ = demo.Sleep(ctx, pause) // the next request finds out
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,15 +164,4 @@ func (l *load) problem() string {
 		return ""
 	}
 	return fmt.Sprintf(", the first: %v", l.first)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

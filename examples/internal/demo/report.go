@@ -1,0 +1,229 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// A Report is what a run prints at its end: one JSON object, or a column of a table.
+type Report struct {
+	Algorithm string
+	Figures   Figures // of the vendor; nil if it is not judged
+	Void      bool    // the limit was broken because the machine stalled
+
+	fields   []field
+	problems []string
+	broken   bool // the vendor saw that its limit was broken
+	err      error
+}
+
+// A field has a sentence if the text shows it.
+type field struct {
+	name     string
+	value    any
+	sentence string
+}
+
+// Set sets a field. One without a sentence is for JSON alone.
+func (r *Report) Set(name string, value any, sentence string) {
+	r.fields = append(r.fields, field{name, value, sentence})
+}
+
+// Take sets a field to a figure of the vendor, if there is one.
+func (r *Report) Take(name, figure, sentence string) {
+	if value, ok := r.Figures[figure]; ok {
+		r.Set(name, value, sentence)
+	}
+}
+
+// Problem adds a reason why a run is not ok, if it is one.
+func (r *Report) Problem(bad bool, format string, args ...any) {
+	if bad {
+		r.problems = append(r.problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// Broken adds that a limit of the vendor was broken, if it was. That is no fault of a limiter if there is no other problem,
+// and the machine stalled: such a run is void.
+func (r *Report) Broken(bad, stalled bool, format string, args ...any) {
+	if bad {
+		r.Void = !r.control() && stalled && (r.Void || len(r.problems) == 0)
+		r.broken = true
+		r.Problem(true, format, args...)
+	}
+}
+
+func (r *Report) control() bool { return r.Algorithm == Control }
+
+// Load makes the calls of a run, and reads the figures of the vendor. The servers that the flags do not name are started
+// before, a Redis if it is needed, the vendor with its flags, and end afterwards. load returns why it could not be made, or
+// has ended early; it ends with its context, and can end that.
+func (r *Report) Load(
+	ctx context.Context, f *Flags, stderr *Screen, needsRedis bool, vendorFlags []string, load func(context.Context, context.CancelCauseFunc) error,
+) {
+	running, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var servers Servers
+	defer servers.Stop()
+	if needsRedis && f.Redis == "" {
+		f.Redis, r.err = servers.StartRedis(ctx)
+	}
+	if f.Vendor == "" && r.err == nil {
+		f.Vendor, r.err = servers.Start(ctx, "the vendor", append([]string{"vendor", "-addr", "127.0.0.1:0"}, vendorFlags...)...)
+	}
+	if r.err == nil {
+		servers.Watch(running, end)
+		fmt.Fprintf(stderr, "vendor: %s\n", f.Vendor)
+		r.err = load(running, end)
+	}
+	switch {
+	case ctx.Err() != nil:
+		r.err = errors.New("interrupted")
+	case r.err == nil:
+		r.err = context.Cause(running)
+	}
+	early := r.err != nil && (ctx.Err() != nil || errors.Is(r.err, ErrStalled))
+	r.Problem(r.err != nil, "%v", r.err)
+	if early {
+		r.err = nil // it can be judged nevertheless
+	}
+	if r.err == nil {
+		r.Figures, r.err = Judge(context.WithoutCancel(ctx), f.Vendor)
+		r.Problem(r.err != nil, "%v", r.err)
+	}
+	r.Set("judged", r.Figures != nil, "")
+}
+
+// OK reports whether the run has no problem.
+func (r *Report) OK() bool { return len(r.problems) == 0 }
+
+// Code returns the exit code. That of a control that has run is 0 in any case.
+func (r *Report) Code() int {
+	switch {
+	case r.err != nil:
+		return 1
+	case r.OK() || r.control():
+		return 0
+	case r.Void:
+		return 3
+	}
+	return 1
+}
+
+// MarshalJSON writes the fields in their order, and the verdict.
+func (r *Report) MarshalJSON() ([]byte, error) {
+	fields := append([]field{{name: "algorithm", value: r.Algorithm}}, r.fields...)
+	fields = append(fields, field{name: "ok", value: r.OK()})
+	if !r.OK() {
+		fields = append(fields, field{name: "problem", value: strings.Join(r.problems, "; ")})
+	}
+	var out bytes.Buffer
+	for i, f := range fields {
+		name, err := json.Marshal(f.name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(f.value)
+		if err != nil {
+			return nil, err
+		}
+		out.WriteByte("{,"[min(i, 1)])
+		out.Write(append(append(name, ':'), value...))
+	}
+	return append(out.Bytes(), '}'), nil
+}
+
+// show writes the columns of a table, with a sentence for each line, and the verdicts.
+func show(w io.Writer, ok string, columns []*Report) {
+	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	for _, r := range columns {
+		name := r.Algorithm
+		if r.control() {
+			name += " (control)"
+		}
+		fmt.Fprintf(tw, "\t%s", name)
+	}
+	fmt.Fprintln(tw, "\t")
+	for _, f := range columns[0].fields {
+		if f.sentence == "" {
+			continue
+		}
+		fmt.Fprint(tw, f.name)
+		for _, r := range columns {
+			fmt.Fprintf(tw, "\t%s", r.text(f.name))
+		}
+		fmt.Fprintf(tw, "\t%s\n", f.sentence)
+	}
+	_ = tw.Flush() // to standard output
+	for _, r := range columns {
+		fmt.Fprintln(w, r.verdict(ok))
+	}
+}
+
+func (r *Report) text(name string) string {
+	for _, f := range r.fields {
+		if raw, ok := f.value.(json.RawMessage); ok && f.name == name {
+			return string(raw)
+		}
+		if f.name == name {
+			return fmt.Sprint(f.value)
+		}
+	}
+	return "-"
+}
+
+func (r *Report) verdict(ok string) string {
+	problem := strings.Join(r.problems, "; ")
+	switch {
+	case r.control() && r.broken:
+		return "the control broke the limit, as expected: " + problem
+	case r.OK():
+		return ok
+	case r.Void:
+		return fmt.Sprintf("VOID: %s, and the machine stalled for longer than the slack", problem)
+	}
+	return "FAILED: " + problem
+}
+
+// Show runs a program: with JSON one algorithm, otherwise the control too, unless an algorithm or a vendor is given. The
+// text begins with what the vendor demands, and ends with both beside each other. It returns the exit code.
+func (f *Flags) Show(ctx context.Context, stdout, stderr io.Writer, demand, ok string, run func(context.Context, Flags, *Screen) *Report) int {
+	screen := NewScreen(stderr)
+	if !f.JSON {
+		fmt.Fprintln(stdout, demand+"\n")
+	}
+	columns := []*Report{run(ctx, *f, screen)}
+	if f.JSON {
+		WriteJSON(stdout, columns[0])
+		return columns[0].Code()
+	}
+	if !f.alone && f.Vendor == "" && columns[0].err == nil && ctx.Err() == nil {
+		fmt.Fprintln(screen, "the control makes the same calls without a limit")
+		control := *f
+		control.Algorithm = Control
+		columns = append(columns, run(ctx, control, screen))
+	}
+	show(stdout, ok, columns)
+	return columns[0].Code()
+}
+
+// Round rounds to three places.
+func Round(x float64) float64 { return math.Round(x*1000) / 1000 }
+
+// Milliseconds returns a time in milliseconds, with one place.
+func Milliseconds(d time.Duration) float64 {
+	return float64(d.Round(100*time.Microsecond)) / float64(time.Millisecond)
+}
+
+func jsonText(value any) (string, error) {
+	text, err := json.Marshal(value)
+	return string(text), err
+}
