@@ -33,7 +33,7 @@ func NewArrivals(window time.Duration) *Arrivals {
 	return &Arrivals{window: window, zero: time.Now(), seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
 }
 
-// Add counts a call that arrives now, and reports whether the window that ends now has at most limit.
+// Add counts a call that arrives now, and reports whether the window that ends with the latest arrival has at most limit.
 func (a *Arrivals) Add(now time.Time, h http.Header, limit int) bool {
 	at := a.zero.UnixNano() + int64(now.Sub(a.zero))
 	sent, _ := strconv.ParseInt(h.Get(sentHeader), 10, 64) // a vendor's client need not send it

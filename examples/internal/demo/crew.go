@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,9 +79,12 @@ const (
 // Wrong notes a call that went wrong.
 func (c *Crew) Wrong(why string) {
 	c.row++
-	if c.First == "" {
-		c.First = why
-	}
+	c.Note(why)
+}
+
+// Note notes an error, unless there was one before.
+func (c *Crew) Note(why string) {
+	c.First = cmp.Or(c.First, why)
 }
 
 // Right notes a call that did not.
@@ -205,7 +209,9 @@ func (c *Crew) ready(m *Member) {
 
 // Send writes lines to a worker. They fit into a pipe, in case it does not read them.
 func (c *Crew) Send(m *Member, lines string) {
-	_, _ = io.WriteString(m.in, lines) // the end of a worker is an event
+	if lines != "" {
+		_, _ = io.WriteString(m.in, lines) // the end of a worker is an event
+	}
 }
 
 func (c *Crew) bury(m *Member) {

@@ -37,6 +37,13 @@ func (r *Report) Set(name string, value any, sentence string) {
 	r.fields = append(r.fields, field{name, value, sentence})
 }
 
+// Flags sets fields for JSON alone, by names and values in turn.
+func (r *Report) Flags(pairs ...any) {
+	for i := 0; i < len(pairs); i += 2 {
+		r.Set(fmt.Sprint(pairs[i]), pairs[i+1], "")
+	}
+}
+
 // Take sets a field to a figure of the vendor, if there is one.
 func (r *Report) Take(name, figure, sentence string) {
 	if value, ok := r.Figures[figure]; ok {

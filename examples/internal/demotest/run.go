@@ -71,6 +71,12 @@ func (o Output) Text(name string) (s string) {
 	return s
 }
 
+// Texts returns a field that is an array of texts.
+func (o Output) Texts(name string) (all []string) {
+	_ = json.Unmarshal(o.Figures[name], &all) // the test fails without any
+	return all
+}
+
 // Is reports whether a field is true.
 func (o Output) Is(name string) bool { return string(o.Figures[name]) == "true" }
 
