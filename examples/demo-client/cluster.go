@@ -29,10 +29,10 @@ const (
 
 // runCluster returns the exit code: 2 for a wrong command line, 1 when the limit was not shown to hold.
 func runCluster(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	c := cluster{limit: 100, servers: 3}
+	c := cluster{mode: redisstore.Strict, limit: 100, servers: 3}
 	flags := flag.NewFlagSet("demo-client cluster", flag.ContinueOnError)
 	flags.Func("redis", "`HOST:PORT` of a Redis; without it, the demo starts its own", demo.HostPort(&c.redis))
-	flags.TextVar(&c.mode, "mode", redisstore.Strict, "how decisions get to Redis: `strict|coalesced`")
+	flags.Func("mode", "how decisions get to Redis: `strict|coalesced` (default strict)", demo.OneOf((*string)(&c.mode), "strict", "coalesced"))
 	flags.BoolVar(&c.shared, "shared", true, "share the limit; with -shared=false each server has its own, which shows the effect without Redis")
 	flags.DurationVar(&c.duration, "duration", 10*time.Second, "how long to ask, 1s to 10m")
 	flags.Func("limit", "`requests` that may pass in each second, through all servers together (default 100)", demo.Whole(&c.limit, 1, 1_000_000))
@@ -74,7 +74,7 @@ func (c cluster) show(ctx context.Context, stdout, stderr io.Writer) (held bool,
 			}
 		}
 		fmt.Fprintf(stdout, "redis: %s, %v\n", c.redis, c.mode)
-		whose, args = "all together", append(args, "-redis", c.redis, "-mode", c.mode.String())
+		whose, args = "all together", append(args, "-redis", c.redis, "-mode", string(c.mode))
 	}
 	var urls []string
 	for i := range c.servers {

@@ -89,7 +89,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"cluster -duration 1h":                "demo-client cluster: -duration 1h0m0s: must be 1s to 10m0s",
 		"cluster -limit 0":                    `invalid value "0" for flag -limit: must be a whole number, 1 to 1000000`,
 		"cluster -servers 0":                  `invalid value "0" for flag -servers: must be a whole number, 1 to 32`,
-		"cluster -mode lazy":                  "redisstore.Mode = \"lazy\": must be strict or coalesced",
+		"cluster -mode lazy":                  `invalid value "lazy" for flag -mode: must be strict, coalesced`,
 		"cluster -redis localhost":            `invalid value "localhost" for flag -redis: must be HOST:PORT, such as 127.0.0.1:6379`,
 		"cluster -shared=false -mode strict":  "demo-client cluster: -mode: there is no Redis with -shared=false",
 		"cluster -redis 10.0.0.1:1 -shared=0": "demo-client cluster: -redis: there is no Redis with -shared=false",
