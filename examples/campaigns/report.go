@@ -22,7 +22,7 @@ func (c config) report(ctx context.Context, f demo.Flags, screen *demo.Screen) *
 	r.Flags("engine", c.engine, "campaigns", c.campaigns, "calls", c.calls, "workers", c.workers, "cps", c.cps, "kill", c.kill,
 		"run", t.Run, "ideal_seconds", c.ideal(), "slack_ms", demo.Milliseconds(slack), "skew_ms", demo.Milliseconds(skew))
 	var cpu time.Duration
-	r.Load(ctx, &c.Flags, screen, c.needsRedis(), nil, func(ctx context.Context, end context.CancelCauseFunc) (err error) {
+	r.Load(ctx, &c.Flags, screen, c.Serve(c.needsRedis()), func(ctx context.Context, end context.CancelCauseFunc) (err error) {
 		t.Vendor, t.Redis = c.Vendor, c.Redis
 		before, err := cpuTime(ctx, c.Redis)
 		if err != nil {
@@ -50,12 +50,7 @@ func (c config) report(ctx context.Context, f demo.Flags, screen *demo.Screen) *
 	r.Set("lost", left, "Calls that were neither served nor given up.")
 	r.Set("deaths", t.crew.Deaths, "Processes that have ended on the way, and were replaced.")
 	r.Set("in_flight", t.keys(), "The calls that they had in flight; these can have arrived twice.")
-	r.Take("arrivals", "arrivals", "The vendor saw this many calls.")
-	r.Take("unique", "unique", "So many of them were different ones.")
-	r.Take("duplicates", "duplicates", "So many had arrived before.")
-	r.Take("most_sliding", "most_sliding", fmt.Sprintf("The fullest second of all had this many calls; %d are permitted.", c.cps))
-	r.Take("most_fixed", "most_fixed", "The fullest second of the clock had this many.")
-	r.Take("seconds", "seconds", "From the first arrival to the last.")
+	r.Arrivals("second", c.cps)
 	r.Set("elapsed_seconds", elapsed, fmt.Sprintf("From the start to the last answer; at the limit, it takes %v.", c.ideal()))
 	r.Set("worst_half", worst, "At half of the time, the campaign with the fewest calls had made this part of them.")
 	r.Set("best_half", best, "The campaign with the most calls had made this part.")

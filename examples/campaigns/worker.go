@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
@@ -13,11 +12,13 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/examples/internal/demo"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 	"github.com/gresil/gresil/outbound/pace"
+	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/stores/redisstore"
 )
 
@@ -91,10 +92,9 @@ const (
 type worker struct {
 	order
 	*demo.Worker
-	wire    http.RoundTripper // sends what has a permit
-	through http.RoundTripper // the limit, and then the wire
-	pacer   *pace.Pacer       // nil for the control
-	store   *redisstore.Store // or nil
+	client *http.Client
+	pacer  *pace.Pacer       // nil for the control
+	store  *redisstore.Store // or nil
 }
 
 // work makes calls until the input ends or the jobs cannot be run, and waits for those that are sent.
@@ -105,8 +105,8 @@ func work(ctx context.Context, told *demo.Worker) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	w.wire = wire{w, &http.Transport{MaxIdleConnsPerHost: w.Ahead}}
-	w.through = w.wire
+	limit := timeout.NewClient(core.Must(timeout.New(timeout.Config{Limit: answerTime})), timeout.ClientOptions{PerAttempt: true})
+	w.client = demo.NewClient(client.New(&http.Transport{MaxIdleConnsPerHost: w.Ahead}, limit))
 	if err := w.pace(); err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (w *worker) pace() (err error) {
 	if w.pacer, err = pace.New(cfg); err != nil {
 		return err
 	}
-	w.through = w.pacer.Transport(w.wire)
+	w.client.Transport = w.pacer.Transport(w.client.Transport)
 	w.Stats = func() {
 		s := w.pacer.Stats()
 		decided := s.Permits + s.Stale
@@ -222,41 +222,19 @@ func (w *worker) send(ctx context.Context, n int) error {
 	header := http.Header{"Idempotency-Key": {w.key(n)}, "X-Campaign": {w.campaign(n)}}
 	ctx = httptrace.WithClientTrace(context.WithValue(ctx, numberKey{}, n), &httptrace.ClientTrace{
 		// It is called before the request is written, and after the last check of the permit.
-		GotConn: func(httptrace.GotConnInfo) { demo.SetSent(header) },
+		GotConn: func(httptrace.GotConnInfo) {
+			w.Say("started", n, "")
+			demo.SetSent(header)
+		},
 	})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.Vendor+"/call", http.NoBody)
-	if err != nil {
+	a, err := demo.Fetch(ctx, w.client, http.MethodPost, w.Vendor+"/call", header, nil)
+	switch {
+	case errors.Is(err, core.ErrRejected): // it was not sent
 		return err
-	}
-	req.Header = header
-	resp, err := w.through.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	_ = resp.Body.Close() // wire has read it
-	if resp.StatusCode != http.StatusNoContent {
-		return fmt.Errorf("the vendor at %s answers %s to a call: must be 204", w.Vendor, resp.Status)
+	case err != nil:
+		return demo.NoAnswer(w.Vendor, err)
+	case a.StatusCode != http.StatusNoContent:
+		return fmt.Errorf("the vendor at %s answers %s to a call: must be 204", w.Vendor, a.Status)
 	}
 	return nil
-}
-
-// A wire sends calls that have a permit.
-type wire struct {
-	w    *worker
-	next http.RoundTripper
-}
-
-// RoundTrip says that the call is started, and sends it. The body of the response is empty.
-func (t wire) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(req.Context(), answerTime)
-	defer cancel()
-	t.w.Say("started", number(ctx), "")
-	resp, err := t.next.RoundTrip(req.WithContext(ctx))
-	if err != nil {
-		return nil, demo.NoAnswer(t.w.Vendor, err)
-	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
-	_ = resp.Body.Close()
-	resp.Body = http.NoBody
-	return resp, nil
 }

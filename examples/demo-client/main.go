@@ -6,11 +6,11 @@
 // The scenarios are requests to a demo server: its own, unless it is given the URL of one.
 //
 // The cluster shows that a limit in Redis holds for several servers together. It starts several demo servers and a Redis,
-// unless it is given one. Its clients ask all servers for more than the limit, and it counts what passed in each second. With
-// -shared=false each server has a limit of its own, in memory: three let three times as much through, and the demo fails.
+// unless it is given one. Its clients ask all servers for more than the limit, and it counts what passed in the fullest second.
+// The servers of the control have a limit each, in memory: three let three times as much through.
 //
 // The exit code is 0 if everything happened as it should, 1 if it did not, as when a second had more than the limit, or none
-// had as much, and 2 for a wrong command line.
+// had about as much, and 2 for a wrong command line.
 package main
 
 import (

@@ -78,20 +78,18 @@ func TestNoServerAtAll(t *testing.T) {
 func TestWrongCommandLines(t *testing.T) {
 	t.Parallel()
 	demotest.WrongCommandLines(t, command(), map[string]string{
-		"-colour red":                         "flag provided but not defined: -colour",
-		"-scenario flood":                     `invalid value "flood" for flag -scenario: must be all, ratelimit, retry, breaker, timeout, override`,
-		"-target localhost:8080":              `invalid value "localhost:8080" for flag -target: must be a URL`,
-		"-target http://":                     "must be a URL without a query, such as http://127.0.0.1:8090",
-		"extra":                               `demo-client: unexpected argument "extra": there are only flags`,
-		"-scenario ratelimit -target ":        "flag needs an argument: -target",
-		"cluster extra":                       `demo-client cluster: unexpected argument "extra": there are only flags`,
-		"cluster -duration 900ms":             "demo-client cluster: -duration 900ms: must be 1s to 10m0s",
-		"cluster -duration 1h":                "demo-client cluster: -duration 1h0m0s: must be 1s to 10m0s",
-		"cluster -limit 0":                    `invalid value "0" for flag -limit: must be a whole number, 1 to 1000000`,
-		"cluster -servers 0":                  `invalid value "0" for flag -servers: must be a whole number, 1 to 32`,
-		"cluster -mode lazy":                  `invalid value "lazy" for flag -mode: must be strict, coalesced`,
-		"cluster -redis localhost":            `invalid value "localhost" for flag -redis: must be HOST:PORT, such as 127.0.0.1:6379`,
-		"cluster -shared=false -mode strict":  "demo-client cluster: -mode: there is no Redis with -shared=false",
-		"cluster -redis 10.0.0.1:1 -shared=0": "demo-client cluster: -redis: there is no Redis with -shared=false",
+		"-colour red":                  "flag provided but not defined: -colour",
+		"-scenario flood":              `invalid value "flood" for flag -scenario: must be all, ratelimit, retry, breaker, timeout, override`,
+		"-target localhost:8080":       `invalid value "localhost:8080" for flag -target: must be a URL`,
+		"-target http://":              "must be a URL without a query, such as http://127.0.0.1:8090",
+		"extra":                        `demo-client: unexpected argument "extra": there are only flags`,
+		"-scenario ratelimit -target ": "flag needs an argument: -target",
+		"cluster extra":                `demo-client cluster: unexpected argument "extra": there are only flags`,
+		"cluster -duration 900ms":      "demo-client cluster: -duration 900ms: must be 1s to 10m",
+		"cluster -duration 1h":         "demo-client cluster: -duration 1h0m0s: must be 1s to 10m",
+		"cluster -limit 0":             `invalid value "0" for flag -limit: must be a whole number, 1 to 1000`,
+		"cluster -servers 0":           `invalid value "0" for flag -servers: must be a whole number, 1 to 32`,
+		"cluster -mode lazy":           `invalid value "lazy" for flag -mode: must be strict, coalesced`,
+		"cluster -redis localhost":     `invalid value "localhost" for flag -redis: must be HOST:PORT, such as 127.0.0.1:6379`,
 	})
 }

@@ -97,8 +97,8 @@ func (c config) report(ctx context.Context, f demo.Flags, screen *demo.Screen) *
 	slack, skew := demo.Milliseconds(slack(c.minute())), demo.Milliseconds(skew(c.minute()))
 	r.Flags("options", c.Options, "records", c.records, "max_records", c.MaxRecords, "calls_per_minute", c.CallsPerMinute,
 		"processes", c.processes, "scale", c.Scale, "run", t.Run, "slack_ms", slack, "skew_ms", skew)
-	vendorFlags := []string{"-scale", fmt.Sprint(c.Scale), "-max-records", strconv.Itoa(c.MaxRecords), "-calls-per-minute", strconv.Itoa(c.CallsPerMinute)}
-	r.Load(ctx, &c.Flags, screen, c.needsRedis(), vendorFlags, func(ctx context.Context, _ context.CancelCauseFunc) error {
+	serve := c.Serve(c.needsRedis(), "-scale", fmt.Sprint(c.Scale), "-max-records", strconv.Itoa(c.MaxRecords), "-calls-per-minute", strconv.Itoa(c.CallsPerMinute))
+	r.Load(ctx, &c.Flags, screen, serve, func(ctx context.Context, _ context.CancelCauseFunc) error {
 		t.Vendor, t.Redis = c.Vendor, c.Redis
 		return t.crew.Work(ctx)
 	})
@@ -116,17 +116,12 @@ func (c config) report(ctx context.Context, f demo.Flags, screen *demo.Screen) *
 	r.Set("calls", t.calls, fmt.Sprintf("Calls that the vendor answered with results; %d are enough.", calls))
 	r.Set("refused", t.refused, "Calls that were over its limit.")
 	r.Set("deaths", t.crew.Deaths, "Processes that have ended on the way.")
-	r.Take("arrivals", "arrivals", "The vendor saw this many calls.")
+	r.Arrivals("minute", c.CallsPerMinute)
 	r.Take("over", "over", "So many of them were over its limit, and refused.")
 	r.Take("too_big", "too_big", "So many had too many records.")
 	r.Take("bad", "bad", "So many were malformed.")
 	r.Take("calls_by_option", "calls_by_option", "")
 	r.Take("accepted", "records", "The vendor accepted this many records.")
-	r.Take("unique", "unique", "So many of them were different ones.")
-	r.Take("duplicates", "duplicates", "So many had been accepted before.")
-	r.Take("most_sliding", "most_sliding", fmt.Sprintf("The fullest minute of all had this many calls; %d are permitted.", c.CallsPerMinute))
-	r.Take("most_fixed", "most_fixed", "The fullest minute of the clock had this many.")
-	r.Take("seconds", "seconds", "From the first arrival to the last.")
 	r.Set("elapsed_seconds", elapsed, fmt.Sprintf("From the start to the last answer; at the limit, it takes %v.", ideal))
 	r.Set("stall_ms", stall, fmt.Sprintf("A process or a call was late by this much at most; %v are allowed for.", skew))
 	r.Set("void", &r.Void, "")

@@ -29,8 +29,6 @@ type result struct {
 	Error string `json:"error"`
 }
 
-const mostBytes = 64 << 20 // of a call
-
 // A verdict is a vendor's view of the calls that arrived.
 type verdict struct {
 	demo.Verdict
@@ -115,7 +113,7 @@ func (l *ledger) judge() (v verdict) {
 
 // read returns the call of a request, or the reason why it is malformed.
 func read(w http.ResponseWriter, r *http.Request) (c call[json.RawMessage], err error) {
-	err = json.NewDecoder(http.MaxBytesReader(w, r.Body, mostBytes)).Decode(&c)
+	err = json.NewDecoder(http.MaxBytesReader(w, r.Body, demo.Most)).Decode(&c)
 	switch {
 	case err != nil:
 	case r.URL.Query().Get("method") == "" || r.Header.Get("Idempotency-Key") == "":

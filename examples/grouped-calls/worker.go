@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -113,10 +112,8 @@ func work(ctx context.Context, told *demo.Worker) error {
 		return err
 	}
 	w.catalog = catalog(w.Options)
-	w.client = &http.Client{
-		Timeout: answerTime, CheckRedirect: demo.NoRedirect,
-		Transport: &http.Transport{MaxConnsPerHost: sockets, MaxIdleConnsPerHost: sockets},
-	}
+	w.client = demo.NewClient(&http.Transport{MaxConnsPerHost: sockets, MaxIdleConnsPerHost: sockets})
+	w.client.Timeout = answerTime
 	if err := w.start(ctx); err != nil {
 		return err
 	}
@@ -272,31 +269,21 @@ func (w *worker) exchange(ctx context.Context, key, option string, records []rec
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.Vendor+"/merge?"+w.catalog[option], bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header = header
-	resp, err := w.client.Do(req)
+	got, err := demo.Fetch(ctx, w.client, http.MethodPost, w.Vendor+"/merge?"+w.catalog[option], header, body)
 	if err != nil {
 		return nil, demo.NoAnswer(w.Vendor, err)
 	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, mostBytes)) // also so that the connection can be used again
-	if err != nil {
-		return nil, demo.NoAnswer(w.Vendor, err)
-	}
-	switch resp.StatusCode {
+	switch got.StatusCode {
 	case http.StatusTooManyRequests:
 		return nil, errRefused
 	case http.StatusBadRequest: // it will never be accepted as it is
-		return nil, core.Permanent(fmt.Errorf("the vendor rejects the call: %s", bytes.TrimSpace(text)))
+		return nil, core.Permanent(fmt.Errorf("the vendor rejects the call: %s", bytes.TrimSpace(got.Text)))
 	case http.StatusOK:
 	default:
-		return nil, fmt.Errorf("the vendor at %s answers %s to a call: must be 200, 400 or 429", w.Vendor, resp.Status)
+		return nil, fmt.Errorf("the vendor at %s answers %s to a call: must be 200, 400 or 429", w.Vendor, got.Status)
 	}
 	var a answer
-	if err := json.Unmarshal(text, &a); err != nil {
+	if err := json.Unmarshal(got.Text, &a); err != nil {
 		return nil, fmt.Errorf("the vendor at %s must answer with a JSON object that has the results: %w", w.Vendor, err)
 	}
 	return a.Results, nil

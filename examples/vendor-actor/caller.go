@@ -55,7 +55,7 @@ func newCaller(ctx context.Context, c config, lost context.CancelCauseFunc, log 
 	most := max(sockets, c.capacity)
 	limit := timeout.NewClient(core.Must(timeout.New(timeout.Config{Limit: answerTime})), timeout.ClientOptions{PerAttempt: true})
 	network := client.New(&http.Transport{MaxConnsPerHost: most, MaxIdleConnsPerHost: most}, limit)
-	k := &caller{url: c.Vendor, lost: lost, stopLog: func() {}, http: &http.Client{Transport: network, CheckRedirect: demo.NoRedirect}}
+	k := &caller{url: c.Vendor, lost: lost, stopLog: func() {}, http: demo.NewClient(network)}
 	if c.Algorithm == demo.Control {
 		return k, nil
 	}
@@ -151,11 +151,7 @@ func (k *caller) send(ctx context.Context, account, n string) error {
 	stop := context.AfterFunc(ctx, cancel)
 	sent = httptrace.WithClientTrace(sent, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { stop() }})
 	query := url.Values{"account": {account}, "n": {n}}.Encode()
-	req, err := http.NewRequestWithContext(sent, http.MethodGet, k.url+"/report?"+query, http.NoBody)
-	if err != nil {
-		return err
-	}
-	resp, err := k.http.Do(req)
+	a, err := demo.Fetch(sent, k.http, http.MethodGet, k.url+"/report?"+query, nil, nil)
 	switch {
 	case errors.Is(err, core.ErrRejected), ctx.Err() != nil && err != nil: // it was not sent
 		return err
@@ -166,17 +162,13 @@ func (k *caller) send(ctx context.Context, account, n string) error {
 		}
 		return err
 	}
-	defer func() {
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
-		_ = resp.Body.Close()
-	}()
 	k.unanswered.Store(0)
-	if signal := classify(resp, nil); signal.Limited {
+	if signal := classify(a.Response, nil); signal.Limited {
 		k.refused.Add(1)
 		return refusal{signal.Pause}
 	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("the vendor at %s answers %s to a call", k.url, resp.Status)
+	if a.StatusCode != http.StatusOK {
+		return fmt.Errorf("the vendor at %s answers %s to a call", k.url, a.Status)
 	}
 	return nil
 }

@@ -96,19 +96,14 @@ func (c config) report(ctx context.Context, f demo.Flags, screen *demo.Screen) *
 	r := &demo.Report{Algorithm: c.Algorithm}
 	r.Flags("calls", c.calls, "rate", c.rate, "capacity", c.capacity, "limit", c.limit, "scale", c.scale)
 	var l load
-	r.Load(ctx, &c.Flags, screen, false, []string{"-scale", fmt.Sprint(c.scale)}, func(ctx context.Context, end context.CancelCauseFunc) error {
+	r.Load(ctx, &c.Flags, screen, c.Serve(false, "-scale", fmt.Sprint(c.scale)), func(ctx context.Context, end context.CancelCauseFunc) error {
 		l.config = c
 		return l.run(ctx, end, screen)
 	})
 	served, failed := int(l.served.Load()), l.failed.Load()
 	r.Set("served", served, "Calls that the vendor has answered with 200.")
 	r.Set("failed", failed, "Calls that were given up.")
-	r.Take("arrivals", "arrivals", "The vendor saw this many calls, refused ones included.")
-	r.Take("unique", "unique", "So many of them were different ones.")
-	r.Take("duplicates", "duplicates", "So many had arrived before.")
-	r.Take("most_sliding", "most_sliding", "The fullest second of all had this many calls; 100 are permitted.")
-	r.Take("most_fixed", "most_fixed", "The fullest second of the clock had this many.")
-	r.Take("seconds", "seconds", "From the first arrival to the last.")
+	r.Arrivals("second", 100)
 	r.Take("trips", "trips", "So many times a call was over the limit, and started a pause.")
 	r.Take("escalations", "escalations", "So many calls were made in a pause, and doubled it.")
 	r.Take("worst_penalty_s", "worst_penalty_s", "The longest pause, in seconds.")

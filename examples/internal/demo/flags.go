@@ -17,9 +17,8 @@ type Flags struct {
 	Vendor    string // URL; "" is a process of our own
 	Redis     string // HOST:PORT; "" is a process of our own, if one is needed
 	Algorithm string
+	Alone     bool // the algorithm is given: there is no control beside it
 	JSON      bool
-
-	alone bool // the algorithm is given: there is no control beside it
 }
 
 // Control is the algorithm without a limit.
@@ -33,7 +32,7 @@ func (f *Flags) Define(flags *flag.FlagSet, redis string) {
 	}
 	flags.Func("vendor", "`URL` of a vendor; without it, the program starts its own", URL(&f.Vendor))
 	flags.Func("algorithm", "gresil|"+Control+" (default gresil, and then the control beside it)", func(s string) error {
-		f.alone = true
+		f.Alone = true
 		return OneOf(&f.Algorithm, "gresil", Control)(s)
 	})
 	flags.BoolVar(&f.JSON, "json", false, "print one JSON object, of one algorithm")

@@ -38,6 +38,6 @@ func TestFlags(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
-		require.Equal(t, Flags{Redis: "h:1", Vendor: "http://h/x", Algorithm: "naive", JSON: true, alone: true}, f)
+		require.Equal(t, Flags{Redis: "h:1", Vendor: "http://h/x", Algorithm: "naive", JSON: true, Alone: true}, f)
 	}
 }

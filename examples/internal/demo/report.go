@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,6 +52,16 @@ func (r *Report) Take(name, figure, sentence string) {
 	}
 }
 
+// Arrivals takes the figures that all vendors have, of calls or other things. A period has a limit of calls.
+func (r *Report) Arrivals(period string, limit int) {
+	r.Take("arrivals", "arrivals", "The vendor saw this many calls, refused ones included.")
+	r.Take("unique", "unique", "So many different ones were there.")
+	r.Take("duplicates", "duplicates", "So many had been there before.")
+	r.Take("most_sliding", "most_sliding", fmt.Sprintf("The fullest %s of all had this many calls; %d are permitted.", period, limit))
+	r.Take("most_fixed", "most_fixed", fmt.Sprintf("The fullest %s of the clock had this many.", period))
+	r.Take("seconds", "seconds", "From the first arrival to the last.")
+}
+
 // Problem adds a reason why a run is not ok, if it is one.
 func (r *Report) Problem(bad bool, format string, args ...any) {
 	if bad {
@@ -70,43 +81,55 @@ func (r *Report) Broken(bad, stalled bool, format string, args ...any) {
 
 func (r *Report) control() bool { return r.Algorithm == Control }
 
-// Load makes the calls of a run, and reads the figures of the vendor. The servers that the flags do not name are started
-// before, a Redis if it is needed, the vendor with its flags, and end afterwards. load returns why it could not be made, or
-// has ended early; it ends with its context, and can end that.
+// Load makes the calls of a run, after serve has started servers, and reads the figures of the vendor, if there is one. The
+// servers end afterwards. load returns why the calls could not be made, or have ended early; it ends with its context, and
+// can end that.
 func (r *Report) Load(
-	ctx context.Context, f *Flags, stderr *Screen, needsRedis bool, vendorFlags []string, load func(context.Context, context.CancelCauseFunc) error,
+	ctx context.Context, f *Flags, stderr io.Writer, serve func(context.Context, *Servers) error, load func(context.Context, context.CancelCauseFunc) error,
 ) {
 	running, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var servers Servers
 	defer servers.Stop()
-	if needsRedis && f.Redis == "" {
-		f.Redis, r.err = servers.StartRedis(ctx)
-	}
-	if f.Vendor == "" && r.err == nil {
-		f.Vendor, r.err = servers.Start(ctx, "the vendor", append([]string{"vendor", "-addr", "127.0.0.1:0"}, vendorFlags...)...)
-	}
-	if r.err == nil {
+	if r.err = serve(ctx, &servers); r.err == nil {
 		servers.Watch(running, end)
-		fmt.Fprintf(stderr, "vendor: %s\n", f.Vendor)
-		r.err = load(running, end)
+		if f.Vendor != "" {
+			fmt.Fprintf(stderr, "vendor: %s\n", f.Vendor)
+		}
+		r.err = cmp.Or(load(running, end), context.Cause(running))
 	}
-	switch {
-	case ctx.Err() != nil:
-		r.err = errors.New("interrupted")
-	case r.err == nil:
-		r.err = context.Cause(running)
+	if ctx.Err() != nil {
+		r.err = errInterrupted
 	}
-	early := r.err != nil && (ctx.Err() != nil || errors.Is(r.err, ErrStalled))
 	r.Problem(r.err != nil, "%v", r.err)
-	if early {
+	if r.err == errInterrupted || errors.Is(r.err, ErrStalled) {
 		r.err = nil // it can be judged nevertheless
+	}
+	if f.Vendor == "" {
+		return
 	}
 	if r.err == nil {
 		r.Figures, r.err = Judge(context.WithoutCancel(ctx), f.Vendor)
 		r.Problem(r.err != nil, "%v", r.err)
 	}
 	r.Set("judged", r.Figures != nil, "")
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// Serve returns what starts the servers that the flags do not name: a Redis if it is needed, and the vendor with its flags.
+func (f *Flags) Serve(needsRedis bool, flags ...string) func(context.Context, *Servers) error {
+	return func(ctx context.Context, servers *Servers) (err error) {
+		if needsRedis && f.Redis == "" {
+			if f.Redis, err = servers.StartRedis(ctx); err != nil {
+				return err
+			}
+		}
+		if f.Vendor == "" {
+			f.Vendor, err = servers.Start(ctx, "the vendor", append([]string{"vendor", "-addr", "127.0.0.1:0"}, flags...)...)
+		}
+		return err
+	}
 }
 
 // OK reports whether the run has no problem.
@@ -212,7 +235,7 @@ func (f *Flags) Show(ctx context.Context, stdout, stderr io.Writer, demand, ok s
 		WriteJSON(stdout, columns[0])
 		return columns[0].Code()
 	}
-	if !f.alone && f.Vendor == "" && columns[0].err == nil && ctx.Err() == nil {
+	if !f.Alone && f.Vendor == "" && columns[0].err == nil && ctx.Err() == nil {
 		fmt.Fprintln(screen, "the control makes the same calls without a limit")
 		control := *f
 		control.Algorithm = Control

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,36 +100,57 @@ const judgeTime = time.Minute
 func Judge(ctx context.Context, vendor string) (f Figures, err error) {
 	ctx, cancel := context.WithTimeout(ctx, judgeTime)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, vendor+"/judge", http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: NoRedirect}
-	resp, err := client.Do(req)
-	if err != nil {
+	a, err := Fetch(ctx, NewClient(&http.Transport{DisableKeepAlives: true}), http.MethodGet, vendor+"/judge", nil, nil)
+	switch {
+	case err != nil:
 		return nil, NoAnswer(vendor, err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	switch resp.StatusCode {
-	case http.StatusNotFound:
+	case a.StatusCode == http.StatusNotFound:
 		return nil, nil
-	case http.StatusOK:
-	default:
-		return nil, fmt.Errorf("%s/judge answers %s: must be 200 with JSON, or 404", vendor, resp.Status)
+	case a.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("%s/judge answers %s: must be 200 with JSON, or 404", vendor, a.Status)
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&f); err != nil {
+	if err := json.Unmarshal(a.Text, &f); err != nil {
 		return nil, fmt.Errorf("%s/judge must answer with a JSON object of numbers: %w", vendor, err)
 	}
 	return f, nil
 }
 
-// NoRedirect makes a client return redirections as they are.
-func NoRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+// An Answer is a response whose body has been read.
+type Answer struct {
+	*http.Response
 
-// NoAnswer returns the error of a request to a vendor, without its URL, which is long.
-func NoAnswer(vendor string, err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err
+	Text []byte
+}
+
+// NewClient returns a client that returns redirections as they are.
+func NewClient(transport http.RoundTripper) *http.Client {
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// Most is the size of a body at most.
+const Most = 64 << 20
+
+// Fetch sends a request, and reads the response. The error is without the URL, which is long.
+func Fetch(ctx context.Context, c *http.Client, method, to string, header http.Header, body []byte) (a Answer, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
+	if err != nil {
+		return a, err
 	}
+	if header != nil {
+		req.Header = header
+	}
+	if a.Response, err = c.Do(req); err != nil { //nolint:bodyclose // below
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err
+		}
+		return a, err
+	}
+	defer func() { _ = a.Body.Close() }()
+	a.Text, err = io.ReadAll(io.LimitReader(a.Body, Most))
+	return a, err
+}
+
+// NoAnswer returns the error of a request to a vendor.
+func NoAnswer(vendor string, err error) error {
 	return fmt.Errorf("no answer from the vendor at %s: %w", vendor, err)
 }

@@ -23,6 +23,7 @@ type Config struct {
 	Limit   int64           // permits of /hello for each Period; at least 1
 	Period  time.Duration   // at least 1ns; in Redis whole microseconds
 	Aligned bool            // whether periods begin with the clock
+	Sliding bool            // whether each period has the limit, wherever it begins
 	Store   ratelimit.Store // holds the state of all limits; if nil, memory does
 
 	Registry *core.Registry // exported at /metrics; if nil, only the limiter is
@@ -31,7 +32,10 @@ type Config struct {
 // limits returns the limits of all routes.
 func (cfg Config) limits() ratelimit.Config {
 	hello := ratelimit.FixedWindow(cfg.Limit, cfg.Period)
-	if cfg.Aligned {
+	switch {
+	case cfg.Sliding:
+		hello = ratelimit.SlidingLog(cfg.Limit, cfg.Period)
+	case cfg.Aligned:
 		hello = ratelimit.AlignedWindow(cfg.Limit, cfg.Period)
 	}
 	return ratelimit.Config{

@@ -31,6 +31,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.Int64Var(&cfg.Limit, "limit", 20, "requests that /hello takes from one key in each period")
 	flags.DurationVar(&cfg.Period, "period", 10*time.Second, "length of the period")
 	flags.BoolVar(&cfg.Aligned, "aligned", false, "begin periods with the clock, as seconds and minutes do, not with a request")
+	flags.BoolVar(&cfg.Sliding, "sliding", false, "let no period have more than the limit, wherever it begins")
 	flags.Func("redis", "`HOST:PORT` of a Redis that keeps the state of all limiters, for all servers that name it; without it, each server has its own in memory. While Redis is unavailable, the answer is 503", demo.HostPort(&addr))
 	flags.Func("mode", "how decisions get to Redis: `strict|coalesced` (default strict)", demo.OneOf((*string)(&mode), "strict", "coalesced"))
 	err := demo.Parse(flags, args, stderr, "-limit 20", func() (err error) {
