@@ -91,14 +91,15 @@ func TestSummaryHasAllNames(t *testing.T) {
 func TestTextHasControlBeside(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
-	require.Zero(t, run(t.Context(), strings.Fields("-campaigns 2 -calls 60 -workers 1 -cps 50"), &stdout, &stderr), &stderr)
+	code := run(t.Context(), strings.Fields("-campaigns 2 -calls 60 -workers 1 -cps 50"), &stdout, &stderr)
+	require.Contains(t, []int{0, 3}, code, &stdout)
 	lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
 	require.Equal(t, "The vendor permits 50 calls in any second. 2 campaigns make 60 calls each, from 1 processes.", lines[0])
 	require.Regexp(t, `^ +gresil +naive \(control\)`, lines[2])
 	for _, line := range lines[3 : len(lines)-2] {
 		require.Regexp(t, `^\w+ +[\d.]+ +[\d.]+ +[A-Z].*\.$`, line)
 	}
-	require.Equal(t, "ok: all calls were served, and no second was above the limit", lines[len(lines)-2])
+	require.Regexp(t, "^ok: all calls were served, and no second was above the limit$|^VOID: ", lines[len(lines)-2])
 	require.Contains(t, lines[len(lines)-1], "the control broke the limit, as expected: ")
 	require.Regexp(t, `(?m)^1s: \d+ of 120 served, 0 failed, [12]s left$`, stderr.String())
 }

@@ -102,7 +102,7 @@ func (r *Report) Load(
 		r.err = errInterrupted
 	}
 	r.Problem(r.err != nil, "%v", r.err)
-	if r.err == errInterrupted || errors.Is(r.err, ErrStalled) {
+	if errors.Is(r.err, errInterrupted) || errors.Is(r.err, ErrStalled) {
 		r.err = nil // it can be judged nevertheless
 	}
 	if f.Vendor == "" {
