@@ -101,7 +101,7 @@ func peek(s *suite) {
 
 func atMost(s *suite) {
 	for key, id := range s.each(10, time.Hour) {
-		op := func(n int64) ratelimit.Result {
+		op := func(n int64) limits.Result {
 			return s.apply(key, id, limits.Op{Kind: limits.TakeAtMost, Cost: n})
 		}
 		s.granted(op(1), 1, 9)

@@ -33,11 +33,11 @@ func (l held) set(limit ratelimit.Limit) { SetLimit(l, l.Limiter, limit) }
 
 func (l held) tier(limit ratelimit.Limit) held { return held{l.suite, Under(l, l.Limiter, limit)} }
 
-func (l held) of(key string, n int64) ratelimit.Result {
+func (l held) of(key string, n int64) limits.Result {
 	l.Helper()
 	r, err := l.Take(context.Background(), key, n)
 	l.fatalIf(err != nil, "Take(%q, %d): %v", key, n, err)
-	return r
+	return limits.Result(r)
 }
 
 // kinds are single limits of every algorithm.

@@ -7,7 +7,7 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-func (s *suite) reserve(key string, id *limits.Plan, cost int64, wait time.Duration) ratelimit.Result {
+func (s *suite) reserve(key string, id *limits.Plan, cost int64, wait time.Duration) limits.Result {
 	s.Helper()
 	r := s.apply(key, id, limits.Op{Kind: limits.Reserve, Cost: cost, MaxWait: 10 * s.Unit})
 	s.fatalIf(!r.Allowed || r.Permits != cost, "reserve %d = %+v", cost, r)

@@ -89,7 +89,7 @@ func (o *ServerOptions) validate(limiter *Limiter) error {
 	}
 	patterns := make([]string, len(o.Routes))
 	for i, r := range o.Routes {
-		patterns[i] = normal(r.Pattern)
+		patterns[i] = r.Pattern
 		if reason := muxpattern.Problem(patterns[:i+1]); reason != "" {
 			check.That(false, fmt.Sprintf("Routes[%d].Pattern", i), strconv.Quote(r.Pattern), reason)
 		}

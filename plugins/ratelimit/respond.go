@@ -43,7 +43,7 @@ func (s *Server) Respond(w http.ResponseWriter, r *http.Request, key string, n i
 
 // refuse answers a request that a limit has refused. Its fields are set.
 func (o *ServerOptions) refuse(w http.ResponseWriter, r *http.Request, c *charge) {
-	p := c.limit.prepared().policy(&c.result)
+	_, p := c.limit.prepared(&c.result)
 	why := func() error {
 		return &LimitedError{Name: c.limit.limiter.Name(), Limit: c.limit.under, Key: c.key, Result: c.result}
 	}

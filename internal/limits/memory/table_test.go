@@ -1,7 +1,7 @@
-package ratelimit
+package memory
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"math"
@@ -13,27 +13,90 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/limits"
 )
 
-func openLimiter(tb testing.TB, cfg Config) *Limiter {
-	tb.Helper()
-	l, err := New(cfg)
-	require.NoError(tb, err)
-	return l
+// Limits as core/ratelimit makes them.
+type Limit limits.Limit
+
+func of(s limits.Spec) Limit { return Limit(limits.Of(s)) }
+
+func FixedWindow(n int64, period time.Duration) Limit {
+	return of(limits.Spec{Permits: n, Period: period})
 }
 
-// newTestTable is a table with a store of its own and the plans of some limits.
-func newTestTable(tb testing.TB, maxKeys int, all ...Limit) (*table, []*limits.Plan) {
+func PerSecond(n int64) Limit { return FixedWindow(n, time.Second) }
+func PerMinute(n int64) Limit { return FixedWindow(n, time.Minute) }
+func PerHour(n int64) Limit   { return FixedWindow(n, time.Hour) }
+
+func AlignedWindow(n int64, period time.Duration) Limit {
+	return of(limits.Spec{Permits: n, Period: period, Aligned: true})
+}
+
+func SlidingWindow(n int64, period time.Duration, segments int) Limit {
+	return of(limits.Spec{Algorithm: limits.SlidingWindow, Permits: n, Period: period, Segments: segments})
+}
+
+func SlidingCounter(n int64, period time.Duration) Limit {
+	return of(limits.Spec{Algorithm: limits.SlidingCounter, Permits: n, Period: period})
+}
+
+func SlidingLog(n int64, period time.Duration) Limit {
+	return of(limits.Spec{Algorithm: limits.SlidingLog, Permits: n, Period: period})
+}
+
+func TokenBucket(n int64, period time.Duration, burst int64) Limit {
+	return of(limits.Spec{Algorithm: limits.TokenBucket, Permits: n, Period: period, Burst: burst})
+}
+
+func (l Limit) And(other Limit) Limit { return Limit(limits.Limit(l).And(limits.Limit(other))) }
+func (l Limit) String() string        { return fmt.Sprint(limits.Limit(l).Specs()) }
+
+func (l Limit) check() error {
+	if reason := limits.Limit(l).Refuse(); reason != "" {
+		return errors.New(reason)
+	}
+	return nil
+}
+
+func spec(l Limit) limits.Spec { return limits.Limit(l).Specs()[0] }
+
+// parts are the limits that And has joined.
+func parts(l Limit) (all []Limit) {
+	for _, s := range limits.Limit(l).Specs() {
+		all = append(all, of(s))
+	}
+	return all
+}
+
+// every is a limit of n permits in a period, by each algorithm.
+func every(n int64, period time.Duration) []Limit {
+	return []Limit{
+		FixedWindow(n, period), AlignedWindow(n, period), TokenBucket(n, period, n),
+		SlidingWindow(n, period, 10), SlidingCounter(n, period), SlidingLog(n, period),
+	}
+}
+
+// inBubbles has a test of each limit, in virtual time.
+func inBubbles(t *testing.T, all []Limit, test func(t *testing.T, l Limit)) {
+	t.Helper()
+	for _, l := range all {
+		t.Run(l.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { test(t, l) })
+		})
+	}
+}
+
+// newTestTable is a table and the plans of some limits.
+func newTestTable(tb testing.TB, maxKeys int, all ...Limit) (*Table, []*limits.Plan) {
 	tb.Helper()
-	m, err := NewMemory(maxKeys)
-	require.NoError(tb, err)
-	opened, err := m.Open("test")
-	require.NoError(tb, err)
-	tab := opened.(*table)
+	tab := New(maxKeys)
 	ids := make([]*limits.Plan, len(all))
 	for i, l := range all {
-		require.NoError(tb, l.check(""), "%v", l)
+		var err error
+		require.NoError(tb, l.check(), "%v", l)
 		ids[i], err = tab.Plan(limits.Limit(l).Specs())
 		require.NoError(tb, err)
 	}
@@ -41,7 +104,7 @@ func newTestTable(tb testing.TB, maxKeys int, all ...Limit) (*table, []*limits.P
 }
 
 // eitherAt is applyAt or, every other nanosecond, takeOne where that can do it.
-func eitherAt(t *table, now int64, key string, id *limits.Plan, op limits.Op) (r Result, err error) {
+func eitherAt(t *Table, now int64, key string, id *limits.Plan, op limits.Op) (r limits.Result, err error) {
 	one := now%2 == 0 && op.Kind == limits.Take && len(id.Rules) == 1 && !id.Rules[0].Listed()
 	if one && t.takeOne(now, key, id.Rules[0], op.Cost, true, &r) {
 		return r, nil
@@ -52,7 +115,7 @@ func eitherAt(t *table, now int64, key string, id *limits.Plan, op limits.Op) (r
 // mustApply applies at a time.
 //
 //nolint:thelper // see below
-func mustApply(tb testing.TB, tab *table, now time.Duration, key string, id *limits.Plan, op limits.Op) Result {
+func mustApply(tb testing.TB, tab *Table, now time.Duration, key string, id *limits.Plan, op limits.Op) limits.Result {
 	r, err := eitherAt(tab, int64(now), key, id, op)
 	if err != nil { // it is called so often that the assertions would be most of the time
 		tb.Helper()
@@ -64,7 +127,7 @@ func mustApply(tb testing.TB, tab *table, now time.Duration, key string, id *lim
 func TestBucketTicks(t *testing.T) {
 	t.Parallel()
 	l := TokenBucket(1_000_003, 24*time.Hour, 1_000_003) // too fine for 1ns: counts in 100ns
-	require.NoError(t, l.check(""))
+	require.NoError(t, l.check())
 	_, _, unit := limits.Clock{}.Rule(spec(l)).Bucket()
 	require.Greater(t, unit, int64(1))
 	tab, ids := newTestTable(t, 0, l)
@@ -82,10 +145,10 @@ func TestKeyAfterAnyTimeAway(t *testing.T) {
 	all := []Limit{
 		PerMinute(5), PerSecond(3), FixedWindow(1000, 24*time.Hour), TokenBucket(3, time.Second, 3),
 		TokenBucket(999_999_937, time.Second, 999_999_937), TokenBucket(299, time.Hour, 299),
-		TokenBucket(1_000_003, 24*time.Hour, 9), FixedWindow(1, MaxPeriod), TokenBucket(1, MaxPeriod, 1), FixedWindow(MaxPermits, time.Second),
+		TokenBucket(1_000_003, 24*time.Hour, 9), FixedWindow(1, limits.MaxPeriod), TokenBucket(1, limits.MaxPeriod, 1), FixedWindow(limits.MaxPermits, time.Second),
 	}
-	EachLimit(t, all, func(t LimitTest) {
-		l := t.Limit
+	inBubbles(t, all, func(t *testing.T, l Limit) {
+		t.Helper()
 		for away := time.Duration(1); away > 0 && away < 200*365*24*time.Hour; away *= 3 {
 			tab, ids := newTestTable(t, 0, l)
 			took := mustApply(t, tab, 1000, "k", ids[0], limits.Op{Cost: limits.Limit(l).Capacity()})
@@ -105,7 +168,7 @@ func TestKeyAfterAnyTimeAway(t *testing.T) {
 // wordTick returns the binary logarithm of the ns in a tick of the word of a fixed window.
 func wordTick(l Limit) uint {
 	var word uint64
-	limits.Clock{}.Rule(spec(l)).TakeWindow(&word, 1<<62, 1, new(Result))
+	limits.Clock{}.Rule(spec(l)).TakeWindow(&word, 1<<62, 1, new(limits.Result))
 	return uint(word >> 58)
 }
 
@@ -132,8 +195,8 @@ func TestMemoryNeverForgetsADebt(t *testing.T) {
 // and new ones are served, though what was dropped counts against some of them.
 func checkDebtInAFlood(t *testing.T, takes int) {
 	t.Helper()
-	EachLimit(t, []Limit{TokenBucket(1, time.Hour, 5), FixedWindow(5, time.Hour)}, func(t LimitTest) {
-		l := t.Limit
+	inBubbles(t, []Limit{TokenBucket(1, time.Hour, 5), FixedWindow(5, time.Hour)}, func(t *testing.T, l Limit) {
+		t.Helper()
 		tab, ids := newTestTable(t, 1000, l)
 		rng := rand.New(rand.NewPCG(7, 8))
 		admitted := map[string]int64{}
@@ -286,7 +349,7 @@ func checkFlood(t *testing.T, most, times int) {
 	t.Helper()
 	const n = 5
 	owe := most / 4
-	for _, l := range append(Every(n, MaxPeriod), FixedWindow(n, time.Hour).And(SlidingLog(n+1, 2*time.Hour))) {
+	for _, l := range append(every(n, limits.MaxPeriod), FixedWindow(n, time.Hour).And(SlidingLog(n+1, 2*time.Hour))) {
 		for _, cost := range []int64{1, n} { // of those that are fresh
 			t.Run(fmt.Sprintf("%v by %d", l, cost), func(t *testing.T) {
 				before := heap()
@@ -334,7 +397,7 @@ func sweptLimits() []Limit {
 // What a table holds beside its shards.
 type holds struct{ keys, slots, lists, sketches int }
 
-func held0(t *table) (h holds) {
+func held0(t *Table) (h holds) {
 	h.keys = int(t.keys.Load())
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -347,7 +410,7 @@ func held0(t *table) (h holds) {
 }
 
 // flood has keys 0 to n take one permit each.
-func flood(t *testing.T, tab *table, id *limits.Plan, now time.Duration, n int) {
+func flood(t *testing.T, tab *Table, id *limits.Plan, now time.Duration, n int) {
 	t.Helper()
 	for i := range n {
 		mustApply(t, tab, now, fmt.Sprint("flood", i), id, limits.Op{Cost: 1})
@@ -384,36 +447,6 @@ func TestMemoryComesBackInMinutes(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-// Neither a limiter that only its metrics look at, nor one that is idle for days and then
-// is called once, keeps what was taken.
-func TestMemoryComesBackThroughAnyCall(t *testing.T) {
-	t.Parallel()
-	for name, call := range map[string]func(*Limiter) error{
-		"stats":  func(*Limiter) error { return nil },
-		"take":   func(l *Limiter) error { _, err := l.Take(context.Background(), "one", 1); return err },
-		"wait":   func(l *Limiter) error { _, err := l.Wait(context.Background(), "one", 1); return err },
-		"reset":  func(l *Limiter) error { return l.Reset(context.Background(), "one") },
-		"denied": func(l *Limiter) error { _, err := l.Take(context.Background(), "one", 50); return err },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, pause := range []time.Duration{2 * time.Minute, 3 * 24 * time.Hour} {
-				synctest.Test(t, func(t *testing.T) {
-					l := openLimiter(t, Config{Limit: TokenBucket(10, time.Second, 20)})
-					for i := range 2_000 {
-						_, err := l.Take(t.Context(), fmt.Sprint(i), 1)
-						require.NoError(t, err)
-					}
-					require.Equal(t, 2_000, l.Stats().Keys)
-					time.Sleep(pause)
-					require.NoError(t, call(l))
-					require.LessOrEqual(t, l.Stats().Keys, 1)
-				})
-			}
-		})
 	}
 }
 
@@ -465,7 +498,7 @@ func TestSweepAfterAPauseIsBounded(t *testing.T) {
 func TestKeyThatOwesOutlivesTheFlood(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
-	for _, l := range append(Every(100, MaxPeriod), FixedWindow(1e9, MaxPeriod), FixedWindow(100, day).And(SlidingLog(100, day))) {
+	for _, l := range append(every(100, limits.MaxPeriod), FixedWindow(1e9, limits.MaxPeriod), FixedWindow(100, day).And(SlidingLog(100, day))) {
 		for _, soon := range []Limit{TokenBucket(10, time.Second, 20), SlidingLog(5, time.Second)} {
 			t.Run(fmt.Sprintf("%v in a flood of %v", l, soon), func(t *testing.T) {
 				t.Parallel()
@@ -496,11 +529,11 @@ func TestKeyThatOwesOutlivesTheFlood(t *testing.T) {
 // it is repaid, and not before.
 func TestSketchGoesWhenRepaid(t *testing.T) {
 	t.Parallel()
-	EachLimit(t, []Limit{
+	inBubbles(t, []Limit{
 		TokenBucket(1, time.Minute, 5), FixedWindow(5, 5*time.Minute), SlidingWindow(5, 5*time.Minute, 5),
 		SlidingCounter(5, 150*time.Second), SlidingLog(5, 5*time.Minute),
-	}, func(t LimitTest) {
-		l := t.Limit
+	}, func(t *testing.T, l Limit) {
+		t.Helper()
 		tab, ids := newTestTable(t, 1000, l)
 		for i := range 5000 {
 			mustApply(t, tab, 0, fmt.Sprint(i), ids[0], limits.Op{Cost: 5})
@@ -516,29 +549,6 @@ func TestSketchGoesWhenRepaid(t *testing.T) {
 		}
 		require.Zero(t, held0(tab).sketches)
 		require.LessOrEqual(t, held0(tab).keys, 1)
-	})
-}
-
-func TestQueuesGoWithTheirWaiters(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := openLimiter(t, Config{Limit: PerSecond(1)})
-		for i := range 1000 {
-			go func() {
-				for range 2 {
-					_, err := l.Wait(t.Context(), fmt.Sprint(i), 1)
-					if err != nil {
-						t.Error(err)
-					}
-				}
-			}()
-		}
-		synctest.Wait()
-		require.True(t, l.lines.Has("1"))
-		time.Sleep(2*time.Minute + time.Second)
-		l.Stats()
-		require.False(t, l.lines.Has("1"))
-		require.Equal(t, holds{}, held0(l.memory))
 	})
 }
 
@@ -566,10 +576,9 @@ func checkSweep(t *testing.T, n int) {
 func TestSweepStartsNoWindowEarly(t *testing.T) {
 	t.Parallel()
 	minute := FixedWindow(1e9, time.Minute)
-	EachLimit(t, []Limit{
-		FixedWindow(MaxPermits, MaxPeriod), minute, FixedWindow(1, MaxPeriod), minute.And(FixedWindow(1e10, time.Hour)),
-	}, func(t LimitTest) {
-		l := t.Limit
+	inBubbles(t, []Limit{
+		FixedWindow(limits.MaxPermits, limits.MaxPeriod), minute, FixedWindow(1, limits.MaxPeriod), minute.And(FixedWindow(1e10, time.Hour)),
+	}, func(t *testing.T, l Limit) {
 		tab, ids := newTestTable(t, 0, l)
 		cost := spec(l).Permits
 		const start = 1_234_567_891_234
@@ -628,7 +637,7 @@ func checkTakeOne(t *testing.T, numbers int) {
 			late := now - rng.Int64N(3)
 			want, err := a.applyAt(late, "k", ofA[id], &op)
 			require.NoError(t, err)
-			var got Result
+			var got limits.Result
 			if op.Kind == limits.Take && b.takeOne(late, "k", ofB[id].Rules[0], op.Cost, true, &got) {
 				done++
 			} else {
@@ -649,7 +658,7 @@ func TestKeysThatComeAgainKeepTheirSlots(t *testing.T) {
 		missed := 0
 		for key := range 10_000 {
 			now := int64(2*time.Second) + int64(round)*int64(100*time.Millisecond) + int64(key)*2000 // each is full again
-			var r Result
+			var r limits.Result
 			if name := fmt.Sprint(key); !tab.takeOne(now, name, id.Rules[0], 1, true, &r) {
 				missed++
 				_, err := tab.applyAt(now, name, id, &limits.Op{Cost: 1})
@@ -657,72 +666,6 @@ func TestKeysThatComeAgainKeepTheirSlots(t *testing.T) {
 			}
 		}
 		require.Equal(t, map[bool]int{true: 10_000, false: 0}[round == 0], missed)
-	}
-}
-
-// What a limiter decides while its limits are changed, some of its keys have limits of their own,
-// and time passes, does not depend on takeOne.
-func TestSettingsDoNotDependOnTakeOne(t *testing.T) {
-	t.Parallel()
-	checkSettings(t, 9)
-}
-
-func putLimit(tb testing.TB, l *Limiter, limit Limit) {
-	tb.Helper()
-	cfg := l.Config()
-	cfg.Limit = limit
-	require.NoError(tb, l.SetConfig(cfg))
-}
-
-func checkSettings(t *testing.T, seeds uint64) {
-	t.Helper()
-	kinds := [][]Limit{
-		{TokenBucket(3, time.Second, 5), TokenBucket(7, time.Second, 20), TokenBucket(1, time.Second, 2), PerSecond(4)},
-		{PerSecond(4), PerSecond(9), FixedWindow(3, 2*time.Second), AlignedWindow(5, time.Second)},
-		{TokenBucket(3, time.Second, 5), SlidingWindow(6, time.Second, 4), TokenBucket(7, time.Second, 20), PerSecond(3).And(PerMinute(9))},
-	}
-	for seed := range seeds {
-		synctest.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 1))
-			those := kinds[seed%uint64(len(kinds))]
-			a, b := openLimiter(t, Config{Limit: those[0]}), openLimiter(t, Config{Limit: those[0]})
-			b.current.Load().main.one = nil // so there is no takeOne
-			direct, changed := 0, false
-			for range 2000 {
-				key := fmt.Sprint(r.IntN(3))
-				switch limit := those[r.IntN(len(those))]; r.IntN(40) {
-				case 0:
-					changed = true
-					putLimit(t, a, limit)
-					putLimit(t, b, limit)
-					b.current.Load().main.one = nil
-				case 1:
-					require.NoError(t, a.SetKeyLimit(key, limit))
-					require.NoError(t, b.SetKeyLimit(key, limit))
-					b.keyLimits.get(key).one = nil
-				case 2, 3:
-					_ = a.SetKeyLimit(key, Limit{})
-					_ = b.SetKeyLimit(key, Limit{})
-				case 4, 5, 6, 7:
-					time.Sleep(time.Duration(r.Int64N(int64(time.Second))))
-				case 8:
-					time.Sleep(time.Duration(r.Int64N(int64(10 * time.Second))))
-				}
-				n := r.Int64N(4)
-				if set := a.current.Load().main; set.one != nil && changed {
-					direct++
-				}
-				want, err := b.Take(t.Context(), key, n)
-				require.NoError(t, err)
-				got, err := a.Take(t.Context(), key, n)
-				require.NoError(t, err)
-				want.Receipt, got.Receipt = limits.Receipt{}, limits.Receipt{}
-				require.Equal(t, want, got)
-			}
-			if seed%3 < 2 {
-				require.Positive(t, direct, "some were taken that way after a change")
-			}
-		})
 	}
 }
 
@@ -750,4 +693,41 @@ func TestLogGivesItsMemoryBack(t *testing.T) { //nolint:paralleltest // it measu
 	}
 	require.Less(t, heap()-before, int64(1000*keys), "a kilobyte a key; it had sixteen")
 	runtime.KeepAlive(tab)
+}
+
+func TestOweRaisesAndNeverForgives(t *testing.T) {
+	t.Parallel()
+	const period = time.Hour
+	for i, limit := range append(every(10, period), FixedWindow(10, period).And(SlidingLog(10, period))) {
+		synctest.Test(t, func(t *testing.T) {
+			table, ids := newTestTable(t, 0, limit)
+			id, owe := ids[0], table.Owe
+			apply := func(op limits.Op) limits.Result {
+				r, err := table.Apply(t.Context(), "k", id, op)
+				require.NoError(t, err)
+				return r
+			}
+			life, later := period, period*6/10
+			if spec(limit).Algorithm == limits.SlidingCounter {
+				life, later = 2*period, 2*period
+			}
+			require.NoError(t, owe("k", id, 6, time.Now()))
+			require.EqualValues(t, 10, apply(limits.Op{}).Remaining, "it is over: %v", limit)
+			until := time.Now().Add(later)
+			require.NoError(t, owe("k", id, 6, until))
+			r := apply(limits.Op{})
+			require.EqualValues(t, 4, r.Remaining, "%v", limit)
+			if i != 1 { // which is aligned
+				require.InDelta(t, later, r.FullAfter, float64(time.Millisecond), "%v", limit)
+			}
+			require.NoError(t, owe("k", id, 2, time.Now().Add(life*2/10)))
+			require.Equal(t, r, apply(limits.Op{}), "it owes more already: %v", limit)
+			require.True(t, apply(limits.Op{Cost: 4}).Allowed)
+			require.NoError(t, owe("k", id, 6, until))
+			require.Zero(t, apply(limits.Op{}).Remaining, "%v", limit)
+			time.Sleep(2 * life)
+			require.EqualValues(t, 10, apply(limits.Op{}).Remaining, "%v", limit)
+			require.ErrorIs(t, owe("k", id, -1, until), core.ErrConfig)
+		})
+	}
 }

@@ -1,4 +1,4 @@
-package ratelimit
+package memory
 
 import (
 	"math/bits"

@@ -1,4 +1,4 @@
-package ratelimit
+package memory
 
 import (
 	"math/rand/v2"
@@ -25,13 +25,13 @@ func FuzzApply(f *testing.F) {
 		l := of(s)
 		s.Permits = permits/2 + 1
 		lower := of(s) // of the same kind
-		if l.check("") != nil || lower.check("") != nil {
+		if l.check() != nil || lower.check() != nil {
 			return
 		}
 		tab, ids := newTestTable(t, 0, l, PerMinute(7), lower)
 		capacity := limits.Limit(l).Capacity()
 		now := int64(0)
-		var last Result
+		var last limits.Result
 		for i, b := range ops {
 			now += int64(b>>4) * max(1, period/16)
 			op := limits.Op{Kind: limits.OpKind(b & 3), Cost: capacity * int64(b>>2&3) / 2, MaxWait: time.Duration(period)}
@@ -110,7 +110,7 @@ func FuzzOracle(f *testing.F) {
 		bucket := TokenBucket(n, period, int64(segments))
 		l := []Limit{FixedWindow(n, period), AlignedWindow(n, period), sliding, counter, SlidingLog(n, period), bucket, several}[kind%7]
 		// A window that is longer or larger than that is not counted to the nanosecond.
-		if l.check("") != nil || permits > 1000 || segments > 1000 || period > 250*time.Second {
+		if l.check() != nil || permits > 1000 || segments > 1000 || period > 250*time.Second {
 			return
 		}
 		synctest.Test(t, func(t *testing.T) {
@@ -125,7 +125,7 @@ func FuzzRefunds(f *testing.F) {
 	f.Add(int64(3), int64(997), int64(7), []byte{1, 2, 3, 200, 7, 0, 255, 9, 0, 0, 0, 1, 128, 128, 77, 76, 75, 74, 10, 0, 9, 1, 3, 3})
 	f.Fuzz(func(t *testing.T, permits, period, burst int64, ops []byte) {
 		bucket, log := TokenBucket(permits, time.Duration(period), burst), SlidingLog(permits, time.Duration(period))
-		if bucket.check("") != nil || log.check("") != nil || permits > 1000 || burst > 1000 || period > int64(time.Hour) {
+		if bucket.check() != nil || log.check() != nil || permits > 1000 || burst > 1000 || period > int64(time.Hour) {
 			return
 		}
 		for _, c := range []refundCase{

@@ -1,4 +1,4 @@
-package ratelimit
+package memory
 
 import (
 	"math"
@@ -23,10 +23,10 @@ type numbers struct {
 const maxNumber = 1<<16 - 1
 
 // named returns the limits by their numbers. It is read with a shard locked.
-func (t *table) named() []*limits.Rule { return *t.numbers.rules.Load() }
+func (t *Table) named() []*limits.Rule { return *t.numbers.rules.Load() }
 
 // number returns the number of a limit, or 0 if there is none for it. The shard whose slot will have it is locked.
-func (t *table) number(r *limits.Rule) uint32 {
+func (t *Table) number(r *limits.Rule) uint32 {
 	if id := r.Number.Load(); id > 0 {
 		return id
 	}
@@ -52,7 +52,7 @@ func (t *table) number(r *limits.Rule) uint32 {
 }
 
 // renumber frees the numbers that no slot has. If they are few, it is not repeated for a second.
-func (t *table) renumber(now int64) {
+func (t *Table) renumber(now int64) {
 	for i := range t.shards { // a number is written and read with a shard locked
 		t.shards[i].mu.Lock()
 		defer t.shards[i].mu.Unlock()

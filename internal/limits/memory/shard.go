@@ -1,4 +1,4 @@
-package ratelimit
+package memory
 
 import (
 	"sync"
@@ -65,14 +65,14 @@ func (s *shard) find(hash uint64) (i int, found bool) {
 }
 
 // tick goes on to the time of an operation, and sweeps before words are too old to be read.
-func (s *shard) tick(t *table, now int64) {
+func (s *shard) tick(t *Table, now int64) {
 	if s.last = max(now, s.last); s.last-s.swept > t.Horizon() {
 		s.sweep(t, s.last)
 	}
 }
 
 // read reads the values in a slot.
-func (s *shard) read(t *table, to *limits.Account, n *slot) {
+func (s *shard) read(t *Table, to *limits.Account, n *slot) {
 	if n.tag&listed != 0 {
 		to.Load(s.accounts[n.word])
 	} else {
@@ -83,7 +83,7 @@ func (s *shard) read(t *table, to *limits.Account, n *slot) {
 
 // load reads the account of a key. If the key is not in the shard, it might have been evicted: its
 // usage is then read from the sketch.
-func (s *shard) load(t *table, hash uint64, k *limits.Key) {
+func (s *shard) load(t *Table, hash uint64, k *limits.Key) {
 	if i, found := s.find(hash); found {
 		s.read(t, &k.Account, &s.slots[i])
 	} else if s.sketch != nil {
@@ -92,7 +92,7 @@ func (s *shard) load(t *table, hash uint64, k *limits.Key) {
 }
 
 // save writes the account of a key if it has changed. If it has no values, the key is dropped.
-func (s *shard) save(t *table, hash uint64, k *limits.Key) {
+func (s *shard) save(t *Table, hash uint64, k *limits.Key) {
 	if !k.Changed {
 		return
 	}
@@ -110,7 +110,7 @@ func (s *shard) save(t *table, hash uint64, k *limits.Key) {
 }
 
 // fill returns a slot with the values of a key.
-func (s *shard) fill(t *table, n slot, values []limits.Value) slot {
+func (s *shard) fill(t *Table, n slot, values []limits.Value) slot {
 	was := n.tag&listed != 0
 	key := n.tag >> tagShift << tagShift
 	if v := &values[0]; len(values) == 1 && !v.Rule.Listed() && v.Moved == 0 {
@@ -148,8 +148,8 @@ func (s *shard) release(n *slot) {
 }
 
 // makeRoom makes room for one more key.
-func (s *shard) makeRoom(t *table, now int64) {
-	if s.used > 0 && t.keys.Load() >= int64(t.store.maxKeys) {
+func (s *shard) makeRoom(t *Table, now int64) {
+	if s.used > 0 && t.keys.Load() >= int64(t.maxKeys) {
 		s.evict(t, now)
 	}
 	if (s.used+1)*8 <= len(s.slots)*7 {
@@ -174,7 +174,7 @@ func (s *shard) put(n slot) {
 }
 
 // remove drops the key in a slot, and closes the gap.
-func (s *shard) remove(t *table, i int) {
+func (s *shard) remove(t *Table, i int) {
 	s.release(&s.slots[i])
 	mask := len(s.slots) - 1
 	for j := (i + 1) & mask; s.slots[j].tag != 0; j = (j + 1) & mask {
@@ -190,7 +190,7 @@ func (s *shard) remove(t *table, i int) {
 }
 
 // account reads the usage in a slot; words that are too old to be read have recovered.
-func (s *shard) account(t *table, a *limits.Account, n *slot, now int64) {
+func (s *shard) account(t *Table, a *limits.Account, n *slot, now int64) {
 	s.read(t, a, n)
 	a.Expire(now - s.swept)
 }
@@ -201,7 +201,7 @@ const churn = int64(time.Second)
 
 // sweep drops recovered keys, moves the rest into fewer slots if they fit, and frees the accounts
 // that the shard no longer needs.
-func (s *shard) sweep(t *table, now int64) {
+func (s *shard) sweep(t *Table, now int64) {
 	var a limits.Account
 	neutral := 0
 	for i := range s.slots {
@@ -275,7 +275,7 @@ func (s *shard) compact() {
 
 // evict drops one of the next 16 keys: a recovered key if there is one, otherwise the key with the
 // least usage, which the sketch keeps.
-func (s *shard) evict(t *table, now int64) {
+func (s *shard) evict(t *Table, now int64) {
 	mask := len(s.slots) - 1
 	var a limits.Account
 	victim, owes, moved := -1, limits.Debt{}, false
@@ -303,7 +303,7 @@ func (s *shard) evict(t *table, now int64) {
 		return
 	}
 	if s.sketch == nil {
-		s.sketch = newSketch(t.store.maxKeys / len(t.shards))
+		s.sketch = newSketch(t.maxKeys / len(t.shards))
 	}
 	s.sketch.add(s.slots[victim].tag>>tagShift, owes, now)
 	t.evicted.Add(1)
