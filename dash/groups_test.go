@@ -3,8 +3,6 @@ package dash_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/dash"
 	"github.com/gresil/gresil/outbound/batch"
-	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/pace"
 )
 
@@ -122,125 +119,6 @@ func TestAGroupIsShownWithItsFlushes(t *testing.T) {
 	})
 }
 
-func TestAQueueIsShownWithItsFailedJobs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		registry := &core.Registry{}
-		r := mail(t, registry)
-		running(t, r.Run)
-		enqueue(t, r, "sms", "later", time.Now().Add(time.Hour))
-		for i := range 30 {
-			enqueue(t, r, "mail", fmt.Sprintf("<%02d>", i), time.Time{})
-		}
-		time.Sleep(time.Minute)
-		h := handler(t, registry, dash.Config{})
-		s := state(t, h, "?kind=jobs")
-		require.Len(t, s.Rows, 2)
-		failed, other := s.Rows[0], s.Rows[1]
-		require.Equal(t, "mail", failed["queue"])
-		require.InDelta(t, 30, failed["failed"], 0)
-		listed, _ := failed["failed_jobs"].([]any)
-		require.Len(t, listed, 20)
-		first, _ := listed[0].(map[string]any)
-		require.Equal(t, "welcome", first["kind"])
-		require.Equal(t, "mailbox <full>", first["error"])
-		require.NotContains(t, fmt.Sprint(first), "payload")
-		require.Equal(t, "sms", other["queue"])
-		require.InDelta(t, 1, other["scheduled"], 0)
-		require.Equal(t, "idle", other["state"])
-		require.InDelta(t, 0, other["latency_s"], 0)
-		page := get(h, "/").Body.String()
-		require.Contains(t, page, "<li>and 10 more</li>")
-		require.Contains(t, page, "mailbox &lt;full&gt; (1 min 0 s ago)")
-		require.NotContains(t, page, "payload")
-	})
-}
-
-// A runner whose engine stops answering in the middle of its queues.
-func TestThePartOfARunnerThatCouldBeReadIsShown(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		registry := &core.Registry{}
-		idle := func(context.Context, jobs.Job) error { return nil }
-		_, err := jobs.New(jobs.Config{
-			Name: "outbox", Registry: registry, Engine: &stuck{jobs.NewMemory(0), "sms"}, Queues: map[string]jobs.Queue{"mail": {Handler: idle}, "sms": {Handler: idle}},
-		})
-		require.NoError(t, err)
-		h, err := dash.New(registry, dash.Config{Controls: true})
-		require.NoError(t, err)
-		began := time.Now()
-		s := state(t, h, "")
-		require.LessOrEqual(t, time.Since(began), 2*time.Second)
-		require.Len(t, s.Rows, 1)
-		require.Equal(t, "mail", s.Rows[0]["queue"])
-		require.Equal(t, "no answer within 2s", s.Errors[0].Error)
-		require.Contains(t, get(h, "/").Body.String(), "Pause outbox mail")
-	})
-}
-
-// The jobs that were changed before an error are counted.
-func TestAControlThatFailsHalfwaySaysHowFarItCame(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		registry := &core.Registry{}
-		fail := func(context.Context, jobs.Job) error { return core.Permanent(errors.New("no")) }
-		engine := &breaks{Engine: jobs.NewMemory(0), after: 2}
-		r, err := jobs.New(jobs.Config{Name: "outbox", Registry: registry, Engine: engine, Queues: map[string]jobs.Queue{"mail": {Handler: fail}}})
-		require.NoError(t, err)
-		running(t, r.Run)
-		for i := range 5 {
-			enqueue(t, r, "mail", fmt.Sprint(i), time.Time{})
-		}
-		time.Sleep(time.Minute)
-		h := handler(t, registry, dash.Config{Controls: true})
-		w := post(h, "application/json", `{"verb":"delete","kind":"jobs","name":"outbox","option":"mail"}`)
-		require.Equal(t, http.StatusServiceUnavailable, w.Code)
-		require.Contains(t, w.Body.String(), "the control failed after 2 changes: connection lost")
-		require.InDelta(t, 3, state(t, h, "").Rows[0]["failed"], 0)
-	})
-}
-
-// A breaks engine fails after some deletions.
-type breaks struct {
-	jobs.Engine
-	after int
-}
-
-func (b *breaks) Delete(ctx context.Context, queue, id string) error {
-	if b.after--; b.after < 0 {
-		return errors.New("connection lost")
-	}
-	return b.Engine.Delete(ctx, queue, id)
-}
-
-// A stuck engine does not answer for one queue until the context ends.
-type stuck struct {
-	jobs.Engine
-	queue string
-}
-
-func (s *stuck) Inspect(ctx context.Context, queue string) (jobs.QueueInfo, error) {
-	if queue == s.queue {
-		<-ctx.Done()
-		return jobs.QueueInfo{}, errors.New("connection lost")
-	}
-	return s.Engine.Inspect(ctx, queue)
-}
-
-func mail(t *testing.T, registry *core.Registry) *jobs.Runner {
-	t.Helper()
-	fail := func(context.Context, jobs.Job) error { return core.Permanent(errors.New("mailbox <full>")) }
-	r, err := jobs.New(jobs.Config{Name: "outbox", Registry: registry, Queues: map[string]jobs.Queue{"mail": {Handler: fail}, "sms": {Handler: fail}}})
-	require.NoError(t, err)
-	return r
-}
-
-func enqueue(t *testing.T, r *jobs.Runner, queue, id string, at time.Time) {
-	t.Helper()
-	_, err := r.Enqueue(t.Context(), jobs.Job{ID: id, Queue: queue, Kind: "welcome", Payload: []byte("payload"), NotBefore: at})
-	require.NoError(t, err)
-}
-
 func TestAControlChangesItsGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -269,38 +147,5 @@ func TestAControlChangesItsGroup(t *testing.T) {
 		require.Equal(t, 1.0, *ask(t, h, "delete", "a").Count)
 		row := at("a")
 		require.True(t, row == nil || row["failed"] == 0.0, row)
-	})
-}
-
-func TestAControlChangesItsQueue(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		registry := &core.Registry{}
-		r := mail(t, registry)
-		running(t, r.Run)
-		for i := range 3 {
-			enqueue(t, r, "mail", fmt.Sprint(i), time.Time{})
-		}
-		time.Sleep(time.Minute)
-		h := handler(t, registry, dash.Config{Controls: true})
-		at := func() map[string]any { return rowOf(state(t, h, "?kind=jobs"), "queue", "mail") }
-		command := func(verb string) done {
-			w := post(h, "application/json", fmt.Sprintf(`{"verb":%q,"kind":"jobs","name":"outbox","option":"mail"}`, verb))
-			require.Equal(t, http.StatusOK, w.Code, w.Body)
-			return decode[done](t, w)
-		}
-		require.Equal(t, []any{"pause", "retry", "delete"}, at()["verbs"])
-		command("pause")
-		require.Equal(t, "paused", at()["state"])
-		require.Equal(t, 3.0, *command("retry").Count)
-		time.Sleep(time.Minute)
-		require.InDelta(t, 3, at()["pending"], 0)
-		command("resume")
-		time.Sleep(time.Minute)
-		require.InDelta(t, 3, at()["failed"], 0, "they have failed again")
-		require.Equal(t, 3.0, *command("delete").Count)
-		require.InDelta(t, 0, at()["failed"], 0)
-		require.Equal(t, http.StatusBadRequest, post(h, "application/json", `{"verb":"flush","kind":"jobs","name":"outbox","option":"mail"}`).Code)
-		require.Equal(t, http.StatusNotFound, post(h, "application/json", `{"verb":"pause","kind":"jobs","name":"outbox","option":"none"}`).Code)
 	})
 }

@@ -15,7 +15,7 @@ type reader func(ctx context.Context, v view) ([]row, error)
 
 // sections are the tables of the page, in their order.
 func sections() []*section {
-	return []*section{batchers(), runners(), dispatchers(), pacers(), reporters()}
+	return []*section{batchers(), dispatchers(), pacers(), reporters()}
 }
 
 func kinds() (names []string) {

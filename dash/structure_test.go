@@ -70,7 +70,6 @@ func TestThePageHasTheStructureThatItsReadersNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, registry := faked(t, hostile()...)
 		f.groups = append(f.groups, batch.GroupInfo{Option: "paused", Paused: true})
-		mail(t, registry)
 		ads(t, registry)
 		add(t, registry, "panics", func() dispatch.Snapshot { panic("x") })
 		put(t, registry, "strange", "b", reporter{})
@@ -90,7 +89,7 @@ func TestThePageHasTheStructureThatItsReadersNeed(t *testing.T) {
 				require.Equal(t, "row", row.inside[0].attributes["scope"])
 			}
 		}
-		require.Equal(t, []string{"batch", "jobs", "dispatch", "services"}, sections)
+		require.Equal(t, []string{"batch", "dispatch", "services"}, sections)
 		names := map[string]bool{}
 		for _, form := range page.all("form") {
 			for _, b := range form.all("button") {
