@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/logs"
 	"github.com/gresil/gresil/outbound/batch"
@@ -185,31 +186,31 @@ func TestPacerStoreOutages(t *testing.T) {
 
 // A flakyEngine fails while down is set.
 type flakyEngine struct {
-	jobs.Engine
+	groups.Queue
 
 	down atomic.Bool
 }
 
-func (e *flakyEngine) Inspect(ctx context.Context, queue string) (jobs.QueueInfo, error) {
+func (e *flakyEngine) Inspect(ctx context.Context, queues ...string) ([]groups.Counts, error) {
 	if e.down.Load() {
-		return jobs.QueueInfo{}, errDown
+		return nil, errDown
 	}
-	return e.Engine.Inspect(ctx, queue)
+	return e.Queue.Inspect(ctx, queues...)
 }
 
-func (e *flakyEngine) Enqueue(ctx context.Context, job jobs.Job) error {
+func (e *flakyEngine) Enqueue(ctx context.Context, job groups.Job, most int) error {
 	if e.down.Load() {
 		return errDown
 	}
-	return e.Engine.Enqueue(ctx, job)
+	return e.Queue.Enqueue(ctx, job, most)
 }
 
 func TestEngineOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		e := &flakyEngine{Engine: jobs.NewMemory(0)}
-		r := core.Must(jobs.New(jobs.Config{Name: "calls", Registry: registry, Engine: e, Queues: map[string]jobs.Queue{"q": {
+		e := &flakyEngine{Queue: groups.Open(jobs.Memory())}
+		r := core.Must(jobs.New(jobs.Config{Name: "calls", Registry: registry, Engine: groups.NewEngine(e, nil), Queues: map[string]jobs.Queue{"q": {
 			Handler: func(context.Context, jobs.Job) error { return nil },
 		}}}))
 		book, a := newBook(t, registry, slog.LevelInfo, logs.Config{})
@@ -259,9 +260,8 @@ func TestBatcherEngineOutage(t *testing.T) {
 	for _, calls := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			registry := &core.Registry{}
-			queue, store := groups.Open(jobs.Memory())
-			s := &flakyGroups{Store: store}
-			b := core.Must(batch.New(batch.Config[int, int]{Name: "mails", Registry: registry, Engine: groups.NewEngine(queue, s), Send: echo}))
+			s := &flakyGroups{Store: groups.NewMemory()}
+			b := core.Must(batch.New(batch.Config[int, int]{Name: "mails", Registry: registry, Engine: groups.NewEngine(groups.Open(jobs.Memory()), s), Send: echo}))
 			book, a := newBook(t, registry, slog.LevelInfo, logs.Config{Calls: calls})
 			ctx, stop := whileRunning(t)
 			defer stop()

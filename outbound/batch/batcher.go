@@ -50,7 +50,8 @@ func New[T, R any](cfg Config[T, R]) (*Batcher[T, R], error) {
 		own: cfg.Engine == nil, line: "batch:" + cfg.Name, closing: make(chan struct{}), cut: make(chan struct{}),
 		wake: make(chan struct{}, 1), waiters: map[string][]*waiter{},
 	}
-	b.queue, b.store = groups.Open(cmp.Or(cfg.Engine, jobs.Memory()))
+	engine := cmp.Or(cfg.Engine, jobs.Memory())
+	b.queue, b.store = groups.Open(engine), groups.OpenStore(engine)
 	if err := b.life.Init(lifeCycle[T, R](), cfg); err != nil {
 		return nil, err
 	}

@@ -292,7 +292,7 @@ func TestSetConfig(t *testing.T) {
 func TestEngineFails(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := &failing{Store: groups.NewMemory()}
-		q, _ := groups.Open(jobs.Memory())
+		q := groups.Open(jobs.Memory())
 		v := &vendor{answer: func(_ context.Context, n int, records []record) ([]result, error) {
 			if n == 1 {
 				s.set(errors.New("down"))

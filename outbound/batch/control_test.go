@@ -128,15 +128,15 @@ func TestGroupsAndRows(t *testing.T) {
 		for _, row := range rows {
 			got = append(got, fmt.Sprintf("%s%d%v", row.Key, row.Alarm, row.Verbs))
 			for _, c := range row.Cells {
-				require.Equal(t, c.Name == "last error", c.Secret)
+				require.Equal(t, c.Name == "last_error", c.Secret)
 			}
 		}
 		require.Equal(t, []string{
 			"slow0[pause]", "bad2[pause retry delete]", "later0[flush pause delete]", "paused1[flush resume delete]", "new0[flush pause delete]",
 		}, got)
 		require.Equal(t, []registry.Cell{
-			{Name: "pending", Value: 1}, {Name: "in flight", Value: 0}, {Name: "failed", Value: 0}, {Name: "oldest", Value: all[4].Oldest},
-			{Name: "next flush", Value: all[4].NextFlush}, {Name: "last call", Value: time.Time{}}, {Name: "last error", Value: "", Secret: true},
+			{Name: "pending", Value: 1}, {Name: "in_flight", Value: 0}, {Name: "failed", Value: 0}, {Name: "oldest", Value: all[4].Oldest},
+			{Name: "next_flush", Value: all[4].NextFlush}, {Name: "last_call", Value: time.Time{}}, {Name: "last_error", Value: "", Secret: true},
 			{Name: "paused", Value: false},
 		}, rows[4].Cells)
 		for verb, want := range map[string]int{"flush": 1, "resume": 0, "pause": 0, "delete": 1, "retry": 0} {
@@ -161,7 +161,7 @@ func TestControlWhileEngineFails(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	q, _ := groups.Open(jobs.Memory())
+	q := groups.Open(jobs.Memory())
 	b := core.Must(newBatcher((&vendor{}).config(func(c *config) { c.Engine = groups.NewEngine(q, broken{}) })))
 	_, errGroups := b.Groups(ctx)
 	_, errDelete := b.Delete(ctx, "o")

@@ -304,7 +304,7 @@ func TestNoCallInsidePause(t *testing.T) {
 // failed after MaxDeliveries.
 func TestDeliveryOfPoison(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		q, s := groups.Open(jobs.Memory())
+		q, s := groups.Open(jobs.Memory()), groups.NewMemory()
 		end := make(chan struct{})
 		defer close(end)
 		dying := &dyingQueue{Queue: q}
@@ -369,7 +369,7 @@ func (q *dyingQueue) List(ctx context.Context, queue, state string) iter.Seq2[gr
 // A batch whose job is lost by the engine comes back.
 func TestDeliveryWithoutJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		q, s := groups.Open(jobs.Memory())
+		q, s := groups.Open(jobs.Memory()), groups.NewMemory()
 		v := &vendor{}
 		b := v.start(t, func(c *config) { c.Engine, c.FlushSize = groups.NewEngine(&losingQueue{Queue: q}, s), 1 })
 		add(t, b, "a", "1")
@@ -395,7 +395,7 @@ func (q *losingQueue) Enqueue(ctx context.Context, j groups.Job, most int) error
 // Records of another program, or of an older type, fail alone.
 func TestDeliveryOfForeignRecord(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		q, s := groups.Open(jobs.Memory())
+		q, s := groups.Open(jobs.Memory()), groups.NewMemory()
 		v := &vendor{}
 		b := v.start(t, func(c *config) { c.Engine = groups.NewEngine(q, s) })
 		add(t, b, "a", "1")

@@ -45,7 +45,7 @@ func TestEvents(t *testing.T) {
 		var mu sync.Mutex
 		var got []string
 		s := &failing{Store: groups.NewMemory()}
-		q, _ := groups.Open(jobs.Memory())
+		q := groups.Open(jobs.Memory())
 		v := &vendor{answer: answers}
 		b := v.start(t, func(c *config) {
 			c.Engine, c.FlushSize = groups.NewEngine(q, s), 3

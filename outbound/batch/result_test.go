@@ -164,7 +164,7 @@ func TestResult(t *testing.T) {
 func TestCallWhileEngineFails(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := &noResults{failing{Store: groups.NewMemory()}}
-		q, _ := groups.Open(jobs.Memory())
+		q := groups.Open(jobs.Memory())
 		engine, v := groups.NewEngine(q, s), &vendor{}
 		v.start(t, func(c *config) { c.Engine, c.FlushSize = engine, 1 })
 		b := core.Must(newBatcher(v.config(func(c *config) { c.Engine, c.FlushSize = engine, 1 })))

@@ -49,33 +49,15 @@ func Example() {
 func ExampleNew() {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
 	defer func() { _ = client.Close() }()
-	engine, err := asynqjobs.New(client, asynqjobs.Config{Repair: true})
+	engine, err := asynqjobs.New(client, asynqjobs.Config{})
 	if err != nil {
 		panic(err)
 	}
 	calls, err := jobs.New(jobs.Config{Name: "calls", Engine: engine})
 	fmt.Println(calls.Name(), err)
-	_, err = asynqjobs.New(client, asynqjobs.Config{Inline: time.Hour})
+	_, err = asynqjobs.New(client, asynqjobs.Config{Poll: time.Hour})
 	fmt.Println(err)
 	// Output:
 	// calls <nil>
-	// asynqjobs.Config.Inline = 1h0m0s: must be at most 10s (0 means 2s)
-}
-
-// Some errors of Redis leave an active job that no process has. With Config.Repair, Run repairs it.
-func ExampleEngine_Repair() {
-	addr, stop := redistest.ForExample()
-	defer stop()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer func() { _ = client.Close() }()
-	ctx, engine := context.Background(), core.Must(asynqjobs.New(client, asynqjobs.Config{}))
-	fmt.Println(client.LPush(ctx, "asynq:{telephony}:active", "call-1").Err()) // as such an error leaves it
-	fmt.Println(core.Must(engine.Inspect(ctx, "telephony")).Stuck)
-	fmt.Println(engine.Repair(ctx, "telephony"))
-	fmt.Println(core.Must(engine.Inspect(ctx, "telephony")).Stuck)
-	// Output:
-	// <nil>
-	// 1
-	// 1 <nil>
-	// 0
+	// asynqjobs.Config.Poll = 1h0m0s: must be 1ms to 1m0s (0 means 100ms)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
@@ -28,7 +29,7 @@ const poison = "poison"
 func processMain(text string) error {
 	addr, done, _ := strings.Cut(text, " ")
 	client := redis.NewClient(&redis.Options{Addr: addr})
-	engine, err := asynqjobs.New(client, asynqjobs.Config{})
+	engine, err := asynqjobs.New(client, asynqjobs.Config{Poll: 5 * time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -48,6 +49,16 @@ func processMain(text string) error {
 		return err
 	}
 	return r.Run(context.Background())
+}
+
+// expire makes the leases of a queue those of a process that died two minutes ago.
+func (s setup) expire(t *testing.T) {
+	t.Helper()
+	ids, err := s.client.ZRange(t.Context(), "asynq:{q}:lease", 0, -1).Result()
+	require.NoError(t, err)
+	for _, id := range ids {
+		require.NoError(t, s.client.ZAdd(t.Context(), "asynq:{q}:lease", redis.Z{Score: float64(time.Now().Add(-2 * time.Minute).Unix()), Member: id}).Err())
+	}
 }
 
 // restart runs one worker after the other, each with five jobs at a time, until the queue has no more jobs to
@@ -76,12 +87,12 @@ func restart(t *testing.T, s setup, kills int) (deaths int) {
 				require.Error(t, err)
 				alive = false
 			case <-time.After(10 * time.Millisecond):
-				for _, id := range s.client.ZRange(t.Context(), "asynq:{q}:retry", 0, -1).Val() { // they wait for a second
+				soon := &redis.ZRangeBy{Min: "-inf", Max: fmt.Sprint(time.Now().Unix() + 10)}
+				for _, id := range s.client.ZRangeByScore(t.Context(), "asynq:{q}:retry", soon).Val() { // they wait for a second
 					require.NoError(t, s.client.ZAddXX(t.Context(), "asynq:{q}:retry", redis.Z{Member: id}).Err())
 				}
-				info, err := s.Inspect(t.Context(), "q")
-				require.NoError(t, err)
-				if over = info.Pending+info.Scheduled+info.Active == 0; over {
+				c := s.counts(t)
+				if over = c.Pending+c.Scheduled+c.Active == 0; over {
 					_ = cmd.Process.Kill()
 				}
 			}
@@ -92,36 +103,30 @@ func restart(t *testing.T, s setup, kills int) (deaths int) {
 		deaths++
 		s.expire(t)
 	}
-	info, err := s.Inspect(t.Context(), "q")
-	require.NoError(t, err)
-	t.Fatalf("after %d ends: %+v", deaths, info)
+	t.Fatalf("after %d ends: %+v", deaths, s.counts(t))
 	return 0
 }
 
-// A job that ends its process fails after MaxAttempts of them. Jobs beside it are done, and none fails after
+// A job that ends its process fails after MaxDeliveries of them. Jobs beside it are done, and none fails after
 // kills of other reasons.
-func TestPoisonJob(t *testing.T) {
+func TestPoison(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		poison      bool
-		maxAttempts int
-		kills       int
-		deaths      int
+		poison        bool
+		kills, deaths int
 	}{
-		"poison":               {true, 5, 0, 5},
-		"poison, one attempt":  {true, 1, 0, 3},
-		"kills":                {false, 5, 5, 5},
-		"kills, one attempt":   {false, 1, 2, 2},
-		"poison and two kills": {true, 5, 2, 7},
+		"poison":               {true, 0, 5},
+		"kills":                {false, 20, 20},
+		"poison and two kills": {true, 2, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, asynqjobs.Config{Poll: 5 * time.Millisecond})
-			producer, err := jobs.New(jobs.Config{Engine: s.Engine})
+			producer, err := jobs.New(jobs.Config{Engine: s.engine})
 			require.NoError(t, err)
 			var failures []string
-			for i := range 30 {
-				job := jobs.Job{ID: fmt.Sprint(i), MaxAttempts: c.maxAttempts}
+			for i := range 40 {
+				job := jobs.Job{ID: fmt.Sprint(i), MaxAttempts: 1, Retain: time.Hour}
 				if c.poison && i == 3 {
 					job.ID = poison
 					failures = append(failures, job.ID)
@@ -129,21 +134,19 @@ func TestPoisonJob(t *testing.T) {
 				enqueue(t, producer, job)
 			}
 			require.LessOrEqual(t, restart(t, s, c.kills), c.deaths)
-			info, err := s.Inspect(t.Context(), "q")
-			require.NoError(t, err)
-			require.Equal(t, len(failures), info.Failed)
-			require.EqualValues(t, 30, info.Processed)
-			for info, err := range s.List(t.Context(), "q", jobs.Failed) {
+			counts := s.counts(t)
+			require.Equal(t, []int{len(failures), 40 - len(failures)}, []int{counts.Failed, counts.Done})
+			for info, err := range producer.Jobs(t.Context(), "q", jobs.Failed) {
 				require.NoError(t, err)
 				require.Contains(t, failures, info.ID)
-				require.Contains(t, info.LastError, "processes ended, or lost the engine, during the attempt")
-				require.NoError(t, s.RunNow(t.Context(), "q", info.ID))
+				require.Contains(t, info.LastError, "5 processes ended, or lost the engine, during the attempt")
+				require.NoError(t, producer.RunNow(t.Context(), "q", info.ID))
 			}
-			s.run(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error { return nil }})
-			eventually(t, func() bool {
-				info, err := s.Inspect(t.Context(), "q")
-				return err == nil && info.Processed == uint64(30+len(failures))
-			}, "it runs again by hand")
+			s.run(t, jobs.Queue{Handler: func(ctx context.Context, job jobs.Job) error {
+				require.Zero(t, groups.Losses(ctx), "RunNow forgets them")
+				return nil
+			}})
+			eventually(t, func() bool { return s.counts(t).Done == 40 }, "it runs again by hand")
 		})
 	}
 }
@@ -169,22 +172,20 @@ func kill(t *testing.T, s setup) (ids []string) {
 func survive(t *testing.T, expire bool) (redelivered time.Duration) {
 	t.Helper()
 	s := start(t, asynqjobs.Config{})
-	producer, err := jobs.New(jobs.Config{Engine: s.Engine})
+	producer, err := jobs.New(jobs.Config{Engine: s.engine})
 	require.NoError(t, err)
 	for range 10 {
 		enqueue(t, producer, jobs.Job{MaxAttempts: 1})
 	}
 	lost := kill(t, s)
 	killed := time.Now()
-	info, err := s.Inspect(t.Context(), "q")
-	require.NoError(t, err)
-	require.Equal(t, 5, info.Active)
-	require.Equal(t, 5, info.Pending)
+	c := s.counts(t)
+	require.Equal(t, []int{5, 5}, []int{c.Active, c.Pending})
 	if expire {
 		s.expire(t)
 	}
 	done := make(chan jobs.Job, 20)
-	s.run(t, jobs.Queue{Handler: func(_ context.Context, job jobs.Job) error {
+	s.run(t, jobs.Queue{Handler: func(ctx context.Context, job jobs.Job) error {
 		done <- job
 		return nil
 	}})
@@ -204,7 +205,26 @@ func survive(t *testing.T, expire bool) (redelivered time.Duration) {
 	return time.Since(killed)
 }
 
-func TestTheJobsOfAKilledWorkerRunAgain(t *testing.T) {
+func TestKilledWorker(t *testing.T) {
 	t.Parallel()
 	survive(t, true)
+}
+
+// A job that is active without a lease, as after an error of Redis, runs again. Another entry has no job.
+func TestStuckJob(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{})
+	r, err := jobs.New(jobs.Config{Engine: s.engine})
+	require.NoError(t, err)
+	id, ctx := enqueue(t, r, jobs.Job{Payload: []byte("p")}), t.Context()
+	require.NoError(t, s.client.LMove(ctx, "asynq:{q}:pending", "asynq:{q}:active", "RIGHT", "LEFT").Err())
+	require.NoError(t, s.client.HSet(ctx, "asynq:{q}:t:"+id, "state", "active").Err())
+	require.NoError(t, s.client.LPush(ctx, "asynq:{q}:active", "gone").Err())
+	again, _ := s.run(t, jobs.Queue{Handler: func(ctx context.Context, job jobs.Job) error {
+		require.Equal(t, []any{id, "p", 1, 0}, []any{job.ID, string(job.Payload), job.Attempt, groups.Losses(ctx)})
+		return nil
+	}})
+	eventually(t, func() bool { return s.client.ZCard(ctx, "asynq:{q}:lease").Val() == 1 && s.counts(t).Active == 1 }, "it has a lease")
+	s.expire(t)
+	eventually(t, func() bool { return again.Stats().Succeeded == 1 }, "it has run")
 }
