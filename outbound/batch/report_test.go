@@ -58,7 +58,7 @@ func TestEvents(t *testing.T) {
 		add(t, b, "o", "1", "bad", "2")
 		time.Sleep(time.Second)
 		s.set(errNo)
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(2500 * time.Millisecond)
 		s.set(nil)
 		time.Sleep(2 * time.Second)
 		mu.Lock()
