@@ -21,7 +21,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
-	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/logs"
 	plugins "github.com/gresil/gresil/plugins/breaker"
 )
@@ -165,25 +165,12 @@ func TestLimiterAndTimeoutCalls(t *testing.T) {
 	})
 }
 
-// brokenStore opens tables that decide nothing.
-type brokenStore struct{ ratelimit.Store }
-
-func (s brokenStore) Open(name string) (limits.Table, error) {
-	t, err := s.Store.Open(name)
-	return brokenTable{t}, err
-}
-
-type brokenTable struct{ limits.Table }
-
-func (brokenTable) Apply(context.Context, string, *limits.Plan, limits.Op) (ratelimit.Result, error) {
-	return ratelimit.Result{}, errDown
-}
-
 func TestWarningsSampled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		store := brokenStore{core.Must(ratelimit.NewMemory(0))}
+		store := &ratelimittest.Failing{Store: &ratelimittest.Memory{}}
+		store.Down()
 		one := core.Must(ratelimit.New(ratelimit.Config{Name: "one", Registry: registry, Store: store}))
 		two := core.Must(ratelimit.New(ratelimit.Config{Name: "two", Registry: registry, Store: store}))
 		b, _ := newBook(t, registry, slog.LevelInfo, logs.Config{})
@@ -302,7 +289,8 @@ func TestHandlerCallsBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // a deadlock fails it
 		registry := &core.Registry{}
-		store := brokenStore{core.Must(ratelimit.NewMemory(0))}
+		store := &ratelimittest.Failing{Store: &ratelimittest.Memory{}}
+		store.Down()
 		l := core.Must(ratelimit.New(ratelimit.Config{Name: "l", Registry: registry, Store: store}))
 		br := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry}))
 		var a *logs.Running

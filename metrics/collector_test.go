@@ -25,6 +25,7 @@ import (
 	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/limitstore"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	registrypkg "github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/metrics"
 	plugins "github.com/gresil/gresil/plugins/breaker"
@@ -349,8 +350,8 @@ type downTable struct{ limits.Table }
 
 func (t downTable) Local() limits.Table { return t.Table }
 
-func (downTable) Apply(context.Context, string, *limits.Plan, limits.Op) (ratelimit.Result, error) {
-	return ratelimit.Result{}, errDown
+func (downTable) Apply(context.Context, string, *limits.Plan, limits.Op) (limits.Result, error) {
+	return limits.Result{}, errDown
 }
 
 // Store errors and local decisions are counted apart. However they interleave, the
@@ -358,7 +359,7 @@ func (downTable) Apply(context.Context, string, *limits.Plan, limits.Op) (rateli
 func TestStoreErrorsDuringCalls(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
-	store := downStore{core.Must(ratelimit.NewMemory(0))}
+	store := downStore{&ratelimittest.Memory{}}
 	l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Store: store, OnStoreError: ratelimit.Local}))
 	g := newGatherer(t, registry)
 	done := make(chan struct{})
@@ -503,7 +504,7 @@ func TestStoreErrorsOneResult(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []ratelimit.FailurePolicy{ratelimit.Allow, ratelimit.Deny, ratelimit.Local} {
 		registry := &core.Registry{}
-		store := downStore{core.Must(ratelimit.NewMemory(0))}
+		store := downStore{&ratelimittest.Memory{}}
 		l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Limit: ratelimit.PerMinute(10), Store: store, OnStoreError: policy}))
 		for _, cost := range []int64{1, 11} {
 			_, _ = l.Take(t.Context(), "k", cost)
