@@ -167,7 +167,7 @@ func (c *crew) work(ctx context.Context, screen progress) error {
 	}
 	long := max(leastPatience, patience*c.minute())
 	if c.Algorithm == "gresil" {
-		long = max(long, patience*leaseTime)
+		long = max(long, 2*leaseTime)
 	}
 	for !c.finished() {
 		select {

@@ -12,8 +12,9 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/examples/internal/program"
 	"github.com/gresil/gresil/outbound/batch"
-	"github.com/gresil/gresil/outbound/batch/redisbatch"
+	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 	"github.com/gresil/gresil/outbound/pace"
 	"github.com/gresil/gresil/stores/redisstore"
 )
@@ -22,11 +23,12 @@ const (
 	someSlack = 50 * time.Millisecond // of a permit; of a long minute, it is more
 	mostSkew  = 20 * time.Millisecond // of two calls on their way
 
-	adders      = 64              // records that are added at a time, of a worker
-	concurrency = 32              // calls in flight, of a worker
-	leaseTime   = 3 * time.Second // then another process takes the records of one that has ended
-	attempts    = 20              // of a record
-	firstWait   = 5 * time.Second // of the vendor, after a call that failed; it doubles
+	adders      = 64               // records that are added at a time, of a worker
+	concurrency = 32               // calls in flight, of a worker
+	leaseTime   = 90 * time.Second // then another process takes the records of one that has ended
+	attempts    = 20               // of a record
+	firstWait   = 5 * time.Second  // of the vendor, after a call that failed; it doubles
+	waitTime    = time.Hour        // of a call for its permit
 )
 
 // slack returns the shelf life of a permit: with skew, it costs at most 7 % of the calls of a minute.
@@ -44,7 +46,10 @@ func burst(calls int) int64 { return 1 + int64(calls)/25 }
 type grouped struct {
 	*worker
 	redis   *redis.Client // or nil
+	pacer   *pace.Pacer
 	batcher *batch.Batcher[record, struct{}]
+	ending  context.Context //nolint:containedctx // that of run, which ends the waits for permits
+	failed  uint64          // records that were reported
 }
 
 func newGrouped(ctx context.Context, w *worker) (*grouped, error) {
@@ -54,25 +59,23 @@ func newGrouped(ctx context.Context, w *worker) (*grouped, error) {
 	}
 	g := &grouped{worker: w}
 	cfg := batch.Config[record, struct{}]{
-		Name: "grouped-calls", Method: w.Vendor + " " + method, Option: func(r record) string { return r.option }, Send: g.send,
-		MaxRecords: w.MaxRecords, MaxPending: w.Records, MaxGroups: w.Options, Concurrency: concurrency, Timeout: answerTime, Lease: leaseTime, MaxAttempts: attempts,
+		Name: "grouped-calls " + w.Run, Option: func(r record) string { return r.option }, Send: g.send,
+		MaxRecords: w.MaxRecords, Concurrency: concurrency, Timeout: waitTime, MaxAttempts: attempts,
 		Backoff: backoff.Exponential{Delay: scaled(firstWait, w.Scale), Max: w.minute(), Jitter: 0.2},
-		Hooks:   batch.Hooks{Failed: func(_ context.Context, info batch.Info) { w.fail(info.Records, info.Err) }},
 	}
+	var err error
 	if w.Redis != "" {
-		var err error
 		if g.redis, err = newRedis(ctx, w.Redis); err != nil {
 			return nil, err
 		}
 		if pacing.Store, err = redisstore.New(g.redis, redisstore.Config{Mode: redisstore.Coalesced}); err != nil {
 			return nil, err
 		}
-		if cfg.Store, err = redisbatch.New(g.redis, redisbatch.Config{Prefix: "grouped-calls:" + w.Run}); err != nil {
+		if cfg.Engine, err = asynqjobs.New(g.redis, asynqjobs.Config{}); err != nil {
 			return nil, err
 		}
 	}
-	var err error
-	if cfg.Pacer, err = pace.New(pacing); err != nil { //nolint:contextcheck // it starts nothing
+	if g.pacer, err = pace.New(pacing); err != nil { //nolint:contextcheck // it starts nothing
 		return nil, err
 	}
 	if g.batcher, err = batch.New(cfg); err != nil {
@@ -134,6 +137,12 @@ func (g *grouped) addOne(ctx context.Context, r record) error {
 // send makes one call of a group.
 func (g *grouped) send(ctx context.Context, option string, records []record) ([]batch.Result[struct{}], error) {
 	key := batch.IdempotencyKey(ctx)
+	waits, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(g.ending, cancel)()
+	if _, err := g.pacer.Wait(waits, g.Vendor+" "+method, 1); err != nil {
+		return nil, err
+	}
 	answers, err := g.call(ctx, key, option, records)
 	if _, ok := errors.AsType[*malformedError](err); ok {
 		return nil, core.Permanent(err)
@@ -154,10 +163,32 @@ func (g *grouped) send(ctx context.Context, option string, records []record) ([]
 }
 
 func (g *grouped) run(ctx context.Context) error {
+	g.ending = ctx
 	if err := g.batcher.Flush(ctx); err != nil {
 		return err
 	}
+	go program.Repeat(ctx, reportTime, g.report)
 	return g.batcher.Run(ctx)
+}
+
+// report reports the records that have failed.
+func (g *grouped) report() {
+	failed := g.batcher.Stats().Failed
+	n := failed - g.failed
+	if n == 0 {
+		return
+	}
+	g.failed = failed
+	err := errors.New("a record has failed")
+	for option := range g.catalog {
+		for f, listed := range g.batcher.Failed(context.Background(), option) {
+			if listed == nil {
+				err = f.Err
+			}
+			break
+		}
+	}
+	g.fail(int(n), err)
 }
 
 // stop deletes the records that were not sent: no other run has the name of this one.

@@ -164,7 +164,6 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 			return check(gate.NewPool(g, gate.PoolConfig[int, int]{Dial: func(context.Context, int) (int, error) { return 0, nil }}))
 		},
 		"outbound/jobs.New":           func() error { return check(jobs.New(jobs.Config{Registry: registry})) },
-		"outbound/jobs.Memory":        func() error { jobs.Memory(); return nil },
 		"outbound/jobs/asynqjobs.New": func() error { return check(asynqjobs.New(offline, asynqjobs.Config{})) },
 		"outbound/pace.New": func() error {
 			return check(pace.New(pace.Config{Name: "pace", Registry: registry, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}, Store: offlineStore(redisstore.Coalesced)}))

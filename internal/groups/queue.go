@@ -2,16 +2,28 @@ package groups
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"time"
+
+	"github.com/gresil/gresil/core"
 )
 
-// A Queue keeps jobs, and hands each one out when it is due. It decides nothing: what becomes of a job is the [Verdict] about it. Its
-// errors are those of package jobs, or that of a store. A queue that has never had a job is empty. All methods are safe for concurrent
+var (
+	// ErrExists is the error of Enqueue if the ID is in use.
+	ErrExists = errors.New("jobs: a job with this ID exists")
+	// ErrNotFound is the error of an operation on a job that is not there, or whose state does not permit it.
+	ErrNotFound = errors.New("jobs: no such job")
+	// ErrNoRoom is the error of Enqueue if the queue is full.
+	ErrNoRoom = fmt.Errorf("jobs: the queue is full: %w", core.ErrRejected)
+)
+
+// A Queue keeps jobs, and hands each one out when it is due. It decides nothing: what becomes of a job is the [Verdict] about it. A queue that has never had a job is empty. All methods are safe for concurrent
 // use.
 type Queue interface {
-	// Enqueue adds a job whose fields are valid and set. It replaces a job with its ID that has failed, returns jobs.ErrExists if
-	// another one has it, and jobs.ErrFull if most jobs are there.
+	// Enqueue adds a job whose fields are valid and set. It replaces a job with its ID that has failed, returns ErrExists if
+	// another one has it, and ErrNoRoom if most jobs are there.
 	Enqueue(ctx context.Context, j Job, most int) error
 	// Run hands the jobs of a queue out, those that are due first come first, and none before its time. When ctx ends, it takes no
 	// other job, and returns after the last call of Handle. A store that fails does not end it.
@@ -20,7 +32,7 @@ type Queue interface {
 	Inspect(ctx context.Context, queues ...string) ([]Counts, error)
 	// List iterates over the jobs of a queue in a state. An error ends it.
 	List(ctx context.Context, queue, state string) iter.Seq2[Entry, error]
-	// RunNow makes a scheduled or failed job pending, with all its attempts. The error is jobs.ErrNotFound if there is none.
+	// RunNow makes a scheduled or failed job pending, with all its attempts. The error is ErrNotFound if there is none.
 	RunNow(ctx context.Context, queue, id string) error
 	// Delete removes a job that is not active. The error is that of RunNow.
 	Delete(ctx context.Context, queue, id string) error

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,10 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/gresil/gresil/internal/groups"
-	"github.com/gresil/gresil/outbound/jobs"
 )
 
 const (
@@ -37,14 +35,14 @@ type suite struct {
 }
 
 // Tests returns the tests by name. Each has a queue of its own, so that they can run side by side.
-func Tests() map[string]func(t *testing.T, e *jobs.Engine) {
-	tests := map[string]func(t *testing.T, e *jobs.Engine){}
+func Tests() map[string]func(t *testing.T, e *groups.Engine) {
+	tests := map[string]func(t *testing.T, e *groups.Engine){}
 	for name, f := range map[string]func(*suite){
 		"handled once": handledOnce, "never early": neverEarly, "limited": limited, "attempts": attempts, "failed": failed,
 		"replaced": replaced, "exists": exists, "retained": retained, "paused": paused, "held": held, "stopped": stopped,
 		"listed": listed, "concurrency": concurrency, "full": full, "texts": texts, "place": place,
 	} {
-		tests[name] = func(t *testing.T, e *jobs.Engine) { f(&suite{T: t, queue: groups.Open(e), name: name}) }
+		tests[name] = func(t *testing.T, e *groups.Engine) { f(&suite{T: t, queue: groups.Open(e), name: name}) }
 	}
 	return tests
 }
@@ -58,7 +56,26 @@ func (s *suite) try(j groups.Job) error {
 
 func (s *suite) enqueue(j groups.Job) {
 	s.Helper()
-	require.NoError(s, s.try(j))
+	s.works(s.try(j))
+}
+
+func (s *suite) works(err error) {
+	s.Helper()
+	s.fails(err, nil)
+}
+
+func (s *suite) fails(err, want error) {
+	s.Helper()
+	if !errors.Is(err, want) {
+		s.Fatalf("error = %v, want %v", err, want)
+	}
+}
+
+func (s *suite) equal(want, got any) {
+	s.Helper()
+	if !reflect.DeepEqual(want, got) {
+		s.Fatalf("got %+v, want %+v", got, want)
+	}
 }
 
 // run runs the queue until stop is called, which waits for the end.
@@ -93,8 +110,8 @@ func (s *suite) attempts() []groups.Entry {
 func (s *suite) inspect() groups.Counts {
 	s.Helper()
 	all, err := s.queue.Inspect(s.Context(), "none of "+s.name, s.name)
-	require.NoError(s, err)
-	require.Zero(s, all[0])
+	s.works(err)
+	s.equal(groups.Counts{}, all[0])
 	return all[1]
 }
 
@@ -112,11 +129,11 @@ func (s *suite) await(n int, want groups.Counts) {
 	s.Fatalf("after %d attempts, queue = %+v, want %+v after %d", len(s.attempts()), c, want, n)
 }
 
-func (s *suite) list(state jobs.State) (all []groups.Entry) {
+func (s *suite) list(state string) (all []groups.Entry) {
 	s.Helper()
-	for e, err := range s.queue.List(s.Context(), s.name, string(state)) {
-		require.NoError(s, err)
-		require.Equal(s, string(state), e.State)
+	for e, err := range s.queue.List(s.Context(), s.name, state) {
+		s.works(err)
+		s.equal(state, e.State)
 		all = append(all, e)
 	}
 	return all
@@ -138,15 +155,15 @@ func handledOnce(s *suite) {
 	ids := map[string]int{}
 	for _, e := range s.attempts() {
 		ids[e.ID]++
-		require.Equal(s, []any{1, 0, s.name}, []any{e.Attempt, e.Losses, e.Queue})
+		s.equal([]any{1, 0, s.name}, []any{e.Attempt, e.Losses, e.Queue})
 		if e.ID == special.ID {
-			require.True(s, e.NotBefore.Equal(special.NotBefore))
+			s.equal(true, e.NotBefore.Equal(special.NotBefore))
 			e.NotBefore, special.Queue, special.Attempt = special.NotBefore, s.name, 1
-			require.Equal(s, special, e.Job)
+			s.equal(special, e.Job)
 		}
 	}
-	require.Len(s, ids, 31)
-	require.Len(s, s.attempts(), 31)
+	s.equal(31, len(ids))
+	s.equal(31, len(s.attempts()))
 }
 
 func neverEarly(s *suite) {
@@ -162,8 +179,8 @@ func neverEarly(s *suite) {
 	})
 	s.await(3, groups.Counts{})
 	for i, at := range s.seenAt {
-		require.False(s, at.Before(due[i]), "attempt %d was %v early", i, due[i].Sub(at))
-		require.Equal(s, 1, s.seen[i].Attempt)
+		s.equal(false, at.Before(due[i]))
+		s.equal(1, s.seen[i].Attempt)
 	}
 }
 
@@ -176,7 +193,7 @@ func limited(s *suite) {
 		return groups.Verdict{}
 	})
 	s.await(11, groups.Counts{})
-	require.Equal(s, 1, s.attempts()[10].Attempt)
+	s.equal(1, s.attempts()[10].Attempt)
 }
 
 func attempts(s *suite) {
@@ -203,19 +220,19 @@ func failed(s *suite) {
 	})
 	for n := range 2 {
 		s.await(2*n+2, groups.Counts{Failed: 1, Scheduled: 1})
-		kept := s.list(jobs.Failed)
-		require.Len(s, kept, 1)
-		require.Equal(s, []any{"a", []byte("p"), "c", job.Meta, "no such number", 3},
+		kept := s.list("failed")
+		s.equal(1, len(kept))
+		s.equal([]any{"a", []byte("p"), "c", job.Meta, "no such number", 3},
 			[]any{kept[0].ID, kept[0].Payload, kept[0].Campaign, kept[0].Meta, kept[0].LastError, kept[0].Attempt})
-		require.Len(s, s.list(jobs.Scheduled), 1)
+		s.equal(1, len(s.list("scheduled")))
 		if n == 0 {
-			require.NoError(s, s.queue.RunNow(s.Context(), s.name, "a"))
+			s.works(s.queue.RunNow(s.Context(), s.name, "a"))
 		}
 	}
 	stop()
-	require.NoError(s, s.queue.RunNow(s.Context(), s.name, "later"))
-	require.NoError(s, s.queue.Delete(s.Context(), s.name, "a"))
-	require.Equal(s, 1, s.list(jobs.Pending)[0].Attempt)
+	s.works(s.queue.RunNow(s.Context(), s.name, "later"))
+	s.works(s.queue.Delete(s.Context(), s.name, "a"))
+	s.equal(1, s.list("pending")[0].Attempt)
 	s.await(4, groups.Counts{Pending: 1})
 }
 
@@ -234,34 +251,34 @@ func replaced(s *suite) {
 			switch err := s.try(groups.Job{ID: "a", Payload: []byte("works")}); {
 			case err == nil:
 				added.Add(1)
-			case !errors.Is(err, jobs.ErrExists):
+			case !errors.Is(err, groups.ErrExists):
 				s.Errorf("Enqueue = %v, want ErrExists", err)
 			}
 		})
 	}
 	group.Wait()
-	require.EqualValues(s, 1, added.Load())
-	waiting := s.list(jobs.Pending)
-	require.Len(s, waiting, 1)
-	require.Equal(s, []any{1, "", []byte("works")}, []any{waiting[0].Attempt, waiting[0].LastError, waiting[0].Payload})
+	s.equal(int64(1), added.Load())
+	waiting := s.list("pending")
+	s.equal(1, len(waiting))
+	s.equal([]any{1, "", []byte("works")}, []any{waiting[0].Attempt, waiting[0].LastError, waiting[0].Payload})
 	s.run(1, done)
 	s.await(2, groups.Counts{})
-	require.Equal(s, 1, s.attempts()[1].Attempt)
+	s.equal(1, s.attempts()[1].Attempt)
 }
 
 func exists(s *suite) {
 	s.enqueue(groups.Job{ID: "a"})
 	s.enqueue(groups.Job{ID: "b", Retain: time.Hour})
-	require.ErrorIs(s, s.try(groups.Job{ID: "a"}), jobs.ErrExists)
+	s.fails(s.try(groups.Job{ID: "a"}), groups.ErrExists)
 	s.run(2, done)
 	s.await(2, groups.Counts{Done: 1})
 	s.enqueue(groups.Job{ID: "a"})
-	require.ErrorIs(s, s.try(groups.Job{ID: "b"}), jobs.ErrExists)
-	kept := s.list(jobs.Done)
-	require.Len(s, kept, 1)
-	require.Equal(s, time.Hour, kept[0].Retain)
-	require.ErrorIs(s, s.queue.RunNow(s.Context(), s.name, "b"), jobs.ErrNotFound)
-	require.NoError(s, s.queue.Delete(s.Context(), s.name, "b"))
+	s.fails(s.try(groups.Job{ID: "b"}), groups.ErrExists)
+	kept := s.list("done")
+	s.equal(1, len(kept))
+	s.equal(time.Hour, kept[0].Retain)
+	s.fails(s.queue.RunNow(s.Context(), s.name, "b"), groups.ErrNotFound)
+	s.works(s.queue.Delete(s.Context(), s.name, "b"))
 	s.enqueue(groups.Job{ID: "b"})
 }
 
@@ -277,23 +294,23 @@ func retained(s *suite) {
 		if err == nil {
 			return
 		}
-		require.ErrorIs(s, err, jobs.ErrExists)
-		require.True(s, time.Now().Before(end))
+		s.fails(err, groups.ErrExists)
+		s.equal(true, time.Now().Before(end))
 	}
 }
 
 func paused(s *suite) {
 	for range 2 {
-		require.NoError(s, s.queue.Pause(s.Context(), s.name, true))
+		s.works(s.queue.Pause(s.Context(), s.name, true))
 	}
-	require.NoError(s, s.queue.Hold(s.Context(), s.name, time.Now().Add(10*time.Millisecond))) // does not change it
+	s.works(s.queue.Hold(s.Context(), s.name, time.Now().Add(10*time.Millisecond))) // does not change it
 	s.enqueue(groups.Job{ID: "a"})
 	s.run(1, done)
 	time.Sleep(300 * time.Millisecond)
 	s.await(0, groups.Counts{Pending: 1, Paused: true})
-	require.InDelta(s, 0, time.Since(s.inspect().Oldest).Seconds(), patience.Seconds())
+	s.equal(true, time.Since(s.inspect().Oldest) < patience)
 	for range 2 {
-		require.NoError(s, s.queue.Pause(s.Context(), s.name, false))
+		s.works(s.queue.Pause(s.Context(), s.name, false))
 	}
 	s.await(1, groups.Counts{})
 }
@@ -301,12 +318,12 @@ func paused(s *suite) {
 func held(s *suite) {
 	until := time.Now().Add(time.Second)
 	for _, d := range []time.Duration{0, -time.Second, -time.Millisecond} { // a shorter one does not shorten it
-		require.NoError(s, s.queue.Hold(s.Context(), s.name, until.Add(d)))
+		s.works(s.queue.Hold(s.Context(), s.name, until.Add(d)))
 	}
 	s.enqueue(groups.Job{ID: "a"})
 	s.run(1, done)
 	s.await(1, groups.Counts{})
-	require.False(s, s.seenAt[0].Before(until.Add(-5*time.Millisecond)), "the clock of the server is another one")
+	s.equal(false, s.seenAt[0].Before(until.Add(-5*time.Millisecond))) // the clock of the server is another one
 }
 
 func stopped(s *suite) {
@@ -322,20 +339,20 @@ func stopped(s *suite) {
 		return groups.Verdict{End: groups.Limited, At: time.Now(), Err: context.Canceled}
 	})
 	<-started
-	require.ErrorIs(s, s.queue.Delete(s.Context(), s.name, "a"), jobs.ErrNotFound)
-	require.ErrorIs(s, s.queue.RunNow(s.Context(), s.name, "a"), jobs.ErrNotFound)
-	require.Len(s, s.list(jobs.Active), 1)
+	s.fails(s.queue.Delete(s.Context(), s.name, "a"), groups.ErrNotFound)
+	s.fails(s.queue.RunNow(s.Context(), s.name, "a"), groups.ErrNotFound)
+	s.equal(1, len(s.list("active")))
 	go func() {
 		time.Sleep(200 * time.Millisecond)
 		close(release)
 	}()
 	stop()
 	c := s.inspect()
-	require.Equal(s, []int{2, 0}, []int{c.Pending + c.Scheduled, c.Active}, "both wait")
+	s.equal([]int{2, 0}, []int{c.Pending + c.Scheduled, c.Active}) // both wait
 	s.run(1, done)
 	s.await(3, groups.Counts{})
 	for _, e := range s.attempts() {
-		require.Equal(s, 1, e.Attempt)
+		s.equal(1, e.Attempt)
 	}
 }
 
@@ -345,23 +362,23 @@ func listed(s *suite) {
 	s.enqueue(groups.Job{ID: "later", NotBefore: later})
 	s.enqueue(groups.Job{ID: "soon", NotBefore: time.Now().Add(50 * time.Second)})
 	c := s.inspect()
-	require.Equal(s, []int{1, 2, 1}, []int{c.Pending, c.Scheduled, c.Soon})
-	pending, scheduled := s.list(jobs.Pending), s.list(jobs.Scheduled)
-	require.Len(s, pending, 1)
-	require.True(s, pending[0].ID == "now" && pending[0].Due.IsZero())
-	require.Len(s, scheduled, 2)
-	require.Equal(s, []string{"soon", "later"}, []string{scheduled[0].ID, scheduled[1].ID})
-	require.Less(s, scheduled[1].Due.Sub(later).Abs(), 2*time.Second)
+	s.equal([]int{1, 2, 1}, []int{c.Pending, c.Scheduled, c.Soon})
+	pending, scheduled := s.list("pending"), s.list("scheduled")
+	s.equal(1, len(pending))
+	s.equal(true, pending[0].ID == "now" && pending[0].Due.IsZero())
+	s.equal(2, len(scheduled))
+	s.equal([]string{"soon", "later"}, []string{scheduled[0].ID, scheduled[1].ID})
+	s.equal(true, scheduled[1].Due.Sub(later).Abs() < 2*time.Second)
 	ctx := s.Context()
-	require.ErrorIs(s, s.queue.RunNow(ctx, s.name, "now"), jobs.ErrNotFound)
-	require.ErrorIs(s, s.queue.RunNow(ctx, s.name, "none"), jobs.ErrNotFound)
-	require.ErrorIs(s, s.queue.Delete(ctx, s.name+"None", "none"), jobs.ErrNotFound)
-	require.NoError(s, s.queue.Delete(ctx, s.name, "now"))
-	require.NoError(s, s.queue.RunNow(ctx, s.name, "later"))
-	require.NoError(s, s.queue.Delete(ctx, s.name, "soon"))
+	s.fails(s.queue.RunNow(ctx, s.name, "now"), groups.ErrNotFound)
+	s.fails(s.queue.RunNow(ctx, s.name, "none"), groups.ErrNotFound)
+	s.fails(s.queue.Delete(ctx, s.name+"None", "none"), groups.ErrNotFound)
+	s.works(s.queue.Delete(ctx, s.name, "now"))
+	s.works(s.queue.RunNow(ctx, s.name, "later"))
+	s.works(s.queue.Delete(ctx, s.name, "soon"))
 	s.run(1, done)
 	s.await(1, groups.Counts{})
-	require.Equal(s, "later", s.attempts()[0].ID)
+	s.equal("later", s.attempts()[0].ID)
 }
 
 func concurrency(s *suite) {
@@ -386,7 +403,7 @@ func concurrency(s *suite) {
 		return groups.Verdict{}
 	})
 	s.await(12, groups.Counts{})
-	require.EqualValues(s, 3, top.Load())
+	s.equal(int64(3), top.Load())
 }
 
 // full is a queue of failed jobs and others.
@@ -396,7 +413,7 @@ func full(s *suite) {
 		return s.queue.Enqueue(s.Context(), groups.Job{ID: id, Queue: queue, MaxAttempts: 1}, most)
 	}
 	for i := range 3 {
-		require.NoError(s, try("f"+strconv.Itoa(i), s.name))
+		s.works(try("f"+strconv.Itoa(i), s.name))
 	}
 	stop := s.run(1, func(context.Context, groups.Entry) groups.Verdict {
 		return groups.Verdict{End: groups.Failed, Err: errors.New("no")}
@@ -408,12 +425,12 @@ func full(s *suite) {
 	for ; err == nil && n <= most; n++ {
 		err = try(strconv.Itoa(n), s.name)
 	}
-	require.ErrorIs(s, err, jobs.ErrFull)
-	require.Equal(s, most-3, n-1)
-	require.NoError(s, try("a", "other than "+s.name))
-	require.NoError(s, s.queue.Delete(s.Context(), s.name, "0"))
-	require.NoError(s, try("again", s.name))
-	require.ErrorIs(s, try("one more", s.name), jobs.ErrFull)
+	s.fails(err, groups.ErrNoRoom)
+	s.equal(most-3, n-1)
+	s.works(try("a", "other than "+s.name))
+	s.works(s.queue.Delete(s.Context(), s.name, "0"))
+	s.works(try("again", s.name))
+	s.fails(try("one more", s.name), groups.ErrNoRoom)
 }
 
 // texts are those of errors that Redis, or asynq, cannot store.

@@ -6,15 +6,16 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/groups"
 )
 
 var (
 	// ErrExists is the error of Enqueue if the ID is in use.
-	ErrExists = errors.New("jobs: a job with this ID exists")
+	ErrExists = groups.ErrExists
 	// ErrNotFound is the error of an operation on a job that is not there, or whose state does not permit it.
-	ErrNotFound = errors.New("jobs: no such job")
+	ErrNotFound = groups.ErrNotFound
 	// ErrFull is the error of Enqueue if the queue holds MaxPending jobs. It matches core.ErrRejected.
-	ErrFull = fmt.Errorf("jobs: the queue is full: %w", core.ErrRejected)
+	ErrFull = groups.ErrNoRoom
 	// ErrClosed is the error of an operation after Close. It matches core.ErrRejected.
 	ErrClosed = fmt.Errorf("jobs: %w", core.ErrClosed)
 
@@ -36,7 +37,16 @@ type panicError struct {
 	stack string // for the log
 }
 
-func (e *panicError) Error() string { return fmt.Sprintf("jobs: the handler panicked: %v", e.value) }
+// Error contains the value if it is a string or an error, and otherwise its type.
+func (e *panicError) Error() string {
+	switch v := e.value.(type) {
+	case string:
+		return "jobs: the handler panicked: " + v
+	case error:
+		return "jobs: the handler panicked: " + v.Error()
+	}
+	return fmt.Sprintf("jobs: the handler panicked: a %T", e.value)
+}
 
 func (e *panicError) Unwrap() error {
 	err, _ := e.value.(error)

@@ -129,6 +129,9 @@ local function place(opt, served)
   if free and not old and not waiting and tonumber(is[3] or 0) == 0 and call('EXISTS', base .. 'f:' .. opt) == 0 then
     call('DEL', g)
     call('ZREM', all, opt)
+    if call('EXISTS', all) == 0 then
+      call('DEL', meta)
+    end
   end
 end
 
