@@ -155,7 +155,7 @@ func TestTwoRunsShareLimit(t *testing.T) {
 // requireNoRecords checks that no group is left, and that each key which is left expires.
 func requireNoRecords(t *testing.T, redis *redisserver.Server) {
 	t.Helper()
-	keys, err := redis.Do("keys grouped-calls:*")
+	keys, err := redis.Do("keys gresil:groups:*")
 	require.NoError(t, err)
 	for key := range strings.FieldsSeq(keys) {
 		ttl, err := redis.Do("ttl " + key)
