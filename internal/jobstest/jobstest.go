@@ -42,7 +42,10 @@ func Tests() map[string]func(t *testing.T, e *groups.Engine) {
 		"replaced": replaced, "exists": exists, "retained": retained, "paused": paused, "held": held, "stopped": stopped,
 		"listed": listed, "concurrency": concurrency, "full": full, "texts": texts, "place": place,
 	} {
-		tests[name] = func(t *testing.T, e *groups.Engine) { f(&suite{T: t, queue: groups.Open(e), name: name}) }
+		tests[name] = func(t *testing.T, e *groups.Engine) {
+			t.Helper()
+			f(&suite{T: t, queue: groups.Open(e), name: name})
+		}
 	}
 	return tests
 }
@@ -115,6 +118,13 @@ func (s *suite) inspect() groups.Counts {
 	return all[1]
 }
 
+// wait waits for n attempts.
+func (s *suite) wait(n int) {
+	for end := time.Now().Add(patience); len(s.attempts()) < n && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // await waits until there were so many attempts, and the counts are as expected.
 func (s *suite) await(n int, want groups.Counts) {
 	s.Helper()
@@ -149,9 +159,7 @@ func handledOnce(s *suite) {
 		s.enqueue(groups.Job{ID: strconv.Itoa(i)})
 	}
 	s.run(8, done)
-	s.Helper()
-	for end := time.Now().Add(patience); len(s.attempts()) < 31 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-	}
+	s.wait(31)
 	ids := map[string]int{}
 	for _, e := range s.attempts() {
 		ids[e.ID]++
@@ -170,7 +178,7 @@ func neverEarly(s *suite) {
 	const wait = 1300 * time.Millisecond
 	due := []time.Time{time.Now().Add(wait)}
 	s.enqueue(groups.Job{ID: "a", NotBefore: due[0]})
-	s.run(2, func(_ context.Context, e groups.Entry) groups.Verdict {
+	s.run(2, func(context.Context, groups.Entry) groups.Verdict {
 		if len(due) == 3 {
 			return groups.Verdict{}
 		}
@@ -286,8 +294,7 @@ func exists(s *suite) {
 func retained(s *suite) {
 	s.enqueue(groups.Job{ID: "a", Retain: time.Millisecond})
 	stop := s.run(1, done)
-	for end := time.Now().Add(patience); len(s.attempts()) == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-	}
+	s.wait(1)
 	stop()
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		err := s.try(groups.Job{ID: "a"})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -99,8 +100,8 @@ func (c Config[T, R]) Validate() error {
 	period := func(field string, d, zero time.Duration) {
 		check.That(d >= 0 && d <= maxPeriod, field, d, fmt.Sprintf("must be 0 to %v (0 means %v)", maxPeriod, zero))
 	}
-	atLeast0 := func(field string, n int, zero any) {
-		check.That(n >= 0, field, n, fmt.Sprintf("must be >= 0 (0 means %v)", zero))
+	atLeast0 := func(field string, n int, zero string) {
+		check.That(n >= 0, field, n, "must be >= 0 (0 means "+zero+")")
 	}
 	odd := func(r rune) bool { return unicode.IsControl(r) || r == '{' || r == '}' }
 	named := strings.TrimSpace(c.Name) != "" && len(c.Name) <= maxName && utf8.ValidString(c.Name) && !strings.ContainsFunc(c.Name, odd)
@@ -114,9 +115,9 @@ func (c Config[T, R]) Validate() error {
 	upTo("Concurrency", c.Concurrency, mostCalls, defaultConcurrency)
 	period("Timeout", c.Timeout, defaultTimeout)
 	check.Part(validate.Relabel(validate.Own(c.Backoff), "batch.Config.Backoff.", "backoff."))
-	atLeast0("MaxAttempts", c.MaxAttempts, defaultAttempts)
-	atLeast0("MaxDeliveries", c.MaxDeliveries, defaultDeliveries)
-	atLeast0("MaxPending", c.MaxPending, defaultPending)
+	atLeast0("MaxAttempts", c.MaxAttempts, strconv.Itoa(defaultAttempts))
+	atLeast0("MaxDeliveries", c.MaxDeliveries, strconv.Itoa(defaultDeliveries))
+	atLeast0("MaxPending", c.MaxPending, strconv.Itoa(defaultPending))
 	encodable := func(v any) {
 		_, err := json.Marshal(v)
 		check.That(err == nil, "Send", fmt.Sprintf("%T", v), fmt.Sprintf("must have types that can be encoded as JSON: %v", err))

@@ -25,7 +25,16 @@ type panicError struct {
 	stack string // for the log
 }
 
-func (e *panicError) Error() string { return fmt.Sprintf("batch: Send panicked: %v", e.value) }
+// Error contains the value if it is a string or an error, and otherwise its type.
+func (e *panicError) Error() string {
+	switch v := e.value.(type) {
+	case string:
+		return "batch: Send panicked: " + v
+	case error:
+		return "batch: Send panicked: " + v.Error()
+	}
+	return fmt.Sprintf("batch: Send panicked: a %T", e.value)
+}
 
 func (e *panicError) Unwrap() error {
 	err, _ := e.value.(error)

@@ -72,13 +72,14 @@ func (a *attempt) make(ctx, stopping context.Context, cancel func()) error {
 	wait := &waiting{ctx, time.Now().Add(patience)}
 	stop := context.AfterFunc(stopping, cancel)
 	defer stop()
-	return a.Gate.Do(wait, a.call, func(ctx context.Context) error {
-		stop()
-		wait.until = time.Time{} // the call has its own time
-		err := a.invoke(ctx)
-		wait.until = time.Unix(0, 0) // a call that is refused goes back to its queue
-		return err
-	})
+	return a.Gate.Do(wait, a.call, //nolint:contextcheck // it is that of ctx
+		func(ctx context.Context) error {
+			stop()
+			wait.until = time.Time{} // the call has its own time
+			err := a.invoke(ctx)
+			wait.until = time.Unix(0, 0) // a call that is refused goes back to its queue
+			return err
+		})
 }
 
 // waiting is the context of a call at a gate. Its deadline limits only the wait: the context does not end then.

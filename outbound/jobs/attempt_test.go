@@ -193,7 +193,6 @@ type vendor struct {
 	served      map[string]int
 	inside      int
 	flying, top int
-	first       time.Time // the first call after a pause
 }
 
 func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -261,10 +260,10 @@ func TestNoCallInsideToldPause(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := core.Must(gate.New(cfg))
 				v := &vendor{pauses: func(n int) time.Duration {
-					return []time.Duration{0, 3 * time.Second, 20 * time.Second}[n%400/398+n%400/399]
+					return []time.Duration{0, 3 * time.Second, 20 * time.Second}[n%100/98+n%100/99]
 				}}
 				r, stop := start(t, jobs.Queue{Gate: g, Concurrency: 30, Handler: v.serve(t, g)})
-				const n = 4000
+				const n = 1200
 				for i := range n {
 					enqueue(t, r, jobs.Job{ID: fmt.Sprint(i), MaxAttempts: 1})
 				}
@@ -341,7 +340,7 @@ func outage(t *testing.T, n int) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				end, served := time.Now().Add(time.Hour), make([]int, n)
-				var told error = errors.New("503")
+				told := errors.New("503")
 				if limited {
 					told = refusal{}
 				}
@@ -374,5 +373,5 @@ func outage(t *testing.T, n int) {
 
 func TestOutage(t *testing.T) {
 	t.Parallel()
-	outage(t, 10_000)
+	outage(t, 2000)
 }

@@ -120,9 +120,13 @@ func (r *Runner) rows(ctx context.Context) (rows []registry.Row, err error) {
 			}
 		}
 		row := registry.Row{Key: names[i], Verbs: []string{"pause"}, Cells: []registry.Cell{
-			{Name: "pending", Value: c.Pending}, {Name: "active", Value: c.Active}, {Name: "scheduled", Value: c.Scheduled},
-			{Name: "failed", Value: c.Failed}, {Name: "failed_jobs", Value: failures, Secret: true},
-			{Name: "oldest", Value: c.Oldest}, {Name: "paused", Value: c.Paused},
+			{Name: "pending", Value: c.Pending},
+			{Name: "active", Value: c.Active},
+			{Name: "scheduled", Value: c.Scheduled},
+			{Name: "failed", Value: c.Failed},
+			{Name: "failed_jobs", Value: failures, Secret: true},
+			{Name: "oldest", Value: c.Oldest},
+			{Name: "paused", Value: c.Paused},
 		}}
 		if c.Paused {
 			row.Alarm, row.Verbs[0] = registry.Notice, "resume"

@@ -59,7 +59,7 @@ func (f *feeding) feed(ctx context.Context, job Job) (added bool, err error) {
 	}
 	if f.queue != job.Queue {
 		f.leave()
-		f.enter(job.Queue)
+		f.enter(job.Queue) //nolint:contextcheck // the lane is that of all campaigns
 	}
 	if f.left == 0 {
 		if err := f.wait(ctx, 0, f.turns); err != nil {

@@ -41,10 +41,11 @@ func (h *memoryHeap) Pop() any {
 }
 
 // until returns the number of jobs that are due at a time.
-func (h memoryHeap) until(t time.Time) int {
+func (h *memoryHeap) until(t time.Time) int {
+	all := *h
 	var count func(i int) int
 	count = func(i int) int {
-		if i >= len(h) || h[i].at.After(t) {
+		if i >= len(all) || all[i].at.After(t) {
 			return 0
 		}
 		return 1 + count(2*i+1) + count(2*i+2)

@@ -87,8 +87,8 @@ func restart(t *testing.T, s setup, kills int) (deaths int) {
 				require.Error(t, err)
 				alive = false
 			case <-time.After(10 * time.Millisecond):
-				soon := &redis.ZRangeBy{Min: "-inf", Max: fmt.Sprint(time.Now().Unix() + 10)}
-				for _, id := range s.client.ZRangeByScore(t.Context(), "asynq:{q}:retry", soon).Val() { // they wait for a second
+				soon := redis.ZRangeArgs{Key: "asynq:{q}:retry", ByScore: true, Start: "-inf", Stop: time.Now().Unix() + 10}
+				for _, id := range s.client.ZRangeArgs(t.Context(), soon).Val() { // they wait for a second
 					require.NoError(t, s.client.ZAddXX(t.Context(), "asynq:{q}:retry", redis.Z{Member: id}).Err())
 				}
 				c := s.counts(t)
@@ -224,7 +224,9 @@ func TestStuckJob(t *testing.T) {
 		require.Equal(t, []any{id, "p", 1, 0}, []any{job.ID, string(job.Payload), job.Attempt, groups.Losses(ctx)})
 		return nil
 	}})
-	eventually(t, func() bool { return s.client.ZCard(ctx, "asynq:{q}:lease").Val() == 1 && s.counts(t).Active == 1 }, "it has a lease")
+	eventually(t, func() bool {
+		return s.client.ZCard(t.Context(), "asynq:{q}:lease").Val() == 1 && s.counts(t).Active == 1
+	}, "it has a lease")
 	s.expire(t)
 	eventually(t, func() bool { return again.Stats().Succeeded == 1 }, "it has run")
 }

@@ -39,7 +39,7 @@ func (e *engine) Run(ctx context.Context, queue string, w groups.Worker) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	l := &line{Worker: w, engine: e, queue: queue, work: make(chan struct{}, 1), stopping: ctx}
-	defer e.join(l)()
+	defer e.join(l)() //nolint:contextcheck // all lines are looked at together
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
