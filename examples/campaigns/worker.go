@@ -49,12 +49,12 @@ func (o order) job(n int) jobs.Job {
 }
 
 // newEngine returns the engine asynq, or none for the memory of the process.
-func (o order) newEngine() (jobs.Engine, *redis.Client, error) {
+func (o order) newEngine() (*jobs.Engine, *redis.Client, error) {
 	if o.Engine != "asynq" {
 		return nil, nil, nil
 	}
 	client := redis.NewClient(&redis.Options{Addr: o.Redis, PoolTimeout: time.Minute})
-	engine, err := asynqjobs.New(client, asynqjobs.Config{Repair: true})
+	engine, err := asynqjobs.New(client, asynqjobs.Config{})
 	return engine, client, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,7 +18,7 @@ import (
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/examples/internal/demo"
 	"github.com/gresil/gresil/outbound/batch"
-	"github.com/gresil/gresil/outbound/batch/redisbatch"
+	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 	"github.com/gresil/gresil/outbound/pace"
 	"github.com/gresil/gresil/stores/redisstore"
 )
@@ -67,7 +68,8 @@ const (
 	someSlack  = 50 * time.Millisecond // of a permit; of a long minute, it is more
 	mostSkew   = 20 * time.Millisecond // of two calls on their way
 	answerTime = 10 * time.Second      // of the vendor
-	leaseTime  = 3 * time.Second       // then another process takes the records of one that has ended
+	leaseTime  = 90 * time.Second      // then another process takes the records of one that has ended
+	waitTime   = time.Hour             // of a call for its permit
 
 	adders      = 64  // records that are added at a time, of a worker
 	concurrency = 32  // calls in flight, of a worker
@@ -102,8 +104,11 @@ type worker struct {
 	*demo.Worker
 	catalog map[string]string
 	client  *http.Client
-	redis   *redis.Client                    // or nil
+	ending  context.Context //nolint:containedctx // ends the waits for permits
+	redis   *redis.Client   // or nil
+	pacer   *pace.Pacer
 	batcher *batch.Batcher[record, struct{}] // nil for the control
+	failed  atomic.Uint64                    // records that were reported
 }
 
 func work(ctx context.Context, told *demo.Worker) error {
@@ -123,6 +128,7 @@ func work(ctx context.Context, told *demo.Worker) error {
 	if !w.Lines.Scan() {
 		return w.stop(ctx)
 	}
+	w.ending = ctx
 	ended := make(chan error, 1)
 	go func() { ended <- w.run(ctx) }()
 	w.Lines.Scan() // the end
@@ -140,10 +146,9 @@ func (w *worker) start(ctx context.Context) (err error) {
 		Rates: []pace.Rate{{Calls: int64(w.CallsPerMinute), Per: w.minute(), Burst: burst(w.CallsPerMinute)}},
 	}
 	cfg := batch.Config[record, struct{}]{
-		Name: "grouped-calls", Method: w.Vendor + " " + method, Option: func(r record) string { return r.option }, Send: w.send,
-		MaxRecords: w.MaxRecords, MaxPending: w.Records, MaxGroups: w.Options, Concurrency: concurrency, Timeout: answerTime, Lease: leaseTime, MaxAttempts: attempts,
+		Name: "grouped-calls " + w.Run, Option: func(r record) string { return r.option }, Send: w.send,
+		MaxRecords: w.MaxRecords, Concurrency: concurrency, Timeout: waitTime, MaxAttempts: attempts,
 		Backoff: backoff.Exponential{Delay: w.scaled(firstWait), Max: w.minute(), Jitter: 0.2},
-		Hooks:   batch.Hooks{Failed: func(_ context.Context, info batch.Info) { w.Say("failed", info.Records, "%v", info.Err) }},
 	}
 	if w.Redis != "" {
 		logging.Disable() // go-redis would log each connection that fails
@@ -154,17 +159,37 @@ func (w *worker) start(ctx context.Context) (err error) {
 		if pacing.Store, err = redisstore.New(w.redis, redisstore.Config{Mode: redisstore.Coalesced}); err != nil {
 			return err
 		}
-		if cfg.Store, err = redisbatch.New(w.redis, redisbatch.Config{Prefix: "grouped-calls:" + w.Run}); err != nil {
+		if cfg.Engine, err = asynqjobs.New(w.redis, asynqjobs.Config{}); err != nil {
 			return err
 		}
 	}
-	if cfg.Pacer, err = pace.New(pacing); err != nil { //nolint:contextcheck // it starts nothing
+	if w.pacer, err = pace.New(pacing); err != nil { //nolint:contextcheck // it starts nothing
 		return err
 	}
 	if w.batcher, err = batch.New(cfg); err != nil || w.Added {
 		return err
 	}
+	w.Stats = func() { w.failures(context.WithoutCancel(ctx)) }
 	return w.numbers(ctx, adders, func(ctx context.Context, n int) error { return w.add(ctx, newRecord(w.Run, n, w.Options)) })
+}
+
+// failures says how many records have failed, since it said so before.
+func (w *worker) failures(ctx context.Context) {
+	failed := w.batcher.Stats().Failed
+	n := failed - w.failed.Swap(failed)
+	if n == 0 {
+		return
+	}
+	err := errors.New("a record has failed")
+	for option := range w.catalog {
+		for f, listed := range w.batcher.Failed(ctx, option) {
+			if listed == nil {
+				err = f.Err
+			}
+			break
+		}
+	}
+	w.Say("failed", int(n), "%v", err)
 }
 
 // add is the call of the business code. It rejects a record whose option has no predefined arguments.
@@ -210,6 +235,12 @@ func (w *worker) single(ctx context.Context, r record) {
 // send makes one call of a group.
 func (w *worker) send(ctx context.Context, option string, records []record) ([]batch.Result[struct{}], error) {
 	key := batch.IdempotencyKey(ctx)
+	waits, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.ending, cancel)() //nolint:contextcheck // another one
+	if _, err := w.pacer.Wait(waits, w.Vendor+" "+method, 1); err != nil {
+		return nil, err
+	}
 	answers, err := w.call(ctx, key, option, records)
 	if err != nil {
 		return nil, err
