@@ -62,7 +62,8 @@ func lifeCycle() *instance.Kind[Config, struct{}] {
 			if cfg.Store == nil {
 				cfg.Store = old.Store
 			}
-			check.That((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one", "must stay as it is")
+			check.That((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one",
+				"must stay as it is")
 			check.That(cfg.MaxKeys == old.MaxKeys, "MaxKeys", cfg.MaxKeys, "must stay as it is")
 		},
 	}
@@ -104,7 +105,8 @@ func (s *shared) localize(cfg *Config) error {
 	}
 	t, ok := s.table.(limits.LocalTable)
 	if !ok {
-		return &core.ConfigError{Field: "ratelimit.Config.OnStoreError", Value: Local, Reason: "must be Allow or Deny with this Store: wrap it in share.New of stores/share"}
+		return &core.ConfigError{Field: "ratelimit.Config.OnStoreError", Value: Local,
+			Reason: "must be Allow or Deny with this Store: wrap it in share.New of stores/share"}
 	}
 	local := t.Local()
 	s.local.Store(&local)

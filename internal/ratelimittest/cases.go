@@ -73,7 +73,8 @@ func times(s *suite) {
 		{Kind: limits.Reset},
 	} {
 		at := s.apply("k", id, op).Receipt.At
-		s.fatalIf(at >= 0 && at <= first.Receipt.At, "Receipt.At of %+v = %d, want more than %d of the take before, or less than 0", op, at, first.Receipt.At)
+		s.fatalIf(at >= 0 && at <= first.Receipt.At,
+			"Receipt.At of %+v = %d, want more than %d of the take before, or less than 0", op, at, first.Receipt.At)
 	}
 }
 
@@ -139,7 +140,8 @@ func strangeKeys(s *suite) {
 }
 
 func plans(s *suite) {
-	hundred, ten, thousand := s.plan(ratelimit.FixedWindow(100, time.Hour)), s.plan(ratelimit.FixedWindow(10, time.Hour)), s.plan(ratelimit.SlidingLog(1000, time.Hour))
+	hundred, ten := s.plan(ratelimit.FixedWindow(100, time.Hour)), s.plan(ratelimit.FixedWindow(10, time.Hour))
+	thousand := s.plan(ratelimit.SlidingLog(1000, time.Hour))
 	s.granted(s.take("w", hundred, 4), 4, 96)
 	s.granted(s.take("w", ten, 1), 1, 5)
 	s.granted(s.take("w", thousand, 1), 1, 994)

@@ -64,7 +64,8 @@ func refundUnderAnother(s *suite) {
 		s.granted(s.take(key, was, 3), 3, 6)
 		r := s.apply(key, id, limits.Op{Kind: limits.Refund, Cost: 1, Receipt: first.Receipt})
 		stands := s.take(key, id, 0)
-		s.fatalIf(r.Limit != 6 || r.Permits != 0 || r.Remaining != stands.Remaining || r.Which != stands.Which, "%s: the refund of a take under another limit = %+v, want how the key stands, %+v", key, r, stands)
+		s.fatalIf(r.Limit != 6 || r.Permits != 0 || r.Remaining != stands.Remaining || r.Which != stands.Which,
+			"%s: the refund of a take under another limit = %+v, want how the key stands, %+v", key, r, stands)
 		s.granted(s.take(key, was, 0), 0, 7)
 	}
 	// Use that was carried over to another limit stays there.

@@ -146,7 +146,8 @@ func (s *suite) take(key string, id *limits.Plan, cost int64) limits.Result {
 // granted checks a grant and the permits that remain.
 func (s *suite) granted(r limits.Result, granted, remaining int64) {
 	s.Helper()
-	s.fatalIf(!r.Allowed || r.Permits != granted || r.Remaining != remaining, "got %+v, want %d granted and %d remaining", r, granted, remaining)
+	s.fatalIf(!r.Allowed || r.Permits != granted || r.Remaining != remaining, "got %+v, want %d granted and %d remaining", r, granted,
+		remaining)
 }
 
 // refused checks a refusal of a key with nothing left, and its wait.

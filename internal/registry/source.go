@@ -104,7 +104,9 @@ type Distribution struct {
 }
 
 // bounds of the buckets of a Histogram, in microseconds.
-var bounds = [...]int64{100, 500, 1e3, 25e2, 5e3, 1e4, 25e3, 5e4, 1e5, 25e4, 5e5, 1e6, 25e5, 5e6, 1e7, 3e7} //nolint:gochecknoglobals // a constant
+//
+//nolint:gochecknoglobals // a constant
+var bounds = [...]int64{100, 500, 1e3, 25e2, 5e3, 1e4, 25e3, 5e4, 1e5, 25e4, 5e5, 1e6, 25e5, 5e6, 1e7, 3e7}
 
 // A Histogram counts durations. The zero value is ready to use.
 type Histogram struct {
@@ -114,7 +116,9 @@ type Histogram struct {
 
 // Observe adds a duration.
 func (h *Histogram) Observe(d time.Duration) {
-	i, _ := slices.BinarySearchFunc(bounds[:], d, func(bound int64, d time.Duration) int { return cmp.Compare(time.Duration(bound)*time.Microsecond, d) })
+	i, _ := slices.BinarySearchFunc(bounds[:], d, func(bound int64, d time.Duration) int {
+		return cmp.Compare(time.Duration(bound)*time.Microsecond, d)
+	})
 	h.counts[i].Add(1)
 	h.sum.Add(int64(d))
 }

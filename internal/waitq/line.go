@@ -136,7 +136,9 @@ func (ls *Lines[T]) Wait(ctx context.Context, done <-chan struct{}, key string, 
 	return w.Value.slot, w.Value.err // it has left: no other goroutine writes them
 }
 
-func (ls *Lines[T]) enter(ctx context.Context, key string, now time.Time, most time.Duration, c *Caller[T]) (*line[T], *Waiter[place[T]], Slot[T]) {
+func (ls *Lines[T]) enter(
+	ctx context.Context, key string, now time.Time, most time.Duration, c *Caller[T],
+) (*line[T], *Waiter[place[T]], Slot[T]) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.line(key)

@@ -99,7 +99,8 @@ func (rs *routes) look(mux *http.ServeMux, r *http.Request) *rule {
 // plain reports whether every router takes r for the same.
 func plain(r *http.Request, routing *chi.Context) bool {
 	p := r.URL.Path
-	if routing != nil && (routing.RoutePath != "" && routing.RoutePath != p || routing.RouteMethod != "" && routing.RouteMethod != r.Method) {
+	if routing != nil &&
+		(routing.RoutePath != "" && routing.RoutePath != p || routing.RouteMethod != "" && routing.RouteMethod != r.Method) {
 		return false
 	}
 	return r.Method != http.MethodHead && r.URL.RawPath == "" && strings.HasPrefix(p, "/") && (p == "/" || !strings.HasSuffix(p, "/")) &&
