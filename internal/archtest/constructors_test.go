@@ -34,7 +34,6 @@ import (
 	"github.com/gresil/gresil/metrics"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/batch/redisbatch"
-	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
@@ -154,13 +153,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 			return check(redisbatch.New(offline, redisbatch.Config{}))
 		},
 		"outbound/batch.NewMemory": func() error { batch.NewMemory(); return nil },
-		"outbound/dispatch.New": func() error {
-			return check(dispatch.New(dispatch.Config[string, net.Conn]{Registry: registry, Dial: func(context.Context, string) (net.Conn, error) {
-				dials.Add(1)
-				return nil, errors.New("no network here")
-			}}))
-		},
-		"outbound/gate.New": func() error { return check(gate.New(gate.Config{Registry: registry})) },
+		"outbound/gate.New":        func() error { return check(gate.New(gate.Config{Registry: registry})) },
 		"outbound/gate.NewPool": func() error {
 			g, err := gate.New(gate.Config{Name: "pool"})
 			if err != nil {

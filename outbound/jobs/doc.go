@@ -26,7 +26,7 @@
 //	go calls.Run(ctx)
 //	id, err := calls.Enqueue(ctx, jobs.Job{Queue: "telephony", Payload: number})
 //
-// If a call need not outlive the process, call outbound/pace or outbound/dispatch directly: they wait.
+// If a call need not outlive the process, call outbound/gate directly: it waits.
 //
 // # The end of an attempt
 //

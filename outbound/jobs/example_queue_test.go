@@ -11,7 +11,7 @@ import (
 	"github.com/gresil/gresil/outbound/jobs"
 )
 
-// limitedError is the answer of a vendor that is limited. The errors of outbound/pace and outbound/dispatch
+// limitedError is the answer of a vendor that is limited. The errors of outbound/pace and outbound/gate
 // have the same method.
 type limitedError struct{ wait time.Duration }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -16,7 +17,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/timeout"
-	"github.com/gresil/gresil/outbound/dispatch"
+	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/pace"
 )
@@ -130,31 +131,30 @@ func (r *rejection) Error() string             { return "rejected" }
 func (r *rejection) Is(target error) bool      { return target == core.ErrRejected }
 func (r *rejection) RetryAfter() time.Duration { return r.after }
 
-// The errors of a pacer and of a dispatcher are understood as they are.
-func TestAPacerAndADispatcherRescheduleTheirJobs(t *testing.T) {
+// The errors of a pacer and of a gate are understood as they are.
+func TestAPacerAndAGateRescheduleTheirJobs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		pacer, err := pace.New(pace.Config{Rates: []pace.Rate{{Calls: 1, Per: 10 * time.Second}}, MaxWait: time.Second})
 		require.NoError(t, err)
 		defer func() { _ = pacer.Close() }()
 		refused := errors.New("429") // a call that was made: it matches no rejection
-		d, err := dispatch.New(dispatch.Config[string, struct{}]{Attempts: 1, Classify: func(err error) (dispatch.Limited, bool) {
-			return dispatch.Limited{RetryAfter: 30 * time.Second}, errors.Is(err, refused)
+		g, err := gate.New(gate.Config{MaxAttempts: 1, Classify: func(_ *http.Response, err error) gate.Signal {
+			return gate.Signal{Limited: errors.Is(err, refused), Pause: 30 * time.Second}
 		}})
 		require.NoError(t, err)
-		defer func() { _ = d.Close(context.Background()) }()
+		defer func() { _ = g.Close(context.Background()) }()
 		var calls int
 		begin := time.Now()
 		r, _ := start(t, jobs.Queue{Concurrency: 4, Handler: func(ctx context.Context, job jobs.Job) error {
 			require.Equal(t, 1, job.Attempt)
-			if job.Kind == "dispatch" {
-				_, err := dispatch.Do(ctx, d, "", func(context.Context, struct{}) (int, error) {
+			if job.Kind == "gate" {
+				return g.Do(ctx, gate.Call{}, func(context.Context) error {
 					if time.Since(begin) < 20*time.Second {
-						return 0, refused
+						return refused
 					}
-					return 0, nil
+					return nil
 				})
-				return err
 			}
 			_, err := pacer.Wait(ctx, "", 1)
 			if err == nil {
@@ -172,7 +172,7 @@ func TestAPacerAndADispatcherRescheduleTheirJobs(t *testing.T) {
 		require.Positive(t, r.Stats().Limited)
 		require.Positive(t, r.Stats().Holds)
 		begin = time.Now()
-		enqueue(t, r, jobs.Job{Kind: "dispatch", MaxAttempts: 1})
+		enqueue(t, r, jobs.Job{Kind: "gate", MaxAttempts: 1})
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		require.EqualValues(t, 11, r.Stats().Succeeded)
