@@ -46,6 +46,7 @@ type scope struct {
 // A hold is a pause and the ramp after it.
 type hold struct {
 	until, end time.Time // of the pause; of the ramp
+	told       time.Time // the until that was last counted and reported
 	room       int       // how many turns may be out
 	out        []*turn   // the oldest first
 	asked      time.Time // when the Store has confirmed it
@@ -198,13 +199,16 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
 	case !until.After(end):
 		return
 	}
-	g.stats.Holds++
 	g.extend(s, until)
 	if g.shared != nil {
 		g.reports = append(g.reports, report{s, until, cl.stored, halve})
 		g.kick()
 	}
-	g.report(c, "calls are held back", s, slog.Time("until", until), slog.Duration("pause", until.Sub(g.now)))
+	if until.Sub(s.hold.told) >= time.Second { // refusals of calls that were in flight together are one hold
+		s.hold.told = until
+		g.stats.Holds++
+		g.report(c, "calls are held back", s, slog.Time("until", until), slog.Duration("pause", until.Sub(g.now)))
+	}
 }
 
 // end forgets a hold.

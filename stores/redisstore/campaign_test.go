@@ -26,6 +26,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/redistest"
 )
 
@@ -222,9 +223,7 @@ func TestTheJudgeOfCampaigns(t *testing.T) {
 			var done sync.WaitGroup
 			var tables []ratelimit.Store
 			for range limiters {
-				m, err := ratelimit.NewMemory(0)
-				require.NoError(t, err)
-				tables = append(tables, m)
+				tables = append(tables, &ratelimittest.Memory{})
 			}
 			for k := range campaigns {
 				for p := range processes {

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/gresil/gresil/internal/gatestore"
 	"github.com/gresil/gresil/internal/limits"
 )
@@ -77,22 +75,19 @@ func (k *keys) run(ctx context.Context, least int, op string, args ...any) ([]in
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(s.cfg.timeout(), gateTimeout))
 	defer cancel()
-	send := func(command string, of any) ([]int64, error) {
-		all := append([]any{command, of, len(k.names)}, k.names...)
-		cmd := redis.NewIntSliceCmd(ctx, append(append(all, s.time(), op), args...)...)
-		cmd.SetStepCount(1) // or the client of a Cluster asks the server for it, by COMMAND
-		return inTime(ctx, s, func(ctx context.Context) ([]int64, error) {
-			_ = s.client.Process(ctx, call{cmd})
-			return cmd.Result()
-		})
+	send := func(text bool) call {
+		cmd := s.command(ctx, script, text, k.names, append([]any{op}, args...))
+		_ = s.client.Process(ctx, cmd)
+		return cmd
 	}
-	reply, err := send("evalsha", script.arg)
-	if isNoScript(err) {
-		reply, err = send("eval", script.text)
+	cmd := send(false)
+	if isNoScript(cmd.Err()) {
+		cmd = send(true)
 	}
+	reply, err := cmd.Result()
 	switch {
 	case err != nil:
-		return nil, explain(err)
+		return nil, explain(err, cmd.stamp.written)
 	case len(reply) < least:
 		return nil, errReply
 	}

@@ -5,13 +5,9 @@ import (
 	"errors"
 	"hash/maphash"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/failover"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -34,25 +30,6 @@ type lane struct {
 	busy  bool
 }
 
-// An item is a request that waits.
-type item struct {
-	*request
-	next  *item // of the same key
-	state atomic.Int32
-	done  chan struct{}
-	r     ratelimit.Result
-	ok    bool
-	err   error
-}
-
-// States of an item.
-const (
-	waiting = iota
-	sent
-	ended
-	abandoned
-)
-
 // laneOf returns the lane of a key: one key always has the same lane, which keeps its order. With
 // several servers, each has one lane: two would make the batches smaller, and each request in them
 // is a command of its own anyway.
@@ -66,22 +43,22 @@ func (s *Store) laneOf(key string) *lane {
 
 // apply waits until a request was decided, or ctx ends. If ctx ends first, the permits of the
 // request are refunded.
-func (l *lane) apply(ctx context.Context, req *request) (ratelimit.Result, bool, error) {
+func (l *lane) apply(ctx context.Context, req *request) (limits.Result, bool, error) {
 	if l.tries() {
-		return ratelimit.Result{}, false, ErrUnavailable
+		return limits.Result{}, false, ErrUnavailable
 	}
 	it := &item{request: req, done: make(chan struct{})}
 	if err := l.add(it); err != nil {
-		return ratelimit.Result{}, false, err
+		return limits.Result{}, false, err
 	}
 	select {
 	case <-it.done:
 	case <-ctx.Done():
-		switch err := explain(l.node.named(ctx.Err())); {
+		switch err := explain(l.node.named(ctx.Err()), true); {
 		case it.state.CompareAndSwap(waiting, abandoned):
-			return ratelimit.Result{}, false, unsent(err)
+			return limits.Result{}, false, unsent(err)
 		case it.state.CompareAndSwap(sent, abandoned):
-			return ratelimit.Result{}, false, err
+			return limits.Result{}, false, err
 		}
 		<-it.done
 	}
@@ -123,61 +100,40 @@ func (l *lane) drop(err error) {
 	l.queue = nil
 	l.mu.Unlock()
 	for _, it := range queue {
-		it.end(ratelimit.Result{}, false, err)
+		it.end(limits.Result{}, false, err)
 	}
 }
 
 // work sends until no item waits.
 func (l *lane) work() {
 	for l.waits() {
-		permit, err := l.store.admit(context.Background(), l.node)
+		trip, err := l.node.admit(context.Background())
 		if err != nil {
 			l.drop(err)
 			continue
 		}
-		if !l.connect(permit) {
-			continue
-		}
-		if l.moves() {
-			l.node.release(nil)
-			permit.Done(core.Success)
-			continue
-		}
 		batch := l.next()
 		if l.node.distant() {
-			l.overlap(permit, batch)
+			l.overlap(trip, batch)
 		} else {
-			l.exchange(permit, batch)
+			l.send(trip, batch)
 		}
 	}
 }
 
-// connect waits for a connection, for up to Timeout: as long as an item waits. If none can be made, it
-// ends the waiting items.
-func (l *lane) connect(permit breaker.Permit) bool {
-	if l.node.take(time.Now()) {
-		return true
-	}
+func (l *lane) send(trip trip, batch []*item) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.store.cfg.timeout())
 	defer cancel()
-	outcome, err := l.node.connect(ctx)
-	if err == nil {
-		return true
-	}
-	permit.Done(outcome)
-	if ctx.Err() == nil {
-		l.drop(err)
-	}
-	return false
+	trip.exchange(ctx, context.Background(), batch)
 }
 
 // overlap sends a batch, and returns when the next one is due: with the replies, or after a part of
 // Timeout. So none waits for a reply so long that there is no time for its own.
-func (l *lane) overlap(permit breaker.Permit, batch []*item) {
+func (l *lane) overlap(trip trip, batch []*item) {
 	ended := make(chan struct{})
 	l.store.wg.Go(func() {
 		defer close(ended)
-		l.exchange(permit, batch)
+		l.send(trip, batch)
 	})
 	due := time.NewTimer(l.store.cfg.timeout() / overlaps)
 	defer due.Stop()
@@ -198,28 +154,6 @@ func (l *lane) waits() bool {
 	return l.busy
 }
 
-// moves moves waiting items to the lanes of their nodes, as soon as the client of a Cluster knows
-// the nodes.
-func (l *lane) moves() bool {
-	s := l.store
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.queue) == 0 || !s.routes(l.node, l.queue[0].key) {
-		return false
-	}
-	queue := l.queue
-	l.queue = nil
-	for _, it := range queue {
-		to := s.laneOf(it.key)
-		if to == l {
-			l.queue = append(l.queue, it)
-		} else if err := to.add(it); err != nil {
-			it.end(ratelimit.Result{}, false, err)
-		}
-	}
-	return true
-}
-
 // next returns the next batch, without items whose callers have left.
 func (l *lane) next() []*item {
 	l.mu.Lock()
@@ -232,79 +166,4 @@ func (l *lane) next() []*item {
 		l.queue = l.queue[1:]
 	}
 	return batch
-}
-
-// end gives an item its result, and reports whether its caller still waits.
-func (it *item) end(r ratelimit.Result, ok bool, err error) bool {
-	it.r, it.ok, it.err = r, ok, err
-	if !it.state.CompareAndSwap(sent, ended) && !it.state.CompareAndSwap(waiting, ended) {
-		return false
-	}
-	close(it.done)
-	return true
-}
-
-// exchange sends a batch, and ends its items. Items whose value the script could not read are sent
-// again in the same order, before all others on their keys.
-func (l *lane) exchange(permit breaker.Permit, batch []*item) {
-	outcome := core.Ignored
-	defer func() { l.node.ended(permit, outcome) }()
-	if len(batch) == 0 { // all callers have left
-		l.node.release(nil)
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.store.cfg.timeout())
-	defer cancel()
-	var failed error
-	for rest := batch; len(rest) > 0; {
-		flights := l.flights(rest)
-		begun := time.Now()
-		l.fly(ctx, flights)
-		took := time.Since(begun)
-		l.store.counters.trip(len(rest), took)
-		rest = nil
-		for _, f := range flights {
-			err := l.node.named(f.cmd.Err())
-			switch {
-			case err == nil:
-				outcome = core.Success // every reply shows that it is available
-			case outcome == core.Ignored:
-				outcome = outcomeOf(err)
-			}
-			if err != nil && (!isServerError(err) || failover.Refused(err)) {
-				failed = err
-			}
-			rest = append(rest, l.deliver(f, err)...)
-		}
-		if failed == nil {
-			l.node.observe(took)
-		}
-	}
-	l.node.release(failed)
-}
-
-// deliver ends the items of a flight, and refunds their permits if their callers have left. It returns
-// the items to send again.
-func (l *lane) deliver(f *flight, err error) (rest []*item) {
-	if err != nil {
-		err = explain(err)
-	}
-	for i, it := range f.items {
-		var r ratelimit.Result
-		ok := false
-		if err == nil {
-			r, ok = it.result(f.cmd.Val(), i)
-		}
-		if err == nil && !ok && it.state.Load() == sent && it.general() {
-			rest = append(rest, it)
-			continue
-		}
-		if it.end(r, ok, err) {
-			continue
-		}
-		if back := it.undo(r); back != nil {
-			_ = l.add(&item{request: back, done: make(chan struct{})})
-		}
-	}
-	return rest
 }

@@ -154,7 +154,7 @@ func TestAKeyThatCannotBeRead(t *testing.T) {
 	for name, l := range kinds(100, time.Hour) {
 		for _, mode := range []Mode{Strict, Coalesced} {
 			s := newStore(t, client, Config{Mode: mode})
-			table := open(t, s, name+mode.String()).(*table) //nolint:forcetypeassert // it is one of ours
+			table := open(t, s, name+string(mode)).(*table) //nolint:forcetypeassert // it is one of ours
 			id, err := table.Plan(limits.Limit(l).Specs())
 			require.NoError(t, err)
 			p := planOf(id)
@@ -184,10 +184,12 @@ func TestAKeyThatCannotBeRead(t *testing.T) {
 // sendAlone sends a batch that is in no queue, over a lane.
 func sendAlone(t *testing.T, l *lane, batch []*item) {
 	t.Helper()
-	permit, err := l.store.admit(t.Context(), l.node)
+	trip, err := l.node.admit(t.Context())
 	require.NoError(t, err)
-	require.True(t, l.connect(permit))
-	l.exchange(permit, batch)
+	for _, it := range batch {
+		it.state.Store(sent)
+	}
+	trip.exchange(t.Context(), t.Context(), batch)
 }
 
 // TestABatchKeepsTheOrderOfAKey: whatever scripts decide, what one key is asked is asked in the
@@ -196,7 +198,7 @@ func TestABatchKeepsTheOrderOfAKey(t *testing.T) {
 	t.Parallel()
 	bucket, window, decide := bucketScript(), windowScript(), accountScript(algBucket)
 	for _, single := range []bool{true, false} {
-		l := &lane{store: &Store{single: single}}
+		l := &lane{node: &node{store: &Store{single: single}}}
 		rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test is repeated by its seed
 		for range 200 {
 			var batch []*item
@@ -213,7 +215,7 @@ func TestABatchKeepsTheOrderOfAKey(t *testing.T) {
 				batch = append(batch, it)
 				calls[req.key] = append(calls[req.key], it)
 			}
-			flights := l.flights(batch)
+			flights := l.node.flights(batch)
 			sent := map[string][]*item{}
 			for _, f := range flights {
 				runs := map[string]bool{}

@@ -22,14 +22,14 @@ type step struct {
 	limit ratelimit.Limit
 	op    limits.Op
 	of    int // Refund: the step of the take
-	want  ratelimit.Result
+	want  limits.Result
 }
 
 // toServer puts a time of a bubble, which begins with 2000, behind the epoch. Aligned
 // windows and segments stay where they were: it is whole days.
 func toServer(t time.Time) time.Time { return t.AddDate(0, 0, 7305+100) }
 
-func (st step) apply(t *testing.T, table limits.Table, receipts []limits.Receipt) ratelimit.Result {
+func (st step) apply(t *testing.T, table limits.Table, receipts []limits.Receipt) limits.Result {
 	t.Helper()
 	id, err := table.Plan(limits.Limit(st.limit).Specs())
 	require.NoError(t, err)
@@ -47,9 +47,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, plain bool, n i
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		t.Helper()
-		m, err := ratelimit.NewMemory(0)
-		require.NoError(t, err)
-		table, err := m.Open("oracle")
+		table, err := new(ratelimittest.Memory).Open("oracle")
 		require.NoError(t, err)
 		var receipts []limits.Receipt
 		limit := all[0]
@@ -148,7 +146,7 @@ func checkDecides(t *testing.T, seeds uint64) {
 			t.Parallel()
 			for seed := range seeds {
 				steps := record(t, rand.New(rand.NewPCG(seed, 1)), c.limits, c.plain, 300) //nolint:gosec // a test is repeated by its seed
-				s := newStore(t, client, Config{Mode: Mode(seed % 2)})
+				s := newStore(t, client, Config{Mode: []Mode{Strict, Coalesced}[seed%2]})
 				require.Empty(t, replay(t, s, fmt.Sprintf("%s %d", name, seed), steps, max(c.slack, 2*time.Microsecond)))
 			}
 		})
@@ -196,7 +194,7 @@ func TestTwoProcessesWithDifferentLimits(t *testing.T) {
 		pair, start, at := ratelimittest.RandomPair(rng), time.Now().Truncate(time.Second), time.Duration(0)
 		var tables [2]limits.Table
 		for i := range tables {
-			s := newStore(t, client, Config{Mode: Mode(seed % 2)})
+			s := newStore(t, client, Config{Mode: []Mode{Strict, Coalesced}[seed%2]})
 			s.clock = func() time.Time { return start.Add(at) }
 			tables[i] = open(t, s, fmt.Sprint("turns", seed))
 		}

@@ -2,9 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"crypto/rand"
 
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -14,30 +12,32 @@ type table struct {
 
 	store  *Store
 	prefix string
-	beats  beats
 }
 
 func newTable(s *Store, name string) *table {
-	return &table{Plans: limits.NewPlans(clock, prepare), store: s, prefix: keyPrefix(s.cfg.prefix(), name), beats: beats{id: rand.Text()}}
+	return &table{Plans: limits.NewPlans(clock, prepare), store: s, prefix: keyPrefix(s.cfg.prefix(), name)}
 }
 
 // keyName is the name of a key in the server.
 func (t *table) keyName(key string) string { return keyName(t.prefix, key, t.store.cfg.HashKeys) }
 
 // Apply does one operation on one key.
-func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits.Op) (ratelimit.Result, error) {
+func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits.Op) (limits.Result, error) {
 	switch {
 	case t.store.closed.Load():
-		return ratelimit.Result{}, limits.ErrClosed
+		return limits.Result{}, limits.ErrClosed
 	case op.Cost < 0:
-		return ratelimit.Result{}, limits.CostError(op.Cost)
+		return limits.Result{}, limits.CostError(op.Cost)
 	}
 	if ctx.Err() != nil {
-		return ratelimit.Result{}, limits.Unsent(context.Cause(ctx), false)
+		return limits.Result{}, limits.Unsent(context.Cause(ctx), false)
 	}
 	within, cancel := context.WithTimeout(ctx, t.store.cfg.timeout()) // for all that it takes
 	defer cancel()
-	r, err := t.decide(within, ctx, key, planOf(p), op)
+	r, ok, err := t.store.apply(within, ctx, t.request(key, planOf(p), op))
+	if err == nil && !ok {
+		err = errReply
+	}
 	if err != nil && ctx.Done() != nil && hasEnded(ctx) {
 		<-ctx.Done() // its timer may be later than that of a connection
 		_, unsent := limits.IsUnsent(err)
@@ -46,18 +46,5 @@ func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits
 		}
 	}
 	t.store.counters.ended(err)
-	return r, err
-}
-
-// decide has the server decide.
-func (t *table) decide(ctx, caller context.Context, key string, p *plan, op limits.Op) (r ratelimit.Result, err error) {
-	req := t.request(key, p, op)
-	r, ok, err := t.store.apply(ctx, caller, req)
-	if err == nil && !ok && req.general() {
-		r, ok, err = t.store.apply(ctx, caller, req)
-	}
-	if err == nil && !ok {
-		err = errReply
-	}
 	return r, err
 }
