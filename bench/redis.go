@@ -110,7 +110,7 @@ func modes(limit ratelimit.Limit) map[string]maker {
 			if err != nil {
 				return nil, err
 			}
-			l, err := ratelimit.New(ratelimit.Config{Name: unused(m.String()), Limit: limit, Store: store, OnStoreError: ratelimit.Deny})
+			l, err := ratelimit.New(ratelimit.Config{Name: unused(string(m)), Limit: limit, Store: store, OnStoreError: ratelimit.Deny})
 			if err != nil {
 				return nil, err
 			}

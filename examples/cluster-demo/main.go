@@ -73,7 +73,7 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 	flags := flag.NewFlagSet("cluster-demo", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&cfg.redis, "redis", "", "`HOST:PORT` of a Redis; without it, the demo starts its own")
-	flags.TextVar(&cfg.mode, "mode", redisstore.Strict, "how decisions get to Redis: `strict|coalesced`")
+	flags.StringVar((*string)(&cfg.mode), "mode", string(redisstore.Strict), "how decisions get to Redis: `strict|coalesced`")
 	flags.BoolVar(&cfg.shared, "shared", true, "share the limit; with -shared=false each server has its own, which shows the effect without Redis")
 	flags.DurationVar(&cfg.duration, "duration", 10*time.Second, "how long to ask, 1s to 10m")
 	flags.Int64Var(&cfg.limit, "limit", 100, "requests that may pass in each second, through all servers together")
@@ -91,6 +91,8 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 	})
 	switch {
 	case err != nil:
+	case redisstore.Config{Mode: cfg.mode}.Validate() != nil:
+		err = fmt.Errorf("-mode %s: must be strict or coalesced", cfg.mode)
 	case flags.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q: there are only flags", flags.Arg(0))
 	case cfg.duration < time.Second || cfg.duration > maxDuration:
@@ -121,7 +123,7 @@ func show(ctx context.Context, cfg config, stdout, stderr io.Writer) (held bool,
 			cfg.redis = addr
 		}
 		fmt.Fprintf(stdout, "redis: %s, %v\n", cfg.redis, cfg.mode)
-		args = append(args, "-redis", cfg.redis, "-mode", cfg.mode.String())
+		args = append(args, "-redis", cfg.redis, "-mode", string(cfg.mode))
 	}
 	var urls []string
 	for i := range cfg.servers {

@@ -107,7 +107,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"-duration 1h":                "cluster-demo: -duration 1h0m0s: must be 1s to 10m0s",
 		"-limit 0":                    "cluster-demo: -limit 0: must be at least 1",
 		"-servers 0":                  "cluster-demo: -servers 0: must be 1 to 32",
-		"-mode lazy":                  "redisstore.Mode = \"lazy\": must be strict or coalesced",
+		"-mode lazy":                  "cluster-demo: -mode lazy: must be strict or coalesced",
 		"-redis localhost":            `cluster-demo: -redis "localhost": must be HOST:PORT, as 127.0.0.1:6379`,
 		"-shared=false -mode strict":  "cluster-demo: -mode strict: there is no Redis with -shared=false",
 		"-redis 10.0.0.1:1 -shared=0": "cluster-demo: -redis 10.0.0.1:1: there is no Redis with -shared=false",

@@ -126,7 +126,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 	}})
 	t.Cleanup(func() { require.NoError(t, offline.Close()) })
 	registry := &core.Registry{}
-	var store *share.Store // the last one made
+	var store ratelimit.Store // the last one made
 	check := func(_ any, err error) error { return err }
 	offlineStore := func(mode redisstore.Mode) *redisstore.Store {
 		return core.Must(redisstore.New(offline, redisstore.Config{Mode: mode}))
@@ -181,9 +181,6 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 			return check(limits.New(limits.Config{Name: "shared", Store: store, OnStoreError: limits.Local}))
 		},
 		"plugins/ratelimit.NewStore": func() error { limits.NewStore(nil); return nil },
-		"plugins/ratelimit.NewClient": func() error {
-			return check(limits.NewClient(limits.ClientConfig{}))
-		},
 		"plugins/ratelimit.NewServer": func() error {
 			return check(limits.NewServer(nil, limits.ServerOptions{Routes: []limits.Route{{Pattern: "/a"}}}))
 		},

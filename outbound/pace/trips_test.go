@@ -24,7 +24,7 @@ func TestAPermitTakesOneRoundTripAtMost(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	for _, mode := range []redisstore.Mode{redisstore.Strict, redisstore.Coalesced} {
 		store := core.Must(redisstore.New(client, redisstore.Config{Mode: mode, Timeout: time.Minute}))
-		p := newPacer(t, pace.Config{Name: mode.String(), Rates: []pace.Rate{{Calls: 1 << 20, Per: time.Hour, Burst: 1 << 19}}, Slack: 10 * time.Minute, Store: store})
+		p := newPacer(t, pace.Config{Name: string(mode), Rates: []pace.Rate{{Calls: 1 << 20, Per: time.Hour, Burst: 1 << 19}}, Slack: 10 * time.Minute, Store: store})
 		const callers, each = 64, 20
 		var wg sync.WaitGroup
 		for range callers {

@@ -22,13 +22,14 @@ import (
 func inMemory() ratelimit.Store { return &ratelimittest.Memory{} }
 
 // newStore wraps a store. Denials last for an hour: the machine can be slow.
-func newStore(tb testing.TB, inner ratelimit.Store, cfg Config) *Store {
+func newStore(tb testing.TB, inner ratelimit.Store, cfg Config) *cache {
 	tb.Helper()
 	s, err := New(inner, cfg)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { _ = s.Close() })
-	s.denials.life = time.Hour
-	return s
+	c := s.(*cache) //nolint:forcetypeassert // it is ours
+	c.denials.life = time.Hour
+	return c
 }
 
 // startRedis starts a server, and returns a client and a store in it.
@@ -42,7 +43,7 @@ func startRedis(tb testing.TB, mode redisstore.Mode) (*redis.Client, *redisstore
 func modes(t *testing.T, f func(*testing.T, redisstore.Mode)) {
 	t.Helper()
 	for _, mode := range []redisstore.Mode{redisstore.Strict, redisstore.Coalesced} {
-		t.Run(mode.String(), func(t *testing.T) {
+		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			f(t, mode)
 		})
@@ -362,7 +363,7 @@ func TestConfigOfADenyCache(t *testing.T) {
 	t.Parallel()
 	_, err := New(inMemory(), Config{MaxKeys: -1})
 	require.ErrorContains(t, err, "denycache.Config.MaxKeys = -1: must be >= 0 (0 means 10000)")
-	for _, missing := range []ratelimit.Store{nil, (*Store)(nil)} {
+	for _, missing := range []ratelimit.Store{nil, (*cache)(nil)} {
 		_, err = New(missing, Config{})
 		require.EqualError(t, err, "denycache store = <nil>: must not be nil")
 	}
@@ -370,12 +371,12 @@ func TestConfigOfADenyCache(t *testing.T) {
 	cfg := Config{Registry: registry, Name: "redis"}
 	s, err := New(inMemory(), cfg)
 	require.NoError(t, err)
-	got, _ := core.Lookup[*Store](registry, "redis")
+	got, _ := core.Lookup[*cache](registry, "redis")
 	require.Same(t, s, got)
 	_, err = New(inMemory(), cfg)
 	require.ErrorContains(t, err, "already registered")
 	require.NoError(t, s.Close())
-	_, ok := core.Lookup[*Store](registry, "redis")
+	_, ok := core.Lookup[*cache](registry, "redis")
 	require.False(t, ok)
 }
 

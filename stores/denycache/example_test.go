@@ -31,11 +31,9 @@ func ExampleNew() {
 	inner.Down()
 	take("attacker") // the cache refuses
 	take("customer") // the store is needed
-	fmt.Println("refused by the cache:", store.Stats().Denied)
 	// Output:
 	// true false
 	// false false
 	// false false
 	// false true
-	// refused by the cache: 1
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/gresil/gresil/internal/stripe"
 )
 
-// Config configures a [Store]. The zero value is ready to use.
+// Config configures a store. The zero value is ready to use.
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
@@ -37,8 +37,8 @@ func (c Config) Validate() error {
 
 func (c Config) name() string { return cmp.Or(c.Name, "default") }
 
-// A Store is a [ratelimit.Store] around another one. It is used by many goroutines at once.
-type Store struct {
+// A cache is a [ratelimit.Store] around another one. It is used by many goroutines at once.
+type cache struct {
 	remove  func() // from the registry
 	inner   ratelimit.Store
 	cfg     Config
@@ -49,14 +49,14 @@ type Store struct {
 
 // New wraps a store. It returns the error of [Config.Validate], or of
 // a Registry that has the name already.
-func New(store ratelimit.Store, cfg Config) (*Store, error) {
+func New(store ratelimit.Store, cfg Config) (ratelimit.Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if identity.Missing(store) {
 		return nil, &core.ConfigError{Field: "denycache store", Value: nil, Reason: "must not be nil"}
 	}
-	s := &Store{inner: store, cfg: cfg, denials: newDenials(cmp.Or(cfg.MaxKeys, 10_000))}
+	s := &cache{inner: store, cfg: cfg, denials: newDenials(cmp.Or(cfg.MaxKeys, 10_000))}
 	var err error
 	if s.remove, err = limitstore.Register(cfg.Registry, "denycache.Config.Name", cfg.name(), s); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func New(store ratelimit.Store, cfg Config) (*Store, error) {
 }
 
 // Open opens a table of the store that s wraps.
-func (s *Store) Open(name string) (limits.Table, error) {
+func (s *cache) Open(name string) (limits.Table, error) {
 	t, err := s.inner.Open(name)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (s *Store) Open(name string) (limits.Table, error) {
 }
 
 // Close closes the store that s wraps, and removes s from its registry.
-func (s *Store) Close() error {
+func (s *cache) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (s *Store) Close() error {
 }
 
 // Stats returns the counters of the store that s wraps, with Denied.
-func (s *Store) Stats() (stats limitstore.Stats) {
+func (s *cache) Stats() (stats limitstore.Stats) {
 	if inner, ok := s.inner.(interface{ Stats() limitstore.Stats }); ok {
 		stats = inner.Stats()
 	}
@@ -93,7 +93,7 @@ func (s *Store) Stats() (stats limitstore.Stats) {
 
 type table struct {
 	limits.Table
-	store *Store
+	store *cache
 	name  string
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,17 +12,13 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/redisserver"
-	"github.com/gresil/gresil/internal/registry"
 )
 
-// aclOfTheDocs are the rules of the four lines in the package documentation.
-func aclOfTheDocs(t *testing.T) (alone, local, cooldowns, cluster []string) {
+// aclOfTheDocs are the rules of the three lines in the package documentation.
+func aclOfTheDocs(t *testing.T) (alone, local, cluster []string) {
 	t.Helper()
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
@@ -35,15 +30,15 @@ func aclOfTheDocs(t *testing.T) (alone, local, cooldowns, cluster []string) {
 		}
 		lines = append(lines, words)
 	}
-	require.Len(t, lines, 4)
-	return lines[0], lines[1], lines[2], lines[3]
+	require.Len(t, lines, 3)
+	return lines[0], lines[1], lines[2]
 }
 
 // TestTheACLOfTheDocs: a user with these rules can do all that the store does, and one without any of
 // them cannot.
 func TestTheACLOfTheDocs(t *testing.T) {
 	t.Parallel()
-	alone, local, _, cluster := aclOfTheDocs(t)
+	alone, local, cluster := aclOfTheDocs(t)
 	user := func(t *testing.T, servers []*redisserver.Server, rules []string) {
 		t.Helper()
 		for _, s := range servers {
@@ -96,7 +91,7 @@ func allKinds(t *testing.T, client redis.UniversalClient, mode Mode) error {
 		return err
 	}
 	for _, life := range []time.Duration{beatLife, 0} {
-		if _, _, err := open(t, s, mode.String()).(*table).sendBeat(ctx, life); err != nil { //nolint:forcetypeassert // it is one of ours
+		if _, err := s.sendBeat(ctx, patient, life); err != nil {
 			return err
 		}
 	}
@@ -126,80 +121,4 @@ func allKinds(t *testing.T, client redis.UniversalClient, mode Mode) error {
 		}
 	}
 	return nil
-}
-
-// TestTheACLOfCooldowns: a user with the rules of the docs shares holds by messages. Without one of them
-// it does not, and Warn or StoreFailed reports it.
-func TestTheACLOfCooldowns(t *testing.T) {
-	t.Parallel()
-	alone, _, cooldowns, cluster := aclOfTheDocs(t)
-	run := func(t *testing.T, missing string, servers []*redisserver.Server, connect func() redis.UniversalClient) {
-		t.Helper()
-		rules := slices.Concat(alone, cooldowns, cluster)
-		for _, s := range servers {
-			args := append([]string{"acl", "setuser", "limiter", "reset", "on", ">secret"}, slices.DeleteFunc(rules, func(r string) bool { return r == missing })...)
-			_, err := s.Do(args...)
-			require.NoError(t, err)
-		}
-		problems := make(chan error, 100)
-		shared := func() *cooldown.Cooldown {
-			client := connect()
-			s := newStore(t, client, Config{Warn: func(err error) { problems <- err }})
-			c, err := cooldown.New(cooldown.Config{Name: "vendor", Store: s, Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
-				if e.Warn {
-					problems <- e.Err()
-				}
-			})})
-			require.NoError(t, err)
-			t.Cleanup(func() {
-				_ = c.Close()
-				_ = s.Close()
-				_ = client.Close()
-			})
-			return c
-		}
-		a, b := shared(), shared()
-		use(t, a, "")
-		use(t, b, "")
-		if missing == "" || missing == "+unsubscribe" {
-			require.Eventually(t, isPushed(b), patient, time.Millisecond)
-			other := core.Must(cooldown.New(cooldown.Config{Name: "other", Store: b.Config().Store}))
-			use(t, other, "")
-			require.NoError(t, other.Close())
-		}
-		a.Hold(t.Context(), "k", time.Hour)
-		a.Release("k")
-		a.Hold(t.Context(), "k", time.Hour)
-		if missing != "" {
-			err := (<-problems).Error()
-			require.True(t, strings.Contains(err, "the server does not allow it to this user") || strings.Contains(err, "NOPERM"), err)
-			return
-		}
-		require.Eventually(t, isHeld(b, "k"), patient, time.Millisecond)
-		require.Empty(t, problems)
-	}
-	withoutEachRule(t, cooldowns, run)
-}
-
-// withoutEachRule runs a test over a server with all rules and without each one, and over a cluster with
-// all. connect connects as the user "limiter".
-func withoutEachRule(t *testing.T, rules []string, run func(t *testing.T, missing string, servers []*redisserver.Server, connect func() redis.UniversalClient)) {
-	t.Helper()
-	for _, missing := range append([]string{""}, rules...) {
-		t.Run("without "+missing, func(t *testing.T) {
-			t.Parallel()
-			srv := startServer(t)
-			run(t, missing, []*redisserver.Server{srv.Server}, func() redis.UniversalClient {
-				return redis.NewClient(&redis.Options{Addr: srv.Addr, Username: "limiter", Password: "secret"})
-			})
-		})
-	}
-	t.Run("cluster", func(t *testing.T) {
-		t.Parallel()
-		servers, admin := startCluster(t, nil)
-		require.NoError(t, admin.Close())
-		run(t, "", servers, func() redis.UniversalClient {
-			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: servers.Addrs(), ContextTimeoutEnabled: true, Username: "limiter", Password: "secret"})
-		})
-	})
 }

@@ -78,8 +78,8 @@ func BenchmarkDecision(b *testing.B) {
 			{"log", ratelimit.SlidingLog(100, time.Second)},
 			{"joined", ratelimit.FixedWindow(1000, time.Second).And(ratelimit.TokenBucket(1000, time.Minute, 10_000))},
 		} {
-			b.Run(mode.String()+" "+c.name, func(b *testing.B) {
-				table := open(b, newStore(b, client, Config{Mode: mode}), mode.String()+c.name)
+			b.Run(string(mode)+" "+c.name, func(b *testing.B) {
+				table := open(b, newStore(b, client, Config{Mode: mode}), string(mode)+c.name)
 				id, err := table.Plan(limits.Limit(c.limit).Specs())
 				require.NoError(b, err)
 				callers(ctx, b, client, 10_000, func(key string) error {
@@ -102,12 +102,12 @@ func BenchmarkHotKey(b *testing.B) {
 			limit ratelimit.Limit
 			cache int
 		}{{"granted", granted, 0}, {"refused", refused, 0}, {"denied", refused, 100}} {
-			b.Run(mode.String()+" "+c.name, func(b *testing.B) {
+			b.Run(string(mode)+" "+c.name, func(b *testing.B) {
 				var store ratelimit.Store = newStore(b, client, Config{Mode: mode})
 				if c.cache > 0 {
 					store = core.Must(denycache.New(store, denycache.Config{MaxKeys: c.cache}))
 				}
-				table := open(b, store, mode.String()+c.name)
+				table := open(b, store, string(mode)+c.name)
 				id, err := table.Plan(limits.Limit(c.limit).Specs())
 				require.NoError(b, err)
 				callers(ctx, b, client, 1, func(key string) error {

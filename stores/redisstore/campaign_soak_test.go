@@ -7,6 +7,6 @@ import "testing"
 // TestSoakCampaigns: two million calls of twenty campaigns, from four processes.
 func TestSoakCampaigns(t *testing.T) {
 	for _, mode := range []Mode{Strict, Coalesced} {
-		t.Run(mode.String(), func(t *testing.T) { checkCampaigns(t, mode, 2_000_000, 1000) })
+		t.Run(string(mode), func(t *testing.T) { checkCampaigns(t, mode, 2_000_000, 1000) })
 	}
 }

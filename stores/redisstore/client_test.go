@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
-	"github.com/gresil/gresil/internal/quiettest"
 	"github.com/gresil/gresil/internal/redisserver"
 )
 
@@ -27,7 +25,7 @@ type wrapped struct{ redis.UniversalClient }
 func TestANilClientIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string]redis.UniversalClient{
-		"nil": nil, "client": (*redis.Client)(nil), "cluster": (*redis.ClusterClient)(nil), "ring": (*redis.Ring)(nil), "wrapped": (*wrapped)(nil),
+		"nil": nil, "client": (*redis.Client)(nil), "cluster": (*redis.ClusterClient)(nil), "ring": redis.NewRing(&redis.RingOptions{}), "wrapped": &wrapped{},
 	} {
 		s, err := New(client, Config{})
 		require.Nil(t, s, name)
@@ -42,59 +40,6 @@ func silent(t *testing.T) string {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l.Addr().String()
-}
-
-// TestAWrappedClientKeepsTheTimeout: whatever it does itself, a decision takes no longer; and it is used.
-func TestAWrappedClientKeepsTheTimeout(t *testing.T) {
-	t.Parallel()
-	modes(t, func(t *testing.T, mode Mode) {
-		t.Helper()
-		_, cluster := startCluster(t, nil)
-		for name, client := range map[string]redis.UniversalClient{"client": startServer(t).client(t), "cluster": cluster} {
-			s := newStore(t, wrapped{client}, Config{Mode: mode})
-			require.NoError(t, s.Check(t.Context()), name)
-			for kind, l := range kinds(10, time.Hour) {
-				require.EqualValues(t, 9, take(t, open(t, s, name), kind, l, 1).Remaining)
-			}
-		}
-		proxy, near := startProxy(t)
-		var dead *Store
-		quiettest.Repeat(t, func() error {
-			proxy.Resume()
-			s := newStore(t, wrapped{near}, Config{Mode: mode, Timeout: defaultTimeout})
-			table := open(t, s, "t")
-			id, err := table.Plan(limits.Limit(ratelimit.PerHour(10)).Specs())
-			require.NoError(t, err)
-			require.Eventually(t, func() bool {
-				_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
-				return err == nil
-			}, patient, 10*time.Millisecond)
-			proxy.Swallow()
-			dead = newStore(t, wrapped{server{&redisserver.Server{Addr: silent(t)}}.client(t)}, Config{Mode: mode, Timeout: defaultTimeout})
-			for _, table := range []limits.Table{table, open(t, dead, "t")} {
-				id, err := table.Plan(limits.Limit(ratelimit.PerHour(10)).Specs())
-				require.NoError(t, err)
-				var took []time.Duration
-				for range failures - 1 {
-					began := time.Now()
-					_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
-					took = append(took, time.Since(began))
-					if require.Error(t, err); len(took) == 1 || !errors.Is(err, ErrUnavailable) { // on a busy machine the breaker may open earlier
-						require.ErrorContains(t, err, "no reply in time")
-					}
-				}
-				if slices.Sort(took); took[len(took)/2] >= 10*defaultTimeout {
-					return fmt.Errorf("the timeout is %v: %v", defaultTimeout, took)
-				}
-			}
-			return nil
-		})
-		began := time.Now()
-		short, cancel := context.WithTimeout(t.Context(), defaultTimeout)
-		defer cancel()
-		require.Error(t, dead.Check(short))
-		require.Less(t, time.Since(began), busy)
-	})
 }
 
 var errCaller = errors.New("the caller has no time")
@@ -130,40 +75,13 @@ func TestTheDeadlineOfTheCallerIsNoFailureOfTheStore(t *testing.T) {
 	})
 }
 
-// TestTheDeadlineOfAWaiterIsNoFailureOfTheStore: a connection that is free too late for a round trip is
-// for another call.
-func TestTheDeadlineOfAWaiterIsNoFailureOfTheStore(t *testing.T) {
-	t.Parallel()
-	proxy, client := startProxy(t)
-	s := newStore(t, client, Config{})
-	l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: ratelimit.PerHour(1000)})
-	require.NoError(t, err)
-	proxy.Delay(100 * time.Millisecond)
-	_, err = l.Take(t.Context(), "k", 1)
-	require.NoError(t, err)
-	s.first.size = 1
-	long := make(chan error)
-	go func() {
-		_, err := l.Take(context.Background(), "k", 1)
-		long <- err
-	}()
-	require.Eventually(t, func() bool { s.first.mu.Lock(); defer s.first.mu.Unlock(); return len(s.first.free) == 0 }, patient, time.Millisecond)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errCaller)
-	defer cancel()
-	r, err := l.Take(ctx, "k", 1)
-	require.ErrorIs(t, err, errCaller)
-	require.False(t, r.Allowed)
-	require.NoError(t, <-long)
-	require.Zero(t, l.Stats().StoreErrors)
-}
-
 // TestAnExhaustedPoolIsNamed: other users of the client have all of its connections. That says nothing
 // of the server.
 func TestAnExhaustedPoolIsNamed(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*redis.Options){
-		"waits":    func(o *redis.Options) { o.PoolSize = 2 },
-		"is short": func(o *redis.Options) { o.PoolSize, o.PoolTimeout = 2, 10*time.Millisecond },
+		"waits":    func(o *redis.Options) { o.PoolSize, o.PipelinePoolSize = 2, -1 },
+		"is short": func(o *redis.Options) { o.PoolSize, o.PoolTimeout, o.PipelinePoolSize = 2, 10*time.Millisecond, -1 },
 		"refuses":  func(o *redis.Options) { o.PoolSize, o.MaxActiveConns, o.PipelinePoolSize = 2, 2, -1 },
 	} {
 		for _, before := range []bool{false, true} {
@@ -216,12 +134,6 @@ func TestCheckReportsATimeoutThatIsTooNear(t *testing.T) {
 	require.NoError(t, newStore(t, client, Config{Timeout: 2 * time.Second}).Check(t.Context()))
 }
 
-func TestDialTimeoutMustNotBeNegative(t *testing.T) {
-	t.Parallel()
-	_, err := New(startServer(t).client(t), Config{DialTimeout: -1})
-	require.ErrorContains(t, err, "redisstore.Config.DialTimeout = -1ns: must be >= 0 (0 means 5s)")
-}
-
 // TestNoConstructorWaitsForTheServer: an instance is counted from the first decision on.
 func TestNoConstructorWaitsForTheServer(t *testing.T) {
 	t.Parallel()
@@ -229,12 +141,19 @@ func TestNoConstructorWaitsForTheServer(t *testing.T) {
 	began := time.Now()
 	l := localLimiter(t, s, ratelimit.PerHour(10))
 	require.Less(t, time.Since(began), busy)
-	require.False(t, s.beating, "it starts no goroutine")
+	require.False(t, beats(s), "it starts no goroutine")
 	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	_, err := l.Take(short, "k", 1)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.True(t, s.beating)
+	require.True(t, beats(s))
+}
+
+// beats reports whether a store has begun to beat.
+func beats(s *Store) bool {
+	began := true
+	s.keeping.Do(func() { began = false })
+	return began
 }
 
 // TestCloseDoesNotWaitForAServerThatNeverAnswers: the goroutine that makes a connection ends by itself,
@@ -243,7 +162,7 @@ func TestCloseDoesNotWaitForAServerThatNeverAnswers(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()
-		s := newStore(t, server{&redisserver.Server{Addr: silent(t)}}.client(t), Config{Mode: mode, Timeout: 50 * time.Millisecond, DialTimeout: time.Minute})
+		s := newStore(t, server{&redisserver.Server{Addr: silent(t)}}.client(t), Config{Mode: mode, Timeout: 50 * time.Millisecond})
 		l := localLimiter(t, s, ratelimit.PerHour(10))
 		r, err := l.Take(t.Context(), "k", 1)
 		require.NoError(t, err)
@@ -254,22 +173,29 @@ func TestCloseDoesNotWaitForAServerThatNeverAnswers(t *testing.T) {
 	})
 }
 
-// A holdsInfo is a hook in which INFO waits for the end of its context.
-type holdsInfo struct{ begun, ended chan struct{} }
+// A holdsPing is a hook in which PING waits for the end of its context.
+type holdsPing struct{ begun, ended chan struct{} }
 
-func (holdsInfo) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (holdsPing) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (holdsInfo) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+func (h holdsPing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		h.wait(ctx, cmds[0])
+		return next(ctx, cmds)
+	}
 }
 
-func (h holdsInfo) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (h holdsPing) wait(ctx context.Context, cmd redis.Cmder) {
+	if cmd.Name() == "ping" {
+		close(h.begun)
+		<-ctx.Done()
+		close(h.ended)
+	}
+}
+
+func (h holdsPing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "info" {
-			close(h.begun)
-			<-ctx.Done()
-			close(h.ended)
-		}
+		h.wait(ctx, cmd)
 		return next(ctx, cmd)
 	}
 }
@@ -279,9 +205,9 @@ func TestCloseEndsTheConnectionsThatAreBeingMade(t *testing.T) {
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()
 		client := server{&redisserver.Server{Addr: silent(t)}}.client(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
-		h := holdsInfo{make(chan struct{}), make(chan struct{})}
+		h := holdsPing{make(chan struct{}), make(chan struct{})}
 		client.AddHook(h)
-		s := newStore(t, client, Config{Mode: mode, Timeout: 20 * time.Millisecond, DialTimeout: time.Hour})
+		s := newStore(t, client, Config{Mode: mode, Timeout: 20 * time.Millisecond})
 		id, err := open(t, s, "t").Plan(limits.Limit(ratelimit.PerHour(1)).Specs())
 		require.NoError(t, err)
 		_, err = open(t, s, "t").Apply(t.Context(), "k", id, limits.Op{Cost: 1})
@@ -313,7 +239,7 @@ func TestOrderUnderLimitsOfTwoKinds(t *testing.T) {
 			other, err := table.Plan(limits.Limit(ratelimit.SlidingLog(100, time.Hour)).Specs())
 			require.NoError(t, err)
 			l := s.laneOf(keyName(keyPrefix(defaultPrefix, "t"), "k", false))
-			resume := pause(t, client)
+			resume := pause(t, client, l)
 			const callers = 12
 			var left [callers]int64
 			var wg sync.WaitGroup
@@ -369,26 +295,5 @@ func TestATextOfAnotherProgramIsAnError(t *testing.T) {
 			}
 		}
 		require.Equal(t, breaker.Closed, s.first.guard.State())
-	})
-}
-
-// TestARing: each of its servers is one by itself, as in a Cluster.
-func TestARing(t *testing.T) {
-	t.Parallel()
-	modes(t, func(t *testing.T, mode Mode) {
-		t.Helper()
-		ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": startServer(t).Addr, "b": startServer(t).Addr}, ContextTimeoutEnabled: true})
-		t.Cleanup(func() { _ = ring.Close() })
-		s := newStore(t, ring, Config{Mode: mode})
-		require.NoError(t, s.Check(t.Context()))
-		for name, l := range kinds(10, time.Hour) {
-			table := open(t, s, name)
-			for i := range 10 {
-				require.EqualValues(t, 9, take(t, table, fmt.Sprint(i), l, 1).Remaining)
-				require.EqualValues(t, 8, take(t, table, fmt.Sprint(i), l, 1).Remaining)
-			}
-		}
-		nodes := len(s.allNodes()) // not the nodes, which change: a message formats its arguments
-		require.Equal(t, 3, nodes, "and the one that stands for all")
 	})
 }

@@ -36,7 +36,7 @@ func TestCluster(t *testing.T) {
 	_, client := startCluster(t, nil)
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()
-		table := open(t, newStore(t, client, Config{Mode: mode, Prefix: mode.String()}), "cluster")
+		table := open(t, newStore(t, client, Config{Mode: mode, Prefix: string(mode)}), "cluster")
 		var wg sync.WaitGroup
 		for name, l := range kinds(10, time.Hour) {
 			for i := range 10 {

@@ -6,40 +6,26 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// Mode is the way in which decisions are sent to the server.
-type Mode uint8
+// A Mode is the way in which decisions are sent to the server.
+type Mode string
 
+// The modes. The decisions are the same.
 const (
-	// Strict sends each decision by itself, over a connection that it uses alone until the reply.
-	Strict Mode = iota
-	// Coalesced sends decisions together: at once if no request is under way, otherwise after its
-	// reply. If the server is near, no timer is involved. Decisions on one key keep the order of
-	// the calls. It uses two connections, or one to each server of a Cluster; to a server whose
-	// round trip is longer than a third of Timeout, up to eight times as many (see Distance
-	// above).
-	Coalesced
+	// Strict sends each decision by itself, in one round trip.
+	Strict Mode = "strict"
+	// Coalesced sends those that arrive while a request is under way together, in the next. If the server is near, no timer is
+	// involved. Decisions on one key keep the order of the calls. It uses two connections, or one to each server of a Cluster; to a
+	// server whose round trip is longer than a third of Timeout, up to eight times as many (see Distance above).
+	Coalesced Mode = "coalesced"
 )
-
-// String returns "strict" or "coalesced".
-func (m Mode) String() string {
-	return text.Name(m, "strict", "coalesced")
-}
-
-// MarshalText returns the text of String. A value without a name is an error.
-func (m Mode) MarshalText() ([]byte, error) { return validate.MarshalText(m, Coalesced) }
-
-// UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (m *Mode) UnmarshalText(s []byte) error { return validate.UnmarshalText(m, Coalesced, s) }
 
 // Defaults of a [Config].
 const (
-	defaultPrefix      = "gresil"
-	defaultTimeout     = 50 * time.Millisecond
-	defaultDialTimeout = 5 * time.Second
+	defaultPrefix  = "gresil"
+	defaultTimeout = 50 * time.Millisecond
 )
 
 // Config configures a [Store]. The zero value is ready to use.
@@ -57,7 +43,7 @@ type Config struct {
 	// prefixes share nothing. It has 1 to 64 letters, digits or any of "-._:". If empty,
 	// it is "gresil".
 	Prefix string
-	// Mode is the way in which decisions are sent to the server. The zero value is [Strict].
+	// Mode is the way in which decisions are sent to the server. If empty, it is [Strict].
 	Mode Mode
 	// Timeout is the longest time of a decision, with all its steps; after it the decision returns
 	// an error. The context of the call can end it earlier: by its deadline, and with Coalesced
@@ -66,27 +52,18 @@ type Config struct {
 	// A decision takes one round trip, so Timeout must be longer than that: set at least twice as
 	// much. The default fits a round trip of up to 25 ms; [Store.Check] measures it.
 	Timeout time.Duration
-	// DialTimeout limits the time to make a connection and to inspect the server on the first one:
-	// the dial, TLS, HELLO and INFO. Decisions do not wait that long. A connection is made once,
-	// not for each call. If the call that needs it ends after Timeout, the connection is still
-	// completed, unless the store is closed. If zero, it is 5 seconds. It must not be negative.
-	DialTimeout time.Duration
 	// HashKeys writes only hashes of keys to the server, for keys that are secrets. Otherwise
 	// short, plain keys are legible. Changing it changes the names of keys, as another Prefix
 	// does: every key starts afresh, and its past usage no longer counts.
 	HashKeys bool
-	// Warn is called once with each problem of the server that does not prevent its use. The
-	// caller is Check, or a goroutine for the purpose. If nil, slog.Warn is called.
-	Warn func(problem error)
 }
 
 // Validate reports every field that cannot be used, joined.
 func (c Config) Validate() error {
 	check := validate.Of("redisstore.Config")
 	check.That(len(c.Prefix) <= maxPlain && plain(c.Prefix, ":"), "Prefix", c.Prefix, fmt.Sprintf("must be up to %d letters, digits or any of -._: (empty means %s)", maxPlain, defaultPrefix))
-	check.That(c.Mode <= Coalesced, "Mode", c.Mode, "must be Strict or Coalesced")
+	check.That(c.Mode == "" || c.Mode == Strict || c.Mode == Coalesced, "Mode", c.Mode, "must be strict or coalesced (empty means strict)")
 	check.That(c.Timeout >= 0, "Timeout", c.Timeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultTimeout))
-	check.That(c.DialTimeout >= 0, "DialTimeout", c.DialTimeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultDialTimeout))
 	return check.Err()
 }
 
@@ -95,5 +72,3 @@ func (c Config) name() string { return cmp.Or(c.Name, "default") }
 func (c Config) prefix() string { return cmp.Or(c.Prefix, defaultPrefix) }
 
 func (c Config) timeout() time.Duration { return cmp.Or(c.Timeout, defaultTimeout) }
-
-func (c Config) dialTimeout() time.Duration { return cmp.Or(c.DialTimeout, defaultDialTimeout) }

@@ -32,25 +32,16 @@ func TestConformanceOfHolds(t *testing.T) {
 			deaf(t, srv)
 			return srv.client(t)
 		}},
-		"another client": {Config{}, func(t *testing.T) redis.UniversalClient { t.Helper(); return wrapped{startServer(t).client(t)} }},
 		"cluster": {Config{}, func(t *testing.T) redis.UniversalClient {
 			t.Helper()
 			_, client := startCluster(t, nil)
 			return client
 		}},
-		"ring": {Config{}, func(t *testing.T) redis.UniversalClient {
-			t.Helper()
-			c := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": startServer(t).Addr, "b": startServer(t).Addr}, ContextTimeoutEnabled: true})
-			t.Cleanup(func() { _ = c.Close() })
-			return c
-		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client := c.client(t)
-			cfg := c.cfg
-			cfg.Warn = func(error) {}
-			a, b := newStore(t, client, cfg), newStore(t, client, cfg)
+			a, b := newStore(t, client, c.cfg), newStore(t, client, c.cfg)
 			cooldowntest.Run(t, func(*testing.T) (cooldown.Store, cooldown.Store) { return a, b })
 		})
 	}

@@ -63,7 +63,7 @@ func inWrappers(s *Store) ratelimit.Store {
 	return localStore{core.Must(share.New(core.Must(denycache.New(s, denycache.Config{})), share.Config{}))}
 }
 
-type localStore struct{ *share.Store }
+type localStore struct{ ratelimit.Store }
 
 func (s localStore) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)

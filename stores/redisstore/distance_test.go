@@ -186,7 +186,7 @@ func TestADistantServerIsUsed(t *testing.T) {
 				modes(t, func(t *testing.T, mode Mode) {
 					t.Helper()
 					d.delay()
-					s, err := New(d.client, Config{Mode: mode, Timeout: timeout, Prefix: mode.String()})
+					s, err := New(d.client, Config{Mode: mode, Timeout: timeout, Prefix: string(mode)})
 					require.NoError(t, err)
 					t.Cleanup(func() { _ = s.Close() })
 					quiettest.Test(t, func(t *quiettest.T) {
@@ -240,6 +240,39 @@ func TestADistantServerIsFoundAfterACut(t *testing.T) {
 	}
 }
 
+// TestADistantServerOfManyCallers: with a client as it is, and a Timeout of three round trips, each caller fails some times
+// until there is a connection for it, and never after that. `make soak` asks for the distances that are promised.
+func TestADistantServerOfManyCallers(t *testing.T) {
+	t.Parallel()
+	checkManyCallers(t, 60*time.Millisecond)
+}
+
+func checkManyCallers(t *testing.T, trip time.Duration) {
+	t.Helper()
+	const callers = 64
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		srv := startServer(t)
+		proxy := distantProxy(t, srv.Addr)
+		proxy.Delay(trip / 2)
+		quiettest.Test(t, func(t *quiettest.T) {
+			client := redis.NewClient(&redis.Options{Addr: proxy.Addr, PoolSize: callers})
+			defer func() { _ = client.Close() }()
+			s, err := New(client, Config{Mode: mode, Timeout: 3 * trip})
+			require.NoError(t, err)
+			defer func() { _ = s.Close() }()
+			p := startPull(t, s, callers, func(i int) string { return fmt.Sprint("k", i) })
+			defer p.stop()
+			began := time.Now()
+			for failed := int64(-1); p.failed.Load() > failed; {
+				require.Less(t, time.Since(began), 200*trip, "it fails all the time") // 4 s of 20 ms
+				failed = p.failed.Load()
+				p.until(t, &p.decided, 8*callers)
+			}
+		})
+	})
+}
+
 // TestMostDecisionsAreMadeBelowTheTimeout: a round trip of seven tenths of Timeout leaves time for one,
 // and a decision that comes while another is under way does not wait for its reply.
 func TestMostDecisionsAreMadeBelowTheTimeout(t *testing.T) {
@@ -269,7 +302,7 @@ func checkMostDecisions(t *testing.T, start func(*testing.T, time.Duration) dist
 	t.Helper()
 	d := start(t, timeout*7/10)
 	d.delay()
-	s, err := New(d.client, Config{Mode: mode, Timeout: timeout, DialTimeout: 20 * time.Second}) // each round trip of a handshake takes long
+	s, err := New(d.client, Config{Mode: mode, Timeout: timeout})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	p := startPull(t, s, 8, key)

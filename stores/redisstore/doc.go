@@ -6,11 +6,9 @@
 //	...
 //	limiter, err := ratelimit.New(ratelimit.Config{Name: "api", Limit: ratelimit.PerMinute(1000), Store: store})
 //
-// The same store shares the holds of cooldowns: see Cooldowns below.
-//
-// In short: a decision takes one round trip, or up to two in [Coalesced], and no longer than
-// [Config].Timeout. The limit is never exceeded while the server keeps its data. If the server fails, the limiter applies
-// [ratelimit.Config].OnStoreError.
+// A decision is one script on one key, over the connections of the client, by the server's clock. It takes one round trip, or up to
+// two in [Coalesced], and no longer than [Config].Timeout. The limit is never exceeded while the server keeps its data. If the
+// server fails, the limiter applies [ratelimit.Config].OnStoreError.
 //
 // A decision has the same result as in memory, to the microsecond. Limiters with one name and one
 // Prefix share their keys, in every process. If one process is enough, use a store in memory: it
@@ -18,9 +16,8 @@
 //
 // # Guarantees
 //
-// A decision is one script on one key. While the server keeps its data, the limit is never
-// exceeded, with any number of instances. Times are those of the server's clock, so the clocks of
-// the instances do not matter. Arithmetic is in whole numbers: a rate such as 3 per second does
+// While the server keeps its data, the limit is never exceeded, with any number of instances. Times are those of the server's clock,
+// so the clocks of the instances do not matter. Arithmetic is in whole numbers: a rate such as 3 per second does
 // not drift. Joined limits are taken all or none.
 //
 // A key is one value, which expires when its usage has recovered; a recovered key takes no memory.
@@ -28,7 +25,7 @@
 // MEMORY USAGE. Each step of a sliding window or a log takes 32 more. A log is written whole with
 // each take: use it for limits of some hundreds. A refusal writes nothing. Set the
 // maxmemory-policy of the server to noeviction, or to volatile-ttl, which evicts the keys with the
-// least usage first. Any other policy evicts keys with usage, and [Config].Warn reports it.
+// least usage first. Any other policy evicts keys with usage, and [Store.Check] reports it.
 //
 // A server that starts empty has lost all usage. A replica that becomes the primary has lost the
 // usage that was not replicated. A key can then be granted its capacity once more, and no more
@@ -68,58 +65,19 @@
 // make a connection, or the address leads to the new primary only later, decisions continue within a
 // second of it. The connections of a [redis.ClusterClient] stay open.
 //
-// Connections are made outside the decisions: one until the server has answered, and then as many
-// as there are calls that wait for one. After a network failure, the next call that is let through
-// finds the server again, at any distance below Timeout. The client tries five times to connect,
-// 100ms apart. If DialerRetries in its options is 1, a refused connection counts as a failure at
-// once, otherwise after Timeout.
+// The client tries five times to connect, 100ms apart. If DialerRetries in its options is 1, a refused connection
+// counts as a failure at once, otherwise after Timeout.
 //
-// To decide with a share of the limit meanwhile, wrap the store in share.New of stores/share. For each
-// limiter with [ratelimit.Local], the instances that use its table are then counted, from its first
-// decision until [Store.Close]; the decision does not wait for that. An instance sends a beat every two
-// seconds; one without a beat for ten seconds is not counted. The number that was read last applies. A
-// lower number applies only after ten seconds of lower numbers, so shares grow up to 25 seconds after
+// To decide with a share of the limit meanwhile, wrap the store in share.New of stores/share. From the first decision of a
+// limiter with [ratelimit.Local] until [Store.Close], the instances that use the server with the same Prefix are then counted;
+// the decision does not wait for that. So services that share a server need a Prefix each. An instance sends a beat every two
+// seconds, and more often in its first two; one without a beat for ten seconds is not counted. The number that was read last
+// applies. A lower number applies only after ten seconds of lower numbers, so shares grow up to 25 seconds after
 // an instance was lost. The other instances can miss one that joined less than two seconds before. An
-// instance that has never reached the server has the whole limit. Limiters of other names have no part
-// in it.
+// instance that has never reached the server has the whole limit.
 //
 // To refuse takes of clients that ignore refusals without the server, wrap the store in denycache.New of
 // stores/denycache, and share.New around both.
-//
-// # Cooldowns
-//
-// A [Store] is a [cooldown.Store] too: cooldowns of one name share their holds, in every process.
-//
-//	gate, err := cooldown.New(cooldown.Config{Name: "vendor", Store: store})
-//
-// It is also the Store of outbound/dispatch, and the CooldownStore of the client of
-// plugins/ratelimit. Of two holds of a key the one that ends later counts, by the server's clock;
-// processes exchange the remaining time of a hold, so their clocks do not matter. A hold reaches the
-// others by a message, in about the time of a round trip, and never ends earlier there. In addition
-// holds are read once a second while there are calls. If the server does not allow a subscription,
-// they are read ten times a second, which Warn reports. All cooldowns of a store use one more
-// connection and one server: in a Cluster the one that has the slot of {cooldowns}.
-//
-// A call never waits for the server while holds are known. It waits, for Timeout at most, at the first
-// use of a cooldown, and without messages at the first use after ten idle seconds. If the holds are
-// not known then, the call is admitted, and calls do not wait again until the server is available.
-// While the server is unavailable, each process keeps the holds that it knows and makes its own.
-// StoreFailed and StoreRecovered of the hooks report it. When the server is available again, holds
-// that are not over are sent again, also after the server has lost its data; processes learn of
-// them within two seconds. Only a hold of a process that has ended is then lost for new ones. If the
-// server's clock goes back, holds last longer, by as much, in processes that learn of them later; if it
-// goes forward, they are sent again.
-//
-// Release of a cooldown ends the hold in all processes that are connected, within a second if
-// not at once. Without messages, a process that has not read the release before the next hold of the
-// key keeps the longer one, and sends it again if it is its own. After a hold each process sends a
-// probe of its own. At most 65,536 holds of a name are shared: with one more, the hold that ends first
-// is forgotten by the server. A hold takes some 100 bytes of the server and its key, and its set expires
-// with the last hold. Keys are written whole, except with HashKeys: a process then knows the hold of a
-// key that it has not used by its hash only, and finds it at the first use.
-//
-// Goroutines and the connection begin with the first use, and end with the last cooldown or with
-// [Store.Close], which must not be called by a hook of a cooldown.
 //
 // # Modes
 //
@@ -141,10 +99,12 @@
 //   - Another continent, 80 ms: 200 ms or more. Every call waits that long while the server is
 //     unavailable, until [ErrUnavailable].
 //
-// [Store.Check] measures the round trip, and returns an error if Timeout is too near to it. Making
-// a connection takes five round trips, with TLS two more. [Config].DialTimeout limits them, and
-// they are not part of any decision: until the first connection is ready, OnStoreError decides
-// after Timeout, and the first call after that is decided by the server. Each connection serves
+// [Store.Check] measures the round trip, and returns an error if Timeout is too near to it.
+//
+// The client makes a connection when a decision needs one. That takes five round trips, with TLS two more: if Timeout is shorter,
+// the decision fails, and OnStoreError decides. Connections are then made in the background, as many as there are decisions that
+// need one, and later decisions use them. So a distant server decides a second after the start, and while the number of
+// callers at a time grows, some decisions fail. Each connection serves
 // one decision at a time in Strict: at a round trip of 20 ms the client's PoolSize must be 20 for
 // 1,000 decisions a second. If all connections of the client are in use, the error says so, and
 // matches [redis.ErrPoolTimeout].
@@ -171,14 +131,9 @@
 //
 //	+zadd +zrange +zrem +zremrangebyscore +pexpire
 //
-// With cooldowns these, of which the first is for the channels:
-//
-//	&gresil:* +publish +subscribe +unsubscribe +zadd +zrange +zrem +zscore +zremrangebyscore +zremrangebyrank +pexpire
-//
 // And the client of a Cluster these:
 //
 //	+cluster|slots +asking
 //
-// Without INFO the server is not inspected, and [Store.Check] returns an error; decisions work all
-// the same. PING is necessary for the messages of cooldowns only.
+// INFO is needed by [Store.Check] alone, and PING is not necessary.
 package redisstore

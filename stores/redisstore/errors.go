@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,11 +16,9 @@ import (
 )
 
 var (
-	// ErrUnavailable is the error of decisions that are not sent, because several before them have failed
-	// in a row.
+	// ErrUnavailable is matched by the error of a decision that was not sent, since several before it have failed in a row.
 	ErrUnavailable = limits.Unsent(errors.New("redisstore: the server is unavailable"), true)
-	// ErrUnfit is matched by the error for a server that cannot be used at all, for example
-	// because it is too old.
+	// ErrUnfit is matched by the error of [Store.Check] for a server that cannot be used at all, because it is too old.
 	ErrUnfit = errors.New("redisstore: the server cannot be used")
 
 	errReply = errors.New("redisstore: a reply that no script of ours gives")
@@ -83,24 +80,23 @@ var reasons = [...]struct {
 	{foreignValue, "another program has written to the key", false},
 	{forbiddenInScript, "the server does not allow it to this user", true},
 	{isServerError, "the server failed", true},
-	{notDialed, "the server cannot be reached", false},
 }
 
 // explain adds the reason before the text of the server's error. It is unsent if the server has
-// certainly not decided.
-func explain(err error) error {
-	if errors.Is(err, ErrUnfit) {
-		return unsent(err)
-	}
+// certainly not decided: nothing was written, or the reply says so.
+func explain(err error, written bool) error {
 	for _, r := range reasons {
 		if r.is(err) {
-			if err = fmt.Errorf("redisstore: %s: %w", r.text, err); r.decided {
+			if err = fmt.Errorf("redisstore: %s: %w", r.text, err); r.decided && written {
 				return err
 			}
 			return unsent(err)
 		}
 	}
-	return fmt.Errorf("redisstore: the server cannot be reached: %w", err)
+	if err = fmt.Errorf("redisstore: the server cannot be reached: %w", err); written {
+		return err
+	}
+	return unsent(err)
 }
 
 // notPrimary reports whether the server accepts no writes.
@@ -119,12 +115,6 @@ func forbiddenInScript(err error) bool {
 // incomplete reports whether a Cluster lacks the server of the key for now.
 func incomplete(err error) bool {
 	return redis.IsClusterDownError(err) || redis.IsMasterDownError(err) || redis.IsTryAgainError(err)
-}
-
-// notDialed reports whether no connection could be made.
-func notDialed(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
 }
 
 // noConnection reports whether all connections of the client were in use.

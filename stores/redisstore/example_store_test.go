@@ -82,7 +82,6 @@ func ExampleConfig_coalesced() {
 		Mode:     redisstore.Coalesced, // decisions that come at once go out together
 		Timeout:  time.Second,
 		HashKeys: true, // they are tokens
-		Warn:     func(problem error) { fmt.Println(problem) },
 	})
 	if err != nil {
 		panic(err)

@@ -168,30 +168,17 @@ func micros(v any) int64 {
 	return 0
 }
 
-// opTimeout is the least time for a script of the goroutine, for which no call waits.
-const opTimeout = time.Second
-
-// run runs a script on the set, over a connection that is ready.
+// run runs a script on the set.
 func (t *holds) run(ctx context.Context, is *redis.Script, args []any) (reply []any, err error) {
 	s := t.store
 	ctx, cancel := context.WithTimeout(ctx, max(opTimeout, s.cfg.timeout()))
 	defer cancel()
-	to, err := s.connect(ctx, t.name)
-	if err != nil {
-		return nil, err
-	}
-	reply, err = inTime(ctx, s, func(ctx context.Context) ([]any, error) {
-		var reply []any
-		err := to.send(ctx, func() (err error) {
-			reply, err = is.Run(ctx, s.client, []string{t.name}, args...).Slice()
-			return err
-		})
-		return reply, err
+	err = s.nodeOf(t.name).send(ctx, func() (err error) {
+		reply, err = is.Run(ctx, s.client, []string{t.name}, args...).Slice()
+		return err
 	})
-	err = to.named(err)
-	to.release(err)
 	if err != nil {
-		return nil, explain(err)
+		return nil, explain(err, true)
 	}
 	return reply, nil
 }

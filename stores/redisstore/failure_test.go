@@ -26,7 +26,7 @@ import (
 func modes(t *testing.T, test func(t *testing.T, mode Mode)) {
 	t.Helper()
 	for _, mode := range []Mode{Strict, Coalesced} {
-		t.Run(mode.String(), func(t *testing.T) {
+		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			test(t, mode)
 		})

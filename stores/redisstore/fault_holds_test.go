@@ -323,7 +323,7 @@ func TestHoldsThroughFaults(t *testing.T) {
 }
 
 // TestHoldsMoveWithTheirServer: when the server of the holds is killed, they are told to the one that
-// takes its place: the new primary of Sentinel, another one of a Ring, or itself, in a Cluster.
+// takes its place: the new primary of Sentinel, or itself, in a Cluster.
 func TestHoldsMoveWithTheirServer(t *testing.T) {
 	t.Parallel()
 	const set = "gresil:{cooldowns}:=vendor"
@@ -338,22 +338,6 @@ func TestHoldsMoveWithTheirServer(t *testing.T) {
 				}, func() {
 					group.Primary.Kill()
 					require.NoError(t, group.Promote())
-				}
-		},
-		"ring": func(t *testing.T) (func() redis.UniversalClient, func()) {
-			t.Helper()
-			servers := []server{startServer(t), startServer(t)}
-			addrs := map[string]string{"a": servers[0].Addr, "b": servers[1].Addr}
-			return func() redis.UniversalClient {
-					return redis.NewRing(&redis.RingOptions{Addrs: addrs, ContextTimeoutEnabled: true, HeartbeatFrequency: 50 * time.Millisecond})
-				}, func() {
-					for _, s := range servers {
-						if n, _ := s.Do("exists", set); n == "1" {
-							s.Kill()
-							return
-						}
-					}
-					t.Error("no server has the holds")
 				}
 		},
 		"cluster": func(t *testing.T) (func() redis.UniversalClient, func()) {

@@ -134,39 +134,13 @@ func alike(batch []*item) {
 
 // exec sends flights in one pipeline.
 func (s *Store) exec(ctx context.Context, flights []*flight) {
-	if !s.alien {
-		s.execNow(ctx, flights)
-		return
-	}
-	copies := make([]*flight, len(flights))
-	for i, f := range flights {
-		copies[i] = &flight{items: f.items, text: f.text}
-	}
-	_, err := inTime(ctx, s, func(ctx context.Context) (any, error) { s.execNow(ctx, copies); return nil, nil })
-	for i, f := range flights {
-		if err == nil {
-			f.cmd = copies[i].cmd
-			continue
-		}
-		f.cmd = call{redis.NewIntSliceCmd(ctx)} // the other can still be under way
-		f.cmd.SetErr(err)
-	}
-}
-
-func (s *Store) execNow(ctx context.Context, flights []*flight) {
-	for _, f := range flights {
-		reqs := make([]*request, len(f.items))
-		for i, it := range f.items {
-			reqs[i] = it.request
-		}
-		f.cmd = s.command(ctx, f.text, reqs)
-	}
-	if len(flights) == 1 {
-		_ = s.client.Process(ctx, flights[0].cmd) // the command has the error
-		return
-	}
-	_, _ = s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+	_, _ = s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the commands have the errors
 		for _, f := range flights {
+			reqs := make([]*request, len(f.items))
+			for i, it := range f.items {
+				reqs[i] = it.request
+			}
+			f.cmd = s.command(ctx, f.text, reqs...)
 			_ = pipe.Process(ctx, f.cmd)
 		}
 		return nil

@@ -25,7 +25,6 @@ func newShared(tb testing.TB, client redis.UniversalClient, cfg Config, change .
 	if cfg.Timeout == 0 {
 		cfg.Timeout = patient
 	}
-	cfg.Warn = func(error) {}
 	s, err := New(client, cfg)
 	require.NoError(tb, err)
 	return madeOver(tb, s, cooldown.New, cooldown.Config{Name: "vendor", Store: s}, change)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/internal/failover"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -76,7 +75,7 @@ func (l *lane) apply(ctx context.Context, req *request) (limits.Result, bool, er
 	select {
 	case <-it.done:
 	case <-ctx.Done():
-		switch err := explain(l.node.named(ctx.Err())); {
+		switch err := explain(l.node.named(ctx.Err()), true); {
 		case it.state.CompareAndSwap(waiting, abandoned):
 			return limits.Result{}, false, unsent(err)
 		case it.state.CompareAndSwap(sent, abandoned):
@@ -129,54 +128,27 @@ func (l *lane) drop(err error) {
 // work sends until no item waits.
 func (l *lane) work() {
 	for l.waits() {
-		permit, err := l.store.admit(context.Background(), l.node)
+		trip, err := l.node.admit(context.Background())
 		if err != nil {
 			l.drop(err)
 			continue
 		}
-		if !l.connect(permit) {
-			continue
-		}
-		if l.moves() {
-			l.node.release(nil)
-			permit.Done(core.Success)
-			continue
-		}
 		batch := l.next()
 		if l.node.distant() {
-			l.overlap(permit, batch)
+			l.overlap(trip, batch)
 		} else {
-			l.exchange(permit, batch)
+			l.exchange(trip, batch)
 		}
 	}
-}
-
-// connect waits for a connection, for up to Timeout: as long as an item waits. If none can be made, it
-// ends the waiting items.
-func (l *lane) connect(permit breaker.Permit) bool {
-	if l.node.take(time.Now()) {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.store.cfg.timeout())
-	defer cancel()
-	outcome, err := l.node.connect(ctx)
-	if err == nil {
-		return true
-	}
-	permit.Done(outcome)
-	if ctx.Err() == nil {
-		l.drop(err)
-	}
-	return false
 }
 
 // overlap sends a batch, and returns when the next one is due: with the replies, or after a part of
 // Timeout. So none waits for a reply so long that there is no time for its own.
-func (l *lane) overlap(permit breaker.Permit, batch []*item) {
+func (l *lane) overlap(trip trip, batch []*item) {
 	ended := make(chan struct{})
 	l.store.wg.Go(func() {
 		defer close(ended)
-		l.exchange(permit, batch)
+		l.exchange(trip, batch)
 	})
 	due := time.NewTimer(l.store.cfg.timeout() / overlaps)
 	defer due.Stop()
@@ -195,28 +167,6 @@ func (l *lane) waits() bool {
 	}
 	l.busy = len(l.queue) > 0
 	return l.busy
-}
-
-// moves moves waiting items to the lanes of their nodes, as soon as the client of a Cluster knows
-// the nodes.
-func (l *lane) moves() bool {
-	s := l.store
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.queue) == 0 || !s.routes(l.node, l.queue[0].key) {
-		return false
-	}
-	queue := l.queue
-	l.queue = nil
-	for _, it := range queue {
-		to := s.laneOf(it.key)
-		if to == l {
-			l.queue = append(l.queue, it)
-		} else if err := to.add(it); err != nil {
-			it.end(limits.Result{}, false, err)
-		}
-	}
-	return true
 }
 
 // next returns the next batch, without items whose callers have left.
@@ -245,21 +195,16 @@ func (it *item) end(r limits.Result, ok bool, err error) bool {
 
 // exchange sends a batch, and ends its items. Items whose value the script could not read are sent
 // again in the same order, before all others on their keys.
-func (l *lane) exchange(permit breaker.Permit, batch []*item) {
-	outcome := core.Ignored
-	defer func() { l.node.ended(permit, outcome) }()
-	if len(batch) == 0 { // all callers have left
-		l.node.release(nil)
-		return
-	}
+func (l *lane) exchange(trip trip, batch []*item) {
+	outcome, written := core.Ignored, true
+	defer func() { trip.ended(outcome, written) }()
 	ctx, cancel := context.WithTimeout(context.Background(), l.store.cfg.timeout())
 	defer cancel()
-	var failed error
 	for rest := batch; len(rest) > 0; {
 		flights := l.flights(rest)
-		begun := time.Now()
+		began, failed := time.Now(), false
 		l.fly(ctx, flights)
-		took := time.Since(begun)
+		took := time.Since(began)
 		l.store.counters.trip(len(rest), took)
 		rest = nil
 		for _, f := range flights {
@@ -268,25 +213,22 @@ func (l *lane) exchange(permit breaker.Permit, batch []*item) {
 			case err == nil:
 				outcome = core.Success // every reply shows that it is available
 			case outcome == core.Ignored:
-				outcome = outcomeOf(err)
+				outcome, written = outcomeOf(err), f.cmd.stamp.written
 			}
-			if err != nil && (!isServerError(err) || failover.Refused(err)) {
-				failed = err
-			}
+			failed = failed || err != nil && !isServerError(err)
 			rest = append(rest, l.deliver(f, err)...)
 		}
-		if failed == nil {
+		if !failed {
 			l.node.observe(took)
 		}
 	}
-	l.node.release(failed)
 }
 
 // deliver ends the items of a flight, and refunds their permits if their callers have left. It returns
 // the items to send again.
 func (l *lane) deliver(f *flight, err error) (rest []*item) {
 	if err != nil {
-		err = explain(err)
+		err = explain(err, f.cmd.stamp.written)
 	}
 	for i, it := range f.items {
 		var r limits.Result

@@ -154,7 +154,7 @@ func TestAKeyThatCannotBeRead(t *testing.T) {
 	for name, l := range kinds(100, time.Hour) {
 		for _, mode := range []Mode{Strict, Coalesced} {
 			s := newStore(t, client, Config{Mode: mode})
-			table := open(t, s, name+mode.String()).(*table) //nolint:forcetypeassert // it is one of ours
+			table := open(t, s, name+string(mode)).(*table) //nolint:forcetypeassert // it is one of ours
 			id, err := table.Plan(limits.Limit(l).Specs())
 			require.NoError(t, err)
 			p := planOf(id)
@@ -184,10 +184,9 @@ func TestAKeyThatCannotBeRead(t *testing.T) {
 // sendAlone sends a batch that is in no queue, over a lane.
 func sendAlone(t *testing.T, l *lane, batch []*item) {
 	t.Helper()
-	permit, err := l.store.admit(t.Context(), l.node)
+	trip, err := l.node.admit(t.Context())
 	require.NoError(t, err)
-	require.True(t, l.connect(permit))
-	l.exchange(permit, batch)
+	l.exchange(trip, batch)
 }
 
 // TestABatchKeepsTheOrderOfAKey: whatever scripts decide, what one key is asked is asked in the

@@ -2,8 +2,12 @@ package redisstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"math"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,26 +15,28 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/internal/failover"
 )
 
 // A node is a server, with the requests for it and its availability: the nodes of a Cluster do not
-// wait for each other.
+// wait for each other. Its connections are those of the client.
 type node struct {
-	pool
-
 	store  *Store
 	guard  *breaker.Breaker
 	conns  failover.Conns
 	client atomic.Pointer[redis.Client] // nil if it is not known
 	size   int                          // connections that the client makes at most
-	trip   atomic.Int64                 // the round trip, in ns: the shortest of late
 
-	lanes [lanes]lane
-	base  time.Time
-	asked atomic.Int64 // time of the last request, from base
+	trip    atomic.Int64 // the round trip, in ns: the shortest of late
+	base    time.Time
+	asked   atomic.Int64 // time of the last request, from base
+	replied atomic.Int64 // time of the last reply, from base
+	flying  atomic.Int64 // requests under way
+	warming atomic.Bool  // a goroutine makes connections
 
+	lanes   [lanes]lane
 	scripts sync.Map // that the server probably has
 }
 
@@ -38,11 +44,17 @@ type node struct {
 // dropped.
 const maxNodes = 1024
 
-func (s *Store) newNode() *node {
+func (s *Store) newNode(c *redis.Client) *node {
 	n := &node{store: s, guard: newGuard(), base: time.Now(), size: math.MaxInt}
-	n.spare.New = func() any { return make(chan error, 1) }
 	for i := range n.lanes {
 		n.lanes[i].store, n.lanes[i].node = s, n
+	}
+	if c != nil {
+		n.client.Store(c)
+		n.size = c.Options().PoolSize
+		if most := c.Options().MaxActiveConns; most > 0 {
+			n.size = min(n.size, most)
+		}
 	}
 	return n
 }
@@ -58,8 +70,7 @@ func (s *Store) allNodes() []*node {
 // for good; it is not in use if it gets no more requests.
 func (s *Store) unavailable() bool {
 	return slices.ContainsFunc(s.allNodes(), func(n *node) bool {
-		idle := int64(time.Since(n.base)) - n.asked.Load()
-		return n.guard.State() != breaker.Closed && (s.single || idle < int64(unused))
+		return n.guard.State() != breaker.Closed && (s.single || n.now()-n.asked.Load() < int64(unused))
 	})
 }
 
@@ -73,19 +84,14 @@ var over = func() context.Context { //nolint:gochecknoglobals // a constant
 	return ctx
 }()
 
-// nodeOf is the server that has a key. All are one until the client knows which there are, and
-// where it is not for a Cluster or a Ring. It waits for nothing.
+// nodeOf is the server that has a key. In a Cluster, all are one until the client knows which there are.
+// It waits for nothing.
 func (s *Store) nodeOf(key string) *node {
-	var master *redis.Client
-	var err error
-	switch c := s.client.(type) {
-	case *redis.ClusterClient:
-		master, err = c.MasterForKey(over, key) // so no request is sent
-	case *redis.Ring:
-		master, err = c.GetShardClientForKey(key)
-	default:
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok {
 		return s.first
 	}
+	master, err := cluster.MasterForKey(over, key) // so no request is sent
 	if err != nil {
 		return s.first
 	}
@@ -97,8 +103,7 @@ func (s *Store) nodeOf(key string) *node {
 		if len(s.nodes) >= maxNodes {
 			clear(s.nodes) // requests in their lanes are sent all the same
 		}
-		n = s.newNode()
-		n.of(master)
+		n = s.newNode(master)
 		s.nodes[addr] = n
 	}
 	if n.client.Load() != master { // the client has made it anew
@@ -107,21 +112,160 @@ func (s *Store) nodeOf(key string) *node {
 	return n
 }
 
-// of gives a node a client of its own.
-func (n *node) of(c *redis.Client) {
-	n.client.Store(c)
-	n.size = c.Options().PoolSize
-	if most := c.Options().MaxActiveConns; most > 0 {
-		n.size = min(n.size, most)
+// now is the time from base.
+func (n *node) now() int64 { return int64(time.Since(n.base)) }
+
+// processor is the client of the node or, if it is not known, of all.
+func (n *node) processor() redis.UniversalClient {
+	if c := n.client.Load(); c != nil {
+		return c
 	}
-	n.most = c.Options().MaxIdleConns
-	if idle := c.Options().ConnMaxIdleTime; idle > 0 {
-		n.lasts = max(idle-n.store.cfg.timeout()-coarse, idle/2)
+	return n.store.client
+}
+
+// A request under way to a node.
+type trip struct {
+	node   *node
+	permit breaker.Permit
+	began  int64
+}
+
+// admit begins a request, unless the node is unavailable. It sends nothing, and does not wait. Call
+// ended once.
+func (n *node) admit(ctx context.Context) (trip, error) {
+	t := trip{node: n, began: n.now()}
+	if !n.store.single {
+		n.asked.Store(t.began)
+	}
+	var err error
+	if t.permit, err = n.guard.Acquire(ctx); err != nil {
+		return t, ErrUnavailable
+	}
+	n.flying.Add(1)
+	return t, nil
+}
+
+// ended ends a request. written reports whether it was sent. If it was not, or the node has failed, connections
+// are made for the next ones.
+func (t trip) ended(outcome core.Outcome, written bool) {
+	n := t.node
+	flying := n.flying.Add(-1) + 1
+	switch {
+	case outcome == core.Success:
+		n.replied.Store(n.now())
+	case outcome == core.Failure && !written && n.replied.Load() >= t.began:
+		outcome = core.Ignored // there was no connection for it, but the server answers on others
+	}
+	t.permit.Done(outcome)
+	if outcome == core.Failure || outcome == core.Ignored && !written {
+		n.warm(int(flying))
 	}
 }
 
-// coarse is how much longer a connection can be idle by the clock of the client, which reads it each 50ms.
-const coarse = 100 * time.Millisecond
+// warmTime limits the time to make connections in the background: five round trips each, with TLS seven.
+func (s *Store) warmTime() time.Duration { return max(opTimeout, 10*s.cfg.timeout()) }
+
+// warm makes connections in the background, as a decision has no time to make one at a distance: first one, and
+// when the server answers on that, as many as there are requests. So it closes the breaker, too.
+func (n *node) warm(requests int) {
+	if n.store.mode() == Coalesced && n.distant() {
+		requests = lanes * overlaps
+	}
+	if n.store.closed.Load() || n.warming.Swap(true) {
+		return
+	}
+	go func() {
+		defer n.warming.Store(false)
+		ctx, cancel := context.WithTimeout(n.store.ctx, n.store.warmTime())
+		defer cancel()
+		if n.connect(ctx) != nil {
+			return
+		}
+		if n.guard.State() == breaker.Open {
+			_ = n.guard.SetState(breaker.HalfOpen) // the next decision tries it, without a further delay
+		}
+		if n.full() {
+			return
+		}
+		var all sync.WaitGroup
+		for range min(requests, n.size, mostMade) - 1 {
+			all.Go(func() { _ = n.ping(ctx) })
+		}
+		all.Wait()
+	}()
+}
+
+// mostMade is the number of connections to a node that are made at a time.
+const mostMade = 64
+
+// connect waits for a reply of the node. It asks again while it meets connections that were cut while
+// idle, which the client does not detect with TLS: each time the client closes one.
+func (n *node) connect(ctx context.Context) error {
+	if c, ok := n.store.client.(*redis.ClusterClient); ok && n == n.store.first {
+		_, err := c.MasterForKey(ctx, n.store.cfg.prefix()) // so the client learns the slots
+		return err
+	}
+	err := n.ping(ctx)
+	for idle := n.processor().PoolStats().IdleConns; idle > 0 && cut(err) && ctx.Err() == nil; idle-- {
+		err = n.ping(ctx)
+	}
+	return err
+}
+
+// cut reports whether a connection that was there has ended.
+func cut(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		ok && op.Op != "dial" && !op.Timeout()
+}
+
+// ping sends a command that any server answers, over a connection as decisions use it.
+func (n *node) ping(ctx context.Context) error {
+	began := time.Now()
+	err := n.conns.Do(ctx, n.processor(), func() error {
+		cmd := newSingle(ctx, "ping")
+		if n.store.mode() == Coalesced {
+			_, err := n.processor().Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Process(ctx, cmd) })
+			return err
+		}
+		return n.processor().Process(ctx, cmd)
+	})
+	if isServerError(err) && !transient(err) { // it is not allowed; the connection is ready all the same
+		err = nil
+	}
+	if err == nil {
+		n.observe(time.Since(began))
+	}
+	return err
+}
+
+// A single is a command that is sent once.
+type single struct{ *redis.StringCmd }
+
+// NoRetry is true.
+func (single) NoRetry() bool { return true }
+
+func newSingle(ctx context.Context, name string) single {
+	return single{redis.NewStringCmd(ctx, name)}
+}
+
+// named returns the error of a request; if the pool had no free connection, the error says so.
+func (n *node) named(err error) error {
+	if (err == context.DeadlineExceeded || err == context.Canceled) && n.full() { //nolint:errorlint // as the pool returns them, without a connection
+		return fmt.Errorf("%w: %w", redis.ErrPoolTimeout, err)
+	}
+	return err
+}
+
+// full reports whether all connections of the client's pool are in use.
+func (n *node) full() bool {
+	c := n.client.Load()
+	if c == nil {
+		return false
+	}
+	stats := c.PoolStats()
+	return stats.IdleConns == 0 && int(stats.TotalConns) >= n.size
+}
 
 // send calls f, which sends a command once, and again over another connection if the server has refused it
 // because it is not the primary.
@@ -129,7 +273,6 @@ func (n *node) send(ctx context.Context, f func() error) error {
 	return n.conns.Do(ctx, n.processor(), func() error {
 		err := f()
 		if failover.Refused(err) {
-			n.doubt()
 			n.scripts.Clear() // the next server can lack them
 		}
 		return err

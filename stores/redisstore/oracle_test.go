@@ -146,7 +146,7 @@ func checkDecides(t *testing.T, seeds uint64) {
 			t.Parallel()
 			for seed := range seeds {
 				steps := record(t, rand.New(rand.NewPCG(seed, 1)), c.limits, c.plain, 300) //nolint:gosec // a test is repeated by its seed
-				s := newStore(t, client, Config{Mode: Mode(seed % 2)})
+				s := newStore(t, client, Config{Mode: []Mode{Strict, Coalesced}[seed%2]})
 				require.Empty(t, replay(t, s, fmt.Sprintf("%s %d", name, seed), steps, max(c.slack, 2*time.Microsecond)))
 			}
 		})
@@ -194,7 +194,7 @@ func TestTwoProcessesWithDifferentLimits(t *testing.T) {
 		pair, start, at := ratelimittest.RandomPair(rng), time.Now().Truncate(time.Second), time.Duration(0)
 		var tables [2]limits.Table
 		for i := range tables {
-			s := newStore(t, client, Config{Mode: Mode(seed % 2)})
+			s := newStore(t, client, Config{Mode: []Mode{Strict, Coalesced}[seed%2]})
 			s.clock = func() time.Time { return start.Add(at) }
 			tables[i] = open(t, s, fmt.Sprint("turns", seed))
 		}

@@ -3,9 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,26 +13,13 @@ import (
 // pingEvery is the time without a message after which the connection is tested.
 const pingEvery = 3 * time.Second // and once more for the reply
 
-var (
-	errNoTable = errors.New("redisstore: no table is open")
-	errNoShard = errors.New("redisstore: no server of the Ring is available")
-)
+var errNoTable = errors.New("redisstore: no table is open")
 
-// listen receives messages until ctx ends; receive does so over one connection, until that fails. If the
-// server does not allow it, it warns once of what happens without them.
-func (s *Store) listen(ctx context.Context, warned *sync.Once, without string, receive func(context.Context) (subscribed bool, err error)) {
+// listen receives messages until ctx ends; receive does so over one connection, until that fails.
+func (s *Store) listen(ctx context.Context, receive func(context.Context) (subscribed bool, err error)) {
 	for failures := 1; ctx.Err() == nil; failures++ {
-		subscribed, err := receive(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if subscribed {
+		if subscribed, _ := receive(ctx); subscribed {
 			failures = 1
-		}
-		if isServerError(err) && !transient(err) {
-			warned.Do(func() {
-				go s.warn(fmt.Errorf("redisstore: %s every %v, as messages cannot be received: %w", without, pollEvery, err)) // it can close the store
-			})
 		}
 		delay := time.NewTimer(again.Next(failures, 0))
 		select {
@@ -117,12 +102,9 @@ func (h *sharer) connect(ctx context.Context) (*redis.PubSub, error) {
 
 // subscribe makes a connection to the server of the first channel, and subscribes it to all.
 func (s *Store) subscribe(ctx context.Context, channels ...string) (*redis.PubSub, *node, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.dialTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.warmTime())
 	defer cancel()
 	via := s.nodeOf(channels[0])
-	if _, ring := s.client.(*redis.Ring); ring && via.client.Load() == nil {
-		return nil, nil, errNoShard
-	}
 	pushes := via.processor().Subscribe(ctx)
 	if err := pushes.Subscribe(ctx, channels...); err != nil {
 		_ = pushes.Close()

@@ -85,16 +85,22 @@ func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 					p = plans[rng.IntN(len(plans))]
 				}
 				together = append(together, table.request(key, p, op))
-				reply, err := s.runAt(ctx, s.first, []*request{table.request(key+" alone", p, op)})
-				require.NoError(t, err)
+				reply := run(t, s, table.request(key+" alone", p, op))
 				alone = append(alone, reply[1:]...)
 			}
-			reply, err := s.runAt(ctx, s.first, together)
-			require.NoError(t, err)
+			reply := run(t, s, together...)
 			require.Equal(t, alone, reply[1:])
 			name, other := together[0].key, table.request(key+" alone", plans[0], limits.Op{}).key
 			require.Equal(t, client.Get(ctx, other).Val(), client.Get(ctx, name).Val())
 			require.InDelta(t, client.PTTL(ctx, other).Val(), client.PTTL(ctx, name).Val(), float64(time.Minute))
 		}
 	}
+}
+
+// run sends requests of one script in one command.
+func run(t *testing.T, s *Store, reqs ...*request) []int64 {
+	t.Helper()
+	cmd := s.command(t.Context(), true, reqs...)
+	require.NoError(t, s.client.Process(t.Context(), cmd))
+	return cmd.Val()
 }

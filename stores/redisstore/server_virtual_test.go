@@ -19,11 +19,11 @@ func TestRealExpiryDoesNotMatterInVirtualTime(t *testing.T) {
 			s := newStore(t, srv.virtual(t), Config{Mode: mode})
 			now := time.Now()
 			s.clock = func() time.Time { return now }
-			table := open(t, s, mode.String())
+			table := open(t, s, string(mode))
 			for _, limit := range []ratelimit.Limit{limit, limit.And(ratelimit.SlidingLog(100, 10*time.Millisecond))} {
 				key := name + limit.String()
 				require.True(t, take(t, table, key, limit, 10).Allowed, key)
-				ttl := srv.client(t).PTTL(t.Context(), keyName(keyPrefix(defaultPrefix, mode.String()), key, false)).Val()
+				ttl := srv.client(t).PTTL(t.Context(), keyName(keyPrefix(defaultPrefix, string(mode)), key, false)).Val()
 				require.Greater(t, ttl, keptLonger-time.Minute, key)
 				require.False(t, take(t, table, key, limit, 10).Allowed, key)
 			}

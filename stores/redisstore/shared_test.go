@@ -27,7 +27,7 @@ func TestInstancesShareALimit(t *testing.T) {
 		var left []int64
 		var wg sync.WaitGroup
 		for i := range 4 {
-			table := open(t, newStore(t, srv.client(t), Config{Mode: Mode(i % 2)}), "shared")
+			table := open(t, newStore(t, srv.client(t), Config{Mode: []Mode{Strict, Coalesced}[i%2]}), "shared")
 			id, err := table.Plan(limits.Limit(l).Specs())
 			require.NoError(t, err)
 			for range 8 {

@@ -41,8 +41,6 @@ type sharer struct {
 	pushes  *redis.PubSub // nil without a connection
 	via     *node         // of pushes
 	epoch   int           // of the last subscription
-
-	warned sync.Once // that there are no messages
 }
 
 func newSharer(s *Store) *sharer { return &sharer{store: s, wake: make(chan struct{}, 1)} }
@@ -126,7 +124,7 @@ func (h *sharer) run() {
 	var listener sync.WaitGroup
 	defer listener.Wait()
 	defer stop()
-	keep(&listener, func() { h.store.listen(ctx, &h.warned, "holds of cooldowns are read", h.receive) })
+	keep(&listener, func() { h.store.listen(ctx, h.receive) })
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -142,6 +140,14 @@ func (h *sharer) run() {
 			return
 		}
 		timer.Reset(next)
+	}
+}
+
+// signal wakes the goroutine that waits for a channel of one element, or the next that does.
+func signal(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
 	}
 }
 

@@ -38,6 +38,13 @@ func TestSoakMostDecisionsAreMadeBelowTheTimeout(t *testing.T) {
 	}
 }
 
+func TestSoakADistantServerOfManyCallers(t *testing.T) {
+	for range 5 {
+		checkManyCallers(t, 20*time.Millisecond)
+		checkManyCallers(t, 30*time.Millisecond)
+	}
+}
+
 func TestSoakConformsInRealTime(t *testing.T) {
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()

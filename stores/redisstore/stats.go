@@ -63,8 +63,8 @@ func (s *Store) Stats() limitstore.Stats {
 		stats.RoundTripsWithin[bound] = stats.RoundTrips
 	}
 	stats.RoundTrips += c.trips[len(bounds)].Load()
-	for _, t := range s.allTables() {
-		stats.Instances = max(stats.Instances, int(t.beats.n.Load()))
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stats.Instances = int(s.census.n)
 	return stats
 }

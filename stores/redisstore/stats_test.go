@@ -126,7 +126,7 @@ func TestAStoreIsInItsRegistry(t *testing.T) {
 func TestLatenciesFallIntoTheirBounds(t *testing.T) {
 	t.Parallel()
 	s := &Store{}
-	s.first = s.newNode()
+	s.first = s.newNode(nil)
 	total, within := time.Duration(0), map[time.Duration]uint64{}
 	for i, bound := range bounds {
 		s.counters.trip(1, bound)
@@ -144,15 +144,14 @@ func TestAServerThatIsNotUsedIsNotUnavailable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &Store{nodes: map[string]*node{}}
-		s.first = s.newNode()
-		gone := s.newNode()
+		s.first = s.newNode(nil)
+		gone := s.newNode(nil)
 		s.nodes["gone"] = gone
-		s.inspected.Store(&inspection{})
 		time.Sleep(time.Hour)
 		for range failures {
-			permit, err := s.admit(t.Context(), gone)
+			trip, err := gone.admit(t.Context())
 			require.NoError(t, err)
-			permit.Done(core.Failure)
+			trip.permit.Done(core.Failure)
 		}
 		require.True(t, s.Stats().Unavailable)
 		time.Sleep(unused - 1)

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"crypto/rand"
 
 	"github.com/gresil/gresil/internal/limits"
 )
@@ -13,11 +12,10 @@ type table struct {
 
 	store  *Store
 	prefix string
-	beats  beats
 }
 
 func newTable(s *Store, name string) *table {
-	return &table{Plans: limits.NewPlans(clock, prepare), store: s, prefix: keyPrefix(s.cfg.prefix(), name), beats: beats{id: rand.Text()}}
+	return &table{Plans: limits.NewPlans(clock, prepare), store: s, prefix: keyPrefix(s.cfg.prefix(), name)}
 }
 
 // keyName is the name of a key in the server.

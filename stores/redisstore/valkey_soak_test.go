@@ -25,7 +25,7 @@ func TestSoakValkeyConforms(t *testing.T) {
 		program = found
 	}
 	for _, mode := range []Mode{Strict, Coalesced} {
-		t.Run(mode.String(), func(t *testing.T) {
+		t.Run(string(mode), func(t *testing.T) {
 			s, err := redisserver.StartProgram(program, t.TempDir())
 			require.NoError(t, err)
 			t.Cleanup(s.Kill)

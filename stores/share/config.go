@@ -6,7 +6,7 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// Config configures a [Store]. The zero value is ready to use.
+// Config configures a store. The zero value is ready to use.
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {

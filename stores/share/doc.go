@@ -53,7 +53,7 @@
 //
 // The permits that were granted here and have not recovered are charged to the store, up to the limit:
 // for a key before its next decision here, and for all others in the background, 32 at a time. A
-// failed charge is retried every two seconds, and by [Store.Close] once more, for up to a second. The
+// failed charge is retried every two seconds, and by Close once more, for up to a second. The
 // uncharged usage is lost if the process ends while the store is unavailable, and for keys beyond
 // those 65,536. A refund of permits that were already charged has no effect on the store: they recover
 // with time. With joined limits, usage that has recovered under the shorter limit is charged to the

@@ -31,12 +31,10 @@ func ExampleNew() {
 	take() // four permits are left, two of them for this process
 	take()
 	take()
-	fmt.Println("decided here:", store.Stats().Local)
 	// Output:
 	// true 5 of 6 <nil>
 	// true 4 of 6 <nil>
 	// true 1 of 3 <nil>
 	// true 0 of 3 <nil>
 	// false 0 of 3 <nil>
-	// decided here: 3
 }

@@ -27,7 +27,7 @@ import (
 func modes(t *testing.T, test func(*testing.T, redisstore.Mode)) {
 	t.Helper()
 	for _, mode := range []redisstore.Mode{redisstore.Strict, redisstore.Coalesced} {
-		t.Run(mode.String(), func(t *testing.T) {
+		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			test(t, mode)
 		})
@@ -85,18 +85,17 @@ func TestInstancesOfRedis(t *testing.T) {
 	})
 }
 
-// TestServicesOfOneRedis: a limiter of another name has no part in a share.
+// TestServicesOfOneRedis: a service with another prefix has no part in a share.
 func TestServicesOfOneRedis(t *testing.T) {
 	t.Parallel()
-	prefix := prefix()
-	one := newSite(t, prefix, redisstore.Strict, ratelimit.PerHour(100))
+	one := newSite(t, prefix(), redisstore.Strict, ratelimit.PerHour(100))
 	other, err := ratelimit.New(ratelimit.Config{
-		Name: "other", Store: newSite(t, prefix, redisstore.Strict, ratelimit.PerHour(1)).store, Limit: ratelimit.PerHour(100), OnStoreError: ratelimit.Local,
+		Name: "other", Store: newSite(t, prefix(), redisstore.Strict, ratelimit.PerHour(1)).store, Limit: ratelimit.PerHour(100), OnStoreError: ratelimit.Local,
 	})
 	require.NoError(t, err)
 	decided(t, one)
 	take(t, other, "k", 1)
-	for _, s := range []*Store{one.store, storeOf(other)} {
+	for _, s := range []*sharer{one.store, storeOf(other)} {
 		require.Eventually(t, func() bool { return s.Stats().Instances > 0 }, time.Minute, time.Millisecond)
 		require.Equal(t, 1, s.Stats().Instances)
 	}

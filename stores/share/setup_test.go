@@ -38,12 +38,12 @@ func kinds(n int64, period time.Duration) map[string]ratelimit.Limit {
 
 func inMemory() ratelimit.Store { return &ratelimittest.Memory{} }
 
-func newStore(tb testing.TB, inner ratelimit.Store, cfg Config) *Store {
+func newStore(tb testing.TB, inner ratelimit.Store, cfg Config) *sharer {
 	tb.Helper()
 	s, err := New(inner, cfg)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { _ = s.Close() })
-	return s
+	return s.(*sharer) //nolint:forcetypeassert // it is ours
 }
 
 func newLimiter(tb testing.TB, store ratelimit.Store, limit ratelimit.Limit) *ratelimit.Limiter {
@@ -54,7 +54,7 @@ func newLimiter(tb testing.TB, store ratelimit.Store, limit ratelimit.Limit) *ra
 }
 
 // localOf is the share of the limiter of a store.
-func localOf(s *Store) *local {
+func localOf(s *sharer) *local {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tables["l"].local.Load()
@@ -99,7 +99,7 @@ func newGroup(tb testing.TB, n int, limit ratelimit.Limit) (stores []*group, lim
 }
 
 // storeOf is the store of a limiter.
-func storeOf(l *ratelimit.Limiter) *Store { return l.Config().Store.(*Store) } //nolint:forcetypeassert // it is ours
+func storeOf(l *ratelimit.Limiter) *sharer { return l.Config().Store.(*sharer) } //nolint:forcetypeassert // it is ours
 
 // takeAll takes one by one until it is refused.
 func takeAll(tb testing.TB, l *ratelimit.Limiter, key string) (n int64) {
@@ -147,7 +147,7 @@ func TestMain(m *testing.M) {
 type site struct {
 	proxy  *tcpproxy.Proxy
 	redis  *redisstore.Store
-	store  *Store
+	store  *sharer
 	prefix string
 	*ratelimit.Limiter
 }

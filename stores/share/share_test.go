@@ -20,10 +20,10 @@ import (
 )
 
 // A sharing store has its share in use from the beginning on.
-type sharing struct{ *Store }
+type sharing struct{ *sharer }
 
 func (s sharing) Open(name string) (limits.Table, error) {
-	t, err := s.Store.Open(name)
+	t, err := s.sharer.Open(name)
 	if err == nil {
 		_ = t.(limits.LocalTable).Local() //nolint:forcetypeassert // it is one
 	}
@@ -652,19 +652,19 @@ func TestConfigOfAShare(t *testing.T) {
 	t.Parallel()
 	_, err := New(inMemory(), Config{Instances: -1})
 	require.ErrorContains(t, err, "share.Config.Instances = -1: must be >= 0 (0 means 1)")
-	for _, missing := range []ratelimit.Store{nil, (*Store)(nil)} {
+	for _, missing := range []ratelimit.Store{nil, (*sharer)(nil)} {
 		_, err = New(missing, Config{})
 		require.EqualError(t, err, "share store = <nil>: must not be nil")
 	}
 	registry := &core.Registry{}
 	cfg := Config{Registry: registry, Name: "redis"}
 	s := newStore(t, inMemory(), cfg)
-	got, _ := core.Lookup[*Store](registry, "redis")
+	got, _ := core.Lookup[*sharer](registry, "redis")
 	require.Same(t, s, got)
 	_, err = New(inMemory(), cfg)
 	require.ErrorContains(t, err, "already registered")
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close())
-	_, ok := core.Lookup[*Store](registry, "redis")
+	_, ok := core.Lookup[*sharer](registry, "redis")
 	require.False(t, ok)
 }

@@ -21,8 +21,8 @@ const (
 	closeTime   = time.Second      // for the last charges
 )
 
-// A Store is a [ratelimit.Store] around another one. It is used by many goroutines at once.
-type Store struct {
+// A sharer is a [ratelimit.Store] around another one. It is used by many goroutines at once.
+type sharer struct {
 	remove func() // from the registry
 	inner  ratelimit.Store
 	cfg    Config
@@ -42,14 +42,14 @@ type Store struct {
 
 // New wraps a store. It neither waits for the store nor starts a goroutine. It returns the error of
 // [Config.Validate], or of a Registry that has the name already.
-func New(store ratelimit.Store, cfg Config) (*Store, error) {
+func New(store ratelimit.Store, cfg Config) (ratelimit.Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if identity.Missing(store) {
 		return nil, &core.ConfigError{Field: "share store", Value: nil, Reason: "must not be nil"}
 	}
-	s := &Store{inner: store, cfg: cfg, tables: map[string]*table{}, wake: make(chan struct{}, 1)}
+	s := &sharer{inner: store, cfg: cfg, tables: map[string]*table{}, wake: make(chan struct{}, 1)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.cfg.Instances = max(1, cfg.Instances)
 	s.rank = rand.Int64N(int64(s.cfg.Instances)) //nolint:gosec // no secret
@@ -61,7 +61,7 @@ func New(store ratelimit.Store, cfg Config) (*Store, error) {
 }
 
 // Open opens a table of the store that s wraps; the same name is the same table.
-func (s *Store) Open(name string) (limits.Table, error) {
+func (s *sharer) Open(name string) (limits.Table, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
@@ -81,7 +81,7 @@ func (s *Store) Open(name string) (limits.Table, error) {
 
 // Close ends the store, and closes the store that it wraps. Before that it charges the debts once
 // more, for up to a second, and removes s from its registry.
-func (s *Store) Close() error {
+func (s *sharer) Close() error {
 	s.mu.Lock()
 	closed := s.ctx.Err() != nil
 	s.stop()
@@ -99,7 +99,7 @@ func (s *Store) Close() error {
 
 // begin runs f in a goroutine that Close waits for, and reports whether it did: after Close it
 // does not.
-func (s *Store) begin(f func()) bool {
+func (s *sharer) begin(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
@@ -111,7 +111,7 @@ func (s *Store) begin(f func()) bool {
 
 // Stats returns the counters of the store that s wraps, with Local and, if that store does not
 // count them, Instances.
-func (s *Store) Stats() (stats limitstore.Stats) {
+func (s *sharer) Stats() (stats limitstore.Stats) {
 	local := s.local.Load() // first, so that it is at most Timeouts + Failed + Unsent
 	if inner, ok := s.inner.(interface{ Stats() limitstore.Stats }); ok {
 		stats = inner.Stats()
@@ -124,14 +124,14 @@ func (s *Store) Stats() (stats limitstore.Stats) {
 }
 
 // indebted starts the goroutine that charges debts, which runs while there are any.
-func (s *Store) indebted() {
+func (s *sharer) indebted() {
 	if !s.charging.Load() && s.charging.CompareAndSwap(false, true) && !s.begin(s.run) {
 		s.charging.Store(false)
 	}
 }
 
 // available has the debts charged soon: the store has just decided.
-func (s *Store) available() {
+func (s *sharer) available() {
 	if s.owing.Load() > 0 {
 		select {
 		case s.wake <- struct{}{}:
@@ -140,7 +140,7 @@ func (s *Store) available() {
 	}
 }
 
-func (s *Store) run() {
+func (s *sharer) run() {
 	due := time.NewTicker(chargeEvery)
 	defer due.Stop()
 	wake := s.wake
@@ -162,7 +162,7 @@ func (s *Store) run() {
 }
 
 // charge charges the debts of all tables, and reports whether all could be charged.
-func (s *Store) charge(ctx context.Context) bool {
+func (s *sharer) charge(ctx context.Context) bool {
 	s.mu.Lock()
 	var shares []*local
 	for _, t := range s.tables {

@@ -16,7 +16,7 @@ type table struct {
 	limits.Table
 	*limits.Plans
 
-	store  *Store
+	store  *sharer
 	counts limits.InstanceTable // nil if the store does not count
 	local  atomic.Pointer[local]
 }
@@ -30,7 +30,7 @@ type plan struct {
 	shares   sync.Map    // the number of instances to the *limits.Plan in memory
 }
 
-func newTable(s *Store, inner limits.Table) *table {
+func newTable(s *sharer, inner limits.Table) *table {
 	t := &table{Table: inner, store: s}
 	t.Plans = limits.NewPlans(limits.Clock{}, t.prepare)
 	t.counts, _ = limits.As[limits.InstanceTable](inner)

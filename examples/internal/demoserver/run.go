@@ -34,7 +34,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.DurationVar(&cfg.Period, "period", 10*time.Second, "length of the period")
 	flags.BoolVar(&cfg.Aligned, "aligned", false, "begin periods with the clock, as seconds and minutes do, not with a request")
 	redisAddr := flags.String("redis", "", "`HOST:PORT` of a Redis that keeps the state of all limiters, for all servers that name it; without it, each server has its own in memory. While Redis is unavailable, the answer is 503")
-	flags.TextVar(&mode, "mode", redisstore.Strict, "how decisions get to Redis: `strict|coalesced`")
+	flags.StringVar((*string)(&mode), "mode", string(redisstore.Strict), "how decisions get to Redis: `strict|coalesced`")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
@@ -50,6 +50,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case flags.NArg() > 0:
 		return fail(2, "unexpected argument %q: there are only flags", flags.Arg(0))
+	case redisstore.Config{Mode: mode}.Validate() != nil:
+		return fail(2, "-mode %v: must be strict or coalesced", mode)
 	case given["mode"] && !given["redis"]:
 		return fail(2, "-mode %v: is for -redis HOST:PORT, without which the state is in memory", mode)
 	}

@@ -1,0 +1,69 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/gresil/gresil/internal/text"
+)
+
+// oldest is the first version of Redis that has all that is needed.
+const oldest = 7
+
+// Check reports whether the server can be used: whether it can be reached, accepts the password, is not too old ([ErrUnfit]), and
+// keeps the usage of keys when its memory is full. It measures the round trip, and returns an error if [Config].Timeout is less than
+// twice as long: decisions work as long as Timeout is longer, but fail if the network or the server takes a moment more.
+//
+// Check is not necessary, and changes nothing. It waits until ctx ends, so it can report why a server cannot be reached.
+func (s *Store) Check(ctx context.Context) error {
+	to := s.client
+	if c, ok := s.client.(*redis.ClusterClient); ok {
+		master, err := c.MasterForKey(ctx, s.cfg.prefix())
+		if err != nil {
+			return explain(err, false)
+		}
+		to = master
+	}
+	info := newSingle(ctx, "info")
+	if err := to.Process(ctx, info); err != nil {
+		return explain(err, false)
+	}
+	field := func(name string) string {
+		_, rest, _ := strings.Cut(info.Val(), "\n"+name+":")
+		value, _, _ := strings.Cut(rest, "\n")
+		return strings.TrimSpace(value)
+	}
+	version := field("redis_version")
+	major, _, _ := strings.Cut(version, ".")
+	if n, err := strconv.Atoi(major); err == nil && n < oldest {
+		return fmt.Errorf("%w: it is version %s, %d.0 or later is needed", ErrUnfit, version, oldest)
+	}
+	switch policy := field("maxmemory_policy"); policy {
+	case "", "noeviction", "volatile-ttl":
+		return s.distance(ctx, to)
+	default:
+		return fmt.Errorf("redisstore: maxmemory-policy %s evicts keys with usage, whose limits are then exceeded: set noeviction or volatile-ttl", policy)
+	}
+}
+
+// distance returns an error if the server is too far away for Timeout.
+func (s *Store) distance(ctx context.Context, to redis.UniversalClient) error {
+	trip := time.Duration(math.MaxInt64)
+	for range 3 {
+		began := time.Now()
+		if err := to.Process(ctx, newSingle(ctx, "ping")); err != nil {
+			return explain(err, false)
+		}
+		trip = min(trip, time.Since(began))
+	}
+	if timeout := s.cfg.timeout(); timeout/2 < trip {
+		return fmt.Errorf("redisstore: the Timeout of %v is too near to the round trip to the server, %s: set at least twice as much", timeout, text.About(trip))
+	}
+	return nil
+}

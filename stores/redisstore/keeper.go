@@ -1,0 +1,105 @@
+package redisstore
+
+import (
+	"context"
+	"time"
+)
+
+// Instances are counted by beats: an instance without a beat for a life is not counted.
+const (
+	beatSoon  = 100 * time.Millisecond // after the first
+	beatEvery = 2 * time.Second
+	beatLife  = 10 * time.Second
+)
+
+// opTimeout is the least time for a request for which no call waits.
+const opTimeout = time.Second
+
+// A census is the number of instances that use the server with one Prefix: processes that share its limits
+// while the server is unavailable.
+type census struct {
+	n     int64     // at the last beat; 0 before the first
+	rank  int64     // of this instance, from 0
+	ahead int64     // the server's clock minus uptime, in µs
+	low   time.Time // since when all beats returned less than n; zero if they do not
+}
+
+// Instances returns the number of instances and the place of this one, as of the last beat, and the time of
+// the server. From the first call on, beats are sent.
+func (t *table) Instances() (n, rank int64, now time.Duration) {
+	s := t.store
+	s.keeping.Do(s.keep)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(1, s.census.n), s.census.rank, time.Duration(s.uptime()+s.census.ahead) * time.Microsecond
+}
+
+// uptime is the time here, in µs.
+func (s *Store) uptime() int64 { return time.Since(s.first.base).Microseconds() }
+
+// instancesKey is the name of the set of instances: no key of a table has it.
+func (s *Store) instancesKey() string { return s.cfg.prefix() + ":{instances}" }
+
+// keep starts the goroutine that sends beats until the store is closed, which waits for it.
+func (s *Store) keep() {
+	s.ending.RLock()
+	defer s.ending.RUnlock()
+	if !s.closed.Load() {
+		s.wg.Go(s.beats)
+	}
+}
+
+// beats sends a beat at once, soon again and often at first, as others may have begun at the same time, which
+// might not have been counted.
+func (s *Store) beats() {
+	began, next := time.Now(), beatSoon
+	for due := time.NewTimer(0); ; {
+		select {
+		case <-due.C:
+		case <-s.ctx.Done():
+			_, _ = s.sendBeat(context.WithoutCancel(s.ctx), s.cfg.timeout(), 0)
+			return
+		}
+		s.beat(s.ctx)
+		due.Reset(next)
+		if next = s.every; time.Since(began) < s.every {
+			next /= 4
+		}
+	}
+}
+
+// beat registers this instance as alive, and reads the number of instances. A lower number applies
+// only after a life of lower numbers: after a data loss, the first instance is not alone.
+func (s *Store) beat(ctx context.Context) bool {
+	got, err := s.sendBeat(ctx, max(opTimeout, s.cfg.timeout()), s.life)
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := &s.census
+	switch {
+	case err != nil:
+		was.low = time.Time{}
+		return false
+	case got.n < was.n && was.low.IsZero():
+		was.low = now
+	case got.n >= was.n || now.Sub(was.low) >= s.life:
+		*was = got
+	}
+	was.ahead = got.ahead
+	return true
+}
+
+// sendBeat sends one beat; if life is 0, the instance leaves.
+func (s *Store) sendBeat(ctx context.Context, timeout, life time.Duration) (got census, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req := &request{script: beatScript(), key: s.instancesKey(), args: []any{s.id, number(life.Microseconds())}}
+	reply, err := s.exchange(ctx, context.WithoutCancel(ctx), req)
+	switch {
+	case err != nil:
+		return got, err
+	case len(reply) != 3:
+		return got, errReply
+	}
+	return census{n: reply[1], rank: reply[2], ahead: reply[0] - s.uptime()}, nil
+}
