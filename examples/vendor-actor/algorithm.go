@@ -4,14 +4,14 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"math"
 	"strconv"
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/escalating"
 	"github.com/gresil/gresil/logs"
-	"github.com/gresil/gresil/outbound/dispatch"
+	"github.com/gresil/gresil/outbound/gate"
 )
 
 const (
@@ -32,11 +32,11 @@ func newAlgorithm(ctx context.Context, cfg config, r *remote, stderr io.Writer) 
 	attempt := func(n int) escalating.Attempt {
 		return func(ctx context.Context) (time.Duration, error) {
 			err := r.report(ctx, account(n), strconv.Itoa(n))
-			limit, limited := classify(err)
-			if limited && limit.RetryAfter <= 0 {
-				limit.RetryAfter = unknownPause
+			pause, limited := core.RetryAfter(err)
+			if limited && pause <= 0 {
+				pause = unknownPause
 			}
-			return limit.RetryAfter, err
+			return pause, err
 		}
 	}
 	none := algorithm{state: func() string { return "" }, stop: func() {}}
@@ -50,68 +50,65 @@ func newAlgorithm(ctx context.Context, cfg config, r *remote, stderr io.Writer) 
 		none.call = func(ctx context.Context, n int) error { return actor.Do(ctx, attempt(n)) }
 		return none, nil
 	}
-	return newDispatcher(context.WithoutCancel(ctx), cfg, r, stderr)
+	return newGate(context.WithoutCancel(ctx), cfg, r, stderr)
 }
 
-// newDispatcher returns the algorithm gresil. ctx does not end before stop.
-func newDispatcher(ctx context.Context, cfg config, r *remote, stderr io.Writer) (algorithm, error) {
+// A session is a connection of an account. (The vendor needs none: that of an SDK would be here.)
+type session struct{ account string }
+
+// newGate returns the algorithm gresil. ctx does not end before stop.
+func newGate(ctx context.Context, cfg config, r *remote, stderr io.Writer) (algorithm, error) {
 	registry := &core.Registry{}
+	own := gate.Config{Name: "vendor", Registry: registry, InFlight: cfg.capacity, MaxQueue: cfg.calls, MaxAttempts: attempts, Classify: classify}
+	own.Limits = []gate.Limit{{Name: "vendor"}}
+	if cfg.limit > 0 {
+		own.Limits, own.Slack = []gate.Limit{limit(cfg.limit, cfg.scale)}, max(leastSlack, time.Duration(float64(slack)/cfg.scale))
+	}
+	g, err := gate.New(own)
+	if err != nil {
+		return algorithm{}, err
+	}
+	sessions, err := gate.NewPool(g, gate.PoolConfig[string, session]{
+		Capacity: cfg.capacity,
+		Dial:     func(_ context.Context, account string) (session, error) { return session{account}, nil },
+	})
+	if err != nil {
+		return algorithm{}, err
+	}
+	r.client.Transport = g.Transport(r.client.Transport)
 	logged, stopLog := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- logs.Run(logged, registry, slog.New(slog.NewTextHandler(stderr, nil)), logs.Config{}) }()
-	stop := func() {
-		stopLog()
-		if err := <-ended; err != nil { // the registry and the logger are not nil
-			panic(err)
-		}
-	}
-	own := dispatch.Config[string, struct{}]{
-		Name: "vendor", Registry: registry, Capacity: cfg.capacity, MaxQueue: cfg.calls, Attempts: attempts, Classify: classify,
-	}
-	var err error
-	if cfg.limit > 0 {
-		own.Limiter, err = ratelimit.New(ratelimit.Config{Name: "vendor", Limit: spaced(cfg.limit, cfg.scale), MaxWait: -1})
-		if err != nil {
-			stop()
-			return algorithm{}, err
-		}
-	}
-	d, err := dispatch.New(own)
-	if err != nil {
-		stop()
-		return algorithm{}, err
-	}
 	return algorithm{
 		call: func(ctx context.Context, n int) error {
-			_, err := dispatch.Do(ctx, d, account(n), func(ctx context.Context, _ struct{}) (struct{}, error) {
-				return struct{}{}, r.report(ctx, account(n), strconv.Itoa(n))
+			_, err := gate.Do(ctx, sessions, account(n), func(ctx context.Context, s session) (struct{}, error) {
+				return struct{}{}, r.report(ctx, s.account, strconv.Itoa(n))
 			})
 			return err
 		},
 		state: func() string {
-			for _, h := range d.Snapshot().Held {
+			for _, h := range g.Holds() {
 				return ", paused for " + time.Until(h.Until).Round(100*time.Millisecond).String()
 			}
 			return ""
 		},
 		stop: func() {
-			_ = d.Close(ctx) // no call is left
-			stop()
+			_ = g.Close(ctx) // no call is left
+			stopLog()
+			if err := <-ended; err != nil { // the registry and the logger are not nil
+				panic(err)
+			}
 		},
 	}, nil
 }
 
-// late is how late a timer can be. No scale changes it.
-const late = 200 * time.Microsecond
+const (
+	slack      = 50 * time.Millisecond // of the vendor
+	leastSlack = time.Millisecond      // of our own: so late can a timer be, whatever the scale
+)
 
-// spaced returns a limit whose calls have a distance. A bucket alone sends the calls that are late, as
-// the process had no CPU for a moment, together with the next ones. A log prevents that. The bucket is
-// a little faster then, so that late timers cost no calls.
-func spaced(limit, scale float64) ratelimit.Limit {
-	second := time.Duration(float64(time.Second) / scale)
-	distance := time.Duration(float64(second) / limit)
-	if limit < 1 {
-		return ratelimit.TokenBucket(1, distance, 1)
-	}
-	return ratelimit.TokenBucket(1, distance-min(late, distance/6), 1).And(ratelimit.SlidingLog(min(int64(limit), 1<<16), second))
+// limit returns a limit of calls in a second of the vendor.
+func limit(calls, scale float64) gate.Limit {
+	n := max(1, math.Floor(calls))
+	return gate.Limit{Name: "vendor", N: int64(n), Per: max(time.Millisecond, time.Duration(n/calls/scale*float64(time.Second)))}
 }

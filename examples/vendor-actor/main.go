@@ -6,7 +6,7 @@
 //	vendor-actor [-calls N] [-rate R] [-capacity C] [-limit R] [-scale S] [-vendor URL] [-algorithm A] [-json]
 //
 // The load is open: call i is offered at its own time, whatever happens to earlier calls. With the
-// algorithm gresil, a dispatcher of outbound/dispatch makes the calls. The controls are naive, where
+// algorithm gresil, the calls pass a gate of outbound/gate. The controls are naive, where
 // each call repeats itself after its own wait, and article, an actor that shares one delay. A
 // control can go on for hours. It is stopped when no call was served for a minute of the vendor.
 //

@@ -7,13 +7,17 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/examples/internal/program"
-	"github.com/gresil/gresil/outbound/dispatch"
+	"github.com/gresil/gresil/outbound/gate"
+	"github.com/gresil/gresil/plugins/timeout"
 )
 
 // These are times and counts of our own, which no scale changes.
@@ -37,28 +41,42 @@ type remote struct {
 
 func newRemote(cfg config, lost context.CancelCauseFunc) *remote {
 	most := max(sockets, cfg.capacity)
+	limit := timeout.NewClient(core.Must(timeout.New(timeout.Config{Limit: answerTime})), timeout.ClientOptions{PerAttempt: true})
 	return &remote{url: cfg.vendor, lost: lost, client: &http.Client{
-		Transport:     &http.Transport{MaxConnsPerHost: most, MaxIdleConnsPerHost: most},
+		Transport:     client.New(&http.Transport{MaxConnsPerHost: most, MaxIdleConnsPerHost: most}, limit),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// report makes the call n once. A refusal is a [*dispatch.StatusError]. A request that was sent is
-// waited for, even if ctx ends.
+// report makes the call n once. The error of a refusal is a [refusal]. A request that was sent is waited for, even if ctx ends.
 func (r *remote) report(ctx context.Context, account, n string) error {
-	resp, err := r.get(context.WithoutCancel(ctx), "/report?"+url.Values{"account": {account}, "n": {n}}.Encode())
+	sent, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, cancel)
+	sent = httptrace.WithClientTrace(sent, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { stop() }})
+	req, err := http.NewRequestWithContext(sent, http.MethodGet, r.url+"/report?"+url.Values{"account": {account}, "n": {n}}.Encode(), http.NoBody)
 	if err != nil {
+		return err
+	}
+	resp, err := r.client.Do(req)
+	switch {
+	case errors.Is(err, core.ErrRejected), ctx.Err() != nil && err != nil: // it was not sent
+		return err
+	case err != nil:
+		err = program.NoAnswer(r.url, err)
 		if r.unanswered.Add(1) >= silence {
 			r.lost(err)
 		}
 		return err
 	}
-	defer resp.close()
+	defer func() {
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
+		_ = resp.Body.Close()
+	}()
 	r.unanswered.Store(0)
-	err = dispatch.CheckResponse(resp.Response)
-	if _, limited := classify(err); limited {
+	if signal := classify(resp, nil); signal.Limited {
 		r.refused.Add(1)
-		return err
+		return refusal{signal.Pause}
 	}
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("the vendor at %s answers %s to a call", r.url, resp.Status)
@@ -66,39 +84,22 @@ func (r *remote) report(ctx context.Context, account, n string) error {
 	return nil
 }
 
-// An answer is a response whose time is limited until it is closed.
-type answer struct {
-	*http.Response
-	cancel context.CancelFunc
-}
+// A refusal is an answer that asks for a pause.
+type refusal struct{ pause time.Duration }
 
-func (a answer) close() {
-	_, _ = io.Copy(io.Discard, io.LimitReader(a.Body, 64<<10)) // so that the connection can be used again
-	_ = a.Body.Close()
-	a.cancel()
-}
+func (refusal) Error() string { return "the vendor refuses the call: it asks for a pause" }
 
-func (r *remote) get(ctx context.Context, path string) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+path, http.NoBody)
-	if err == nil {
-		var resp *http.Response
-		if resp, err = r.client.Do(req); err == nil { //nolint:bodyclose // answer.close does
-			return answer{resp, cancel}, nil
-		}
+// RetryAfter returns the pause, which is 0 if the vendor did not say it.
+func (r refusal) RetryAfter() time.Duration { return r.pause }
+
+// classify reads X-Retry-After-Ms, and otherwise does as gate.Classify.
+func classify(resp *http.Response, err error) gate.Signal {
+	signal := gate.Classify(resp, err)
+	if resp == nil || resp.StatusCode != http.StatusTooManyRequests {
+		return signal
 	}
-	cancel()
-	return answer{}, program.NoAnswer(r.url, err)
-}
-
-// classify reads X-Retry-After-Ms, and otherwise does as dispatch.Classify.
-func classify(err error) (dispatch.Limited, bool) {
-	if e, ok := errors.AsType[*dispatch.StatusError](err); ok && e.StatusCode == http.StatusTooManyRequests {
-		ms, err := strconv.ParseFloat(e.Header.Get("X-Retry-After-Ms"), 64)
-		if err == nil && ms >= 0 {
-			longest := float64(longestPause.Milliseconds())
-			return dispatch.Limited{RetryAfter: time.Duration(math.Ceil(max(1, min(ms, longest)))) * time.Millisecond}, true
-		}
+	if ms, err := strconv.ParseFloat(resp.Header.Get("X-Retry-After-Ms"), 64); err == nil && ms >= 0 {
+		signal.Pause = time.Duration(math.Ceil(max(1, min(ms, float64(longestPause.Milliseconds()))))) * time.Millisecond
 	}
-	return dispatch.Classify(err)
+	return signal
 }

@@ -123,7 +123,7 @@ func (c *call) pass(ctx context.Context) error {
 		return err
 	}
 	late, cancel := context.WithCancel(ctx)
-	if end, has := ctx.Deadline(); !c.deadline.IsZero() && !(has && end.Equal(c.deadline)) { // two timers for one time: either can be first
+	if end, has := ctx.Deadline(); !c.deadline.IsZero() && (!has || !end.Equal(c.deadline)) { // two timers for one time: either can be first
 		late, cancel = context.WithDeadline(ctx, c.deadline)
 	}
 	defer cancel()

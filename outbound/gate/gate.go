@@ -73,8 +73,8 @@ func New(cfg Config) (*Gate, error) {
 	if err := g.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
-	hosts := func() bool { return len(g.life.Load().Config.Limits) == 0 }
-	if err := g.life.Register(g, g.SetConfig, registry.Source{Figures: g.figures, Hosts: hosts}); err != nil {
+	source := registry.Source{Figures: g.figures, Hosts: g.hosts, Rows: g.rows, Control: g.control}
+	if err := g.life.Register(g, g.SetConfig, source); err != nil {
 		return nil, err
 	}
 	return g, nil

@@ -11,7 +11,7 @@ type Stats struct {
 	Sent     uint64 // attempts
 	Limited  uint64 // attempts that the vendor refused because of a limit
 	Rejected uint64 // calls that were not made: they would have waited too long, or their context ended
-	Holds    uint64 // that began or were extended
+	Holds    uint64 // that began, or were extended by a second or more
 
 	Waiting     int // calls
 	InFlight    int // attempts
@@ -44,7 +44,7 @@ func (g *Gate) figures() (f registry.Figures) {
 	g.mu.Unlock()
 	f.Counts("attempts_total", "Attempts that were sent, by whether the vendor refused them because of a limit.", "result", "passed", s.Sent-s.Limited, "limited", s.Limited)
 	f.Count("rejected_total", "Calls that were not made: their wait was too long, or their context has ended.", s.Rejected)
-	f.Count("holds_total", "Holds that began or were extended.", s.Holds)
+	f.Count("holds_total", "Holds that began, or were extended by a second or more.", s.Holds)
 	f.Add("held", "Keys that are held now.", float64(held))
 	f.Add("waiting", "Calls that wait now.", float64(s.Waiting))
 	f.Add("in_flight", "Attempts in flight now.", float64(s.InFlight))

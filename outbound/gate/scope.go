@@ -45,6 +45,7 @@ type scope struct {
 // A hold is a pause and the ramp after it.
 type hold struct {
 	until, end time.Time // of the pause; of the ramp
+	told       time.Time // the until that was last counted and reported
 	room       int       // how many turns may be out
 	out        []*turn   // the oldest first
 }
@@ -189,7 +190,6 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
 	default:
 		return
 	}
-	g.stats.Holds++
 	g.wake(s, time.Time{})
 	for w := range g.calls { // those that cannot wait that long are refused now
 		if w.queue != nil && !w.deadline.IsZero() && until.After(w.deadline) && w.under(s) {
@@ -197,7 +197,11 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
 			w.grant(w.limited(until, s.name))
 		}
 	}
-	g.report(c, "calls are held back", s, slog.Time("until", until), slog.Duration("pause", until.Sub(g.now)))
+	if until.Sub(s.hold.told) >= time.Second { // refusals of calls that were in flight together are one hold
+		s.hold.told = until
+		g.stats.Holds++
+		g.report(c, "calls are held back", s, slog.Time("until", until), slog.Duration("pause", until.Sub(g.now)))
+	}
 }
 
 // report queues an event about a scope.

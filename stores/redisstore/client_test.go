@@ -25,7 +25,7 @@ type wrapped struct{ redis.UniversalClient }
 func TestANilClientIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string]redis.UniversalClient{
-		"nil": nil, "client": (*redis.Client)(nil), "cluster": (*redis.ClusterClient)(nil), "ring": redis.NewRing(&redis.RingOptions{}), "wrapped": &wrapped{},
+		"nil": nil, "ring": redis.NewRing(&redis.RingOptions{}), "wrapped": &wrapped{},
 	} {
 		s, err := New(client, Config{})
 		require.Nil(t, s, name)

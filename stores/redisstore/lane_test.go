@@ -186,7 +186,10 @@ func sendAlone(t *testing.T, l *lane, batch []*item) {
 	t.Helper()
 	trip, err := l.node.admit(t.Context())
 	require.NoError(t, err)
-	l.exchange(trip, batch)
+	for _, it := range batch {
+		it.state.Store(sent)
+	}
+	trip.exchange(t.Context(), t.Context(), batch)
 }
 
 // TestABatchKeepsTheOrderOfAKey: whatever scripts decide, what one key is asked is asked in the
@@ -195,7 +198,7 @@ func TestABatchKeepsTheOrderOfAKey(t *testing.T) {
 	t.Parallel()
 	bucket, window, decide := bucketScript(), windowScript(), accountScript(algBucket)
 	for _, single := range []bool{true, false} {
-		l := &lane{store: &Store{single: single}}
+		l := &lane{node: &node{store: &Store{single: single}}}
 		rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test is repeated by its seed
 		for range 200 {
 			var batch []*item
@@ -212,7 +215,7 @@ func TestABatchKeepsTheOrderOfAKey(t *testing.T) {
 				batch = append(batch, it)
 				calls[req.key] = append(calls[req.key], it)
 			}
-			flights := l.flights(batch)
+			flights := l.node.flights(batch)
 			sent := map[string][]*item{}
 			for _, f := range flights {
 				runs := map[string]bool{}

@@ -31,10 +31,10 @@ type node struct {
 
 	trip    atomic.Int64 // the round trip, in ns: the shortest of late
 	base    time.Time
-	asked   atomic.Int64 // time of the last request, from base
-	replied atomic.Int64 // time of the last reply, from base
-	flying  atomic.Int64 // requests under way
-	warming atomic.Bool  // a goroutine makes connections
+	asked   atomic.Int64                  // time of the last request, from base
+	replied atomic.Int64                  // time of the last reply, from base
+	flying  atomic.Int64                  // requests under way
+	warming atomic.Pointer[chan struct{}] // closed at the end, while a goroutine makes connections
 
 	lanes   [lanes]lane
 	scripts sync.Map // that the server probably has
@@ -149,7 +149,7 @@ func (n *node) admit(ctx context.Context) (trip, error) {
 // are made for the next ones.
 func (t trip) ended(outcome core.Outcome, written bool) {
 	n := t.node
-	flying := n.flying.Add(-1) + 1
+	n.flying.Add(-1)
 	switch {
 	case outcome == core.Success:
 		n.replied.Store(n.now())
@@ -158,24 +158,36 @@ func (t trip) ended(outcome core.Outcome, written bool) {
 	}
 	t.permit.Done(outcome)
 	if outcome == core.Failure || outcome == core.Ignored && !written {
-		n.warm(int(flying))
+		n.warm()
 	}
 }
 
-// warmTime limits the time to make connections in the background: five round trips each, with TLS seven.
-func (s *Store) warmTime() time.Duration { return max(opTimeout, 10*s.cfg.timeout()) }
-
-// warm makes connections in the background, as a decision has no time to make one at a distance: first one, and
-// when the server answers on that, as many as there are requests. So it closes the breaker, too.
-func (n *node) warm(requests int) {
-	if n.store.mode() == Coalesced && n.distant() {
-		requests = lanes * overlaps
-	}
-	if n.store.closed.Load() || n.warming.Swap(true) {
+// wait waits until ctx ends for connections that are made in the background, if none is free and the server is so far
+// away that a request has no time to make one.
+func (n *node) wait(ctx context.Context) {
+	if 5*n.trip.Load() < int64(n.store.cfg.timeout()) || n.idle() > 0 || n.full() {
 		return
 	}
+	select {
+	case <-n.warm():
+	case <-ctx.Done():
+	}
+}
+
+// warm makes connections in the background: first one, and when the server answers on that, as many as there are
+// requests. So it closes the breaker, too. It returns a channel that is closed at the end.
+func (n *node) warm() <-chan struct{} {
+	ended := make(chan struct{})
+	if n.store.closed.Load() || !n.warming.CompareAndSwap(nil, &ended) {
+		if other := n.warming.Load(); other != nil {
+			return *other
+		}
+		close(ended)
+		return ended
+	}
 	go func() {
-		defer n.warming.Store(false)
+		defer close(ended)
+		defer n.warming.Store(nil)
 		ctx, cancel := context.WithTimeout(n.store.ctx, n.store.warmTime())
 		defer cancel()
 		if n.connect(ctx) != nil {
@@ -184,16 +196,24 @@ func (n *node) warm(requests int) {
 		if n.guard.State() == breaker.Open {
 			_ = n.guard.SetState(breaker.HalfOpen) // the next decision tries it, without a further delay
 		}
+		requests := int(n.flying.Load())
+		if n.store.mode() == Coalesced && n.distant() {
+			requests = lanes * overlaps
+		}
 		if n.full() {
 			return
 		}
 		var all sync.WaitGroup
-		for range min(requests, n.size, mostMade) - 1 {
+		for range min(requests, n.size, mostMade) {
 			all.Go(func() { _ = n.ping(ctx) })
 		}
 		all.Wait()
 	}()
+	return ended
 }
+
+// warmTime limits the time to make connections in the background: five round trips each, with TLS seven.
+func (s *Store) warmTime() time.Duration { return max(opTimeout, 10*s.cfg.timeout()) }
 
 // mostMade is the number of connections to a node that are made at a time.
 const mostMade = 64
@@ -206,7 +226,7 @@ func (n *node) connect(ctx context.Context) error {
 		return err
 	}
 	err := n.ping(ctx)
-	for idle := n.processor().PoolStats().IdleConns; idle > 0 && cut(err) && ctx.Err() == nil; idle-- {
+	for idle := n.idle(); idle > 0 && cut(err) && ctx.Err() == nil; idle-- {
 		err = n.ping(ctx)
 	}
 	return err
@@ -222,14 +242,12 @@ func cut(err error) bool {
 // ping sends a command that any server answers, over a connection as decisions use it.
 func (n *node) ping(ctx context.Context) error {
 	began := time.Now()
-	err := n.conns.Do(ctx, n.processor(), func() error {
-		cmd := newSingle(ctx, "ping")
-		if n.store.mode() == Coalesced {
-			_, err := n.processor().Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Process(ctx, cmd) })
-			return err
-		}
-		return n.processor().Process(ctx, cmd)
-	})
+	var err error
+	if n.store.mode() == Coalesced {
+		_, err = n.processor().Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Ping(ctx).Err() })
+	} else {
+		err = n.processor().Ping(ctx).Err()
+	}
 	if isServerError(err) && !transient(err) { // it is not allowed; the connection is ready all the same
 		err = nil
 	}
@@ -239,22 +257,21 @@ func (n *node) ping(ctx context.Context) error {
 	return err
 }
 
-// A single is a command that is sent once.
-type single struct{ *redis.StringCmd }
-
-// NoRetry is true.
-func (single) NoRetry() bool { return true }
-
-func newSingle(ctx context.Context, name string) single {
-	return single{redis.NewStringCmd(ctx, name)}
-}
-
 // named returns the error of a request; if the pool had no free connection, the error says so.
 func (n *node) named(err error) error {
 	if (err == context.DeadlineExceeded || err == context.Canceled) && n.full() { //nolint:errorlint // as the pool returns them, without a connection
 		return fmt.Errorf("%w: %w", redis.ErrPoolTimeout, err)
 	}
 	return err
+}
+
+// idle returns the number of connections in the pool that decisions use: several commands go out over other ones.
+func (n *node) idle() uint32 {
+	stats := n.processor().PoolStats()
+	if n.store.mode() == Coalesced && stats.PipelineStats != nil {
+		return stats.PipelineStats.IdleConns
+	}
+	return stats.IdleConns
 }
 
 // full reports whether all connections of the client's pool are in use.

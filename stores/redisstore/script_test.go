@@ -100,7 +100,11 @@ func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 // run sends requests of one script in one command.
 func run(t *testing.T, s *Store, reqs ...*request) []int64 {
 	t.Helper()
-	cmd := s.command(t.Context(), true, reqs...)
+	var keys, args []any
+	for _, req := range reqs {
+		keys, args = append(keys, req.key), append(args, req.args...)
+	}
+	cmd := s.command(t.Context(), reqs[0].script, true, keys, args)
 	require.NoError(t, s.client.Process(t.Context(), cmd))
 	return cmd.Val()
 }
