@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/quiettest"
 	"github.com/gresil/gresil/internal/tcpproxy"
 )
@@ -68,7 +69,7 @@ func distantServers() map[string]func(t *testing.T, trip time.Duration) distant 
 			srv := startServer(t)
 			p := distantProxy(t, terminateTLS(t, srv.Addr))
 			return distant{srv.client(t, func(o *redis.Options) {
-				o.Addr, o.TLSConfig = p.Addr, &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the certificate is of the test
+				o.PoolSize, o.Addr, o.TLSConfig = 160, p.Addr, &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the certificate is of the test
 			}), []*tcpproxy.Proxy{p}, trip}
 		},
 		"cluster": func(t *testing.T, trip time.Duration) distant {
@@ -128,6 +129,17 @@ type pull struct {
 	stop            func()
 }
 
+// until waits for more decisions of callers that run in real time.
+func (p *pull) until(tb testing.TB, n *atomic.Int64, more int64) {
+	tb.Helper()
+	decided, failed, want := p.decided.Load(), p.failed.Load(), n.Load()+more
+	for end := time.Now().Add(time.Minute); n.Load() < want; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			require.Fail(tb, "too few calls", "decided %d, failed %d", p.decided.Load()-decided, p.failed.Load()-failed)
+		}
+	}
+}
+
 func startPull(tb testing.TB, s *Store, callers int, key func(caller int) string) *pull {
 	tb.Helper()
 	l, err := ratelimit.New(ratelimit.Config{Name: "far", Store: s, Limit: ratelimit.PerHour(1 << 30), OnStoreError: ratelimit.Deny})
@@ -159,90 +171,73 @@ func startPull(tb testing.TB, s *Store, callers int, key func(caller int) string
 	return p
 }
 
-// until waits for more decisions of callers that run in real time.
-func (p *pull) until(tb testing.TB, n *atomic.Int64, more int64) {
-	tb.Helper()
-	decided, failed, want := p.decided.Load(), p.failed.Load(), n.Load()+more
-	for end := time.Now().Add(time.Minute); n.Load() < want; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			require.Fail(tb, "too few calls", "decided %d, failed %d", p.decided.Load()-decided, p.failed.Load()-failed)
-		}
-	}
-}
-
-// TestADistantServerIsUsed: a connection takes several round trips, and a decision one. So the
-// default Timeout is enough for a server as near as that, and for one behind TLS; after a cut it is
-// found again.
-func TestADistantServerIsUsed(t *testing.T) {
+// TestDistance: a connection takes several round trips, and a decision one. So the default Timeout is enough for a server as
+// near as that, and for one behind TLS. A store that had only failed before finds the server, and so does one whose connections
+// were cut.
+func TestDistance(t *testing.T) {
 	t.Parallel()
 	for name, start := range distantServers() {
-		for trip, timeout := range map[time.Duration]time.Duration{20 * time.Millisecond: 0, 40 * time.Millisecond: 80 * time.Millisecond, 80 * time.Millisecond: 200 * time.Millisecond} {
+		for trip, timeout := range map[time.Duration]time.Duration{20 * time.Millisecond: defaultTimeout, 40 * time.Millisecond: 80 * time.Millisecond, 80 * time.Millisecond: 200 * time.Millisecond} {
 			if (trip > 40*time.Millisecond) != (name == "tls") {
 				continue // TLS takes more of the processor: the same ratio in longer times
 			}
 			t.Run(fmt.Sprint(name, " ", trip), func(t *testing.T) {
 				t.Parallel()
-				d := start(t, trip)
 				modes(t, func(t *testing.T, mode Mode) {
 					t.Helper()
+					d := start(t, trip)
 					d.delay()
-					s, err := New(d.client, Config{Mode: mode, Timeout: timeout, Prefix: string(mode)})
-					require.NoError(t, err)
-					t.Cleanup(func() { _ = s.Close() })
+					s := newStore(t, d.client, Config{Mode: mode, Timeout: timeout})
+					var p *pull
+					d.cut(func() {
+						p = startPull(t, s, 4, func(i int) string { return fmt.Sprint("k", i) })
+						p.until(t, &p.failed, 2*failures)
+					})
 					quiettest.Test(t, func(t *quiettest.T) {
-						p := startPull(t, s, 4, func(i int) string { return fmt.Sprint("k", i) })
-						defer p.stop()
+						p.until(t, &p.decided, 50)
+						d.cut(func() { p.until(t, &p.failed, 2*failures) })
 						p.until(t, &p.decided, 100)
 					})
-				})
-				s, err := New(d.client, Config{Timeout: timeout})
-				require.NoError(t, err)
-				t.Cleanup(func() { _ = s.Close() })
-				quiettest.Test(t, func(t *quiettest.T) {
-					p := startPull(t, s, 4, func(i int) string { return fmt.Sprint("k", i) })
-					defer p.stop()
-					p.until(t, &p.decided, 50)
-					d.cut(func() { p.until(t, &p.failed, 2*failures) })
-					p.until(t, &p.decided, 100)
 					p.stop()
-					require.Less(t, time.Duration(p.longest.Load()), s.cfg.timeout()+busy)
+					require.Less(t, time.Duration(p.longest.Load()), timeout+busy)
 				})
 			})
 		}
 	}
 }
 
-// TestADistantServerIsFoundAfterACut: in both modes, and by a store that had only failed before.
-func TestADistantServerIsFoundAfterACut(t *testing.T) {
+// TestCutConnections: the client does not detect with TLS that idle connections were cut, so each fails once. The first
+// failure has all of them closed.
+func TestCutConnections(t *testing.T) {
 	t.Parallel()
-	for name, start := range distantServers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			modes(t, func(t *testing.T, mode Mode) {
-				t.Helper()
-				d := start(t, 40*time.Millisecond)
-				d.delay()
-				s, err := New(d.client, Config{Mode: mode, Timeout: 80 * time.Millisecond})
-				require.NoError(t, err)
-				t.Cleanup(func() { _ = s.Close() })
-				var p *pull
-				d.cut(func() {
-					p = startPull(t, s, 4, func(int) string { return "k" })
-					p.until(t, &p.failed, 2*failures)
-				})
-				quiettest.Test(t, func(t *quiettest.T) {
-					p.until(t, &p.decided, 50)
-					d.cut(func() { p.until(t, &p.failed, 2*failures) })
-					p.until(t, &p.decided, 50)
-				})
-			})
-		})
+	const idle = 160
+	d := distantServers()["tls"](t, 0)
+	client := d.client.(*redis.Client) //nolint:forcetypeassert // it is one
+	var conns []*redis.Conn
+	for range idle {
+		conn := client.Conn()
+		require.NoError(t, conn.Ping(t.Context()).Err())
+		conns = append(conns, conn)
 	}
+	for _, conn := range conns {
+		require.NoError(t, conn.Close())
+	}
+	d.cut(func() {})
+	table := open(t, newStore(t, client, Config{}), "t")
+	failed := 0
+	require.Eventually(t, func() bool {
+		_, err := table.Apply(t.Context(), "k", planned(t, table, ratelimit.PerHour(9)), limits.Op{Cost: 1})
+		if err != nil && !errors.Is(err, ErrUnavailable) {
+			failed++
+		}
+		return err == nil
+	}, patient, time.Millisecond)
+	require.LessOrEqual(t, failed, 2*failures)
 }
 
-// TestADistantServerOfManyCallers: with a client as it is, and a Timeout of three round trips, each caller fails some times
+// TestDistanceWithManyCallers: with a client as it is, and a Timeout of three round trips, each caller fails some times
 // until there is a connection for it, and never after that. `make soak` asks for the distances that are promised.
-func TestADistantServerOfManyCallers(t *testing.T) {
+func TestDistanceWithManyCallers(t *testing.T) {
 	t.Parallel()
 	checkManyCallers(t, 60*time.Millisecond)
 }
@@ -273,9 +268,9 @@ func checkManyCallers(t *testing.T, trip time.Duration) {
 	})
 }
 
-// TestMostDecisionsAreMadeBelowTheTimeout: a round trip of seven tenths of Timeout leaves time for one,
+// TestDistanceNearTheTimeout: a round trip of seven tenths of Timeout leaves time for one,
 // and a decision that comes while another is under way does not wait for its reply.
-func TestMostDecisionsAreMadeBelowTheTimeout(t *testing.T) {
+func TestDistanceNearTheTimeout(t *testing.T) {
 	t.Parallel()
 	for name, start := range distantServers() {
 		t.Run(name, func(t *testing.T) {

@@ -3,10 +3,12 @@ package redisstore
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // replies is a server that says one thing to all that is not a greeting; nothing at all where
@@ -64,7 +67,7 @@ func replies(t *testing.T, says string) string {
 	return l.Addr().String()
 }
 
-func TestWhatTheServerSays(t *testing.T) {
+func TestErrorReplies(t *testing.T) {
 	t.Parallel()
 	for says, want := range map[string]string{
 		"-LOADING Redis is loading the dataset in memory":                                "is loading its data",
@@ -99,19 +102,42 @@ func TestWhatTheServerSays(t *testing.T) {
 	}
 }
 
-func TestTheContextEndsADecision(t *testing.T) {
+// TestRefusedWrites: what the server says to a batch is said to all in it, and none of them counts.
+func TestRefusedWrites(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()
-		client := redis.NewClient(&redis.Options{Addr: replies(t, ""), ReadTimeout: time.Hour})
-		defer func() { _ = client.Close() }()
-		s, err := New(client, Config{Mode: mode, Timeout: time.Hour})
-		require.NoError(t, err)
-		l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s})
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-		defer cancel()
-		_, err = l.Take(ctx, "k", 1)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		ctx := context.Background()
+		client := startServer(t).client(t)
+		table := open(t, newStore(t, client, Config{Mode: mode}), "t")
+		all := kinds(10, time.Hour)
+		for name, l := range all {
+			take(t, table, name, l, 1)
+		}
+		for _, c := range []struct {
+			says     string
+			from, to []any
+		}{
+			{"out of memory", []any{"config", "set", "maxmemory", "1"}, []any{"config", "set", "maxmemory", "0"}},
+			{"is a replica", []any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
+		} {
+			require.NoError(t, client.Do(ctx, c.from...).Err())
+			var wg sync.WaitGroup
+			for name, l := range all {
+				id := planned(t, table, l)
+				wg.Go(func() {
+					_, err := table.Apply(ctx, name, id, limits.Op{Cost: 1})
+					if err == nil || !errors.Is(err, ErrUnavailable) && !strings.Contains(err.Error(), c.says) {
+						t.Errorf("%s, %s: %v", c.says, name, err)
+					}
+				})
+			}
+			wg.Wait()
+			require.NoError(t, client.Do(ctx, c.to...).Err())
+			decides(t, table, "other", planned(t, table, ratelimit.PerHour(9)))
+		}
+		for name, l := range all {
+			require.EqualValues(t, 9, take(t, table, name, l, 0).Remaining, name)
+		}
 	})
 }

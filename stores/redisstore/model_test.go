@@ -25,14 +25,9 @@ type step struct {
 	want  limits.Result
 }
 
-// toServer puts a time of a bubble, which begins with 2000, behind the epoch. Aligned
-// windows and segments stay where they were: it is whole days.
-func toServer(t time.Time) time.Time { return t.AddDate(0, 0, 7305+100) }
-
 func (st step) apply(t *testing.T, table limits.Table, receipts []limits.Receipt) limits.Result {
 	t.Helper()
-	id, err := table.Plan(limits.Limit(st.limit).Specs())
-	require.NoError(t, err)
+	id := planned(t, table, st.limit)
 	op := st.op
 	if op.Kind == limits.Refund {
 		op.Receipt = receipts[st.of]
@@ -41,6 +36,10 @@ func (st step) apply(t *testing.T, table limits.Table, receipts []limits.Receipt
 	require.NoError(t, err)
 	return r
 }
+
+// toServer puts a time of a bubble, which begins with 2000, behind the epoch. Aligned
+// windows and segments stay where they were: it is whole days.
+func toServer(t time.Time) time.Time { return t.AddDate(0, 0, 7305+100) }
 
 // record makes random operations on a store in memory, in virtual time.
 func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, plain bool, n int) (steps []step) {
@@ -106,7 +105,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, plain bool, n i
 	return steps
 }
 
-func TestDecidesAsMemoryDoes(t *testing.T) {
+func TestSameAsMemory(t *testing.T) {
 	t.Parallel()
 	checkDecides(t, 2) // one for each mode
 }
@@ -185,8 +184,8 @@ func replay(t *testing.T, s *Store, name string, steps []step, slack time.Durati
 
 func spec(l ratelimit.Limit) limits.Spec { return limits.Limit(l).Specs()[0] }
 
-// TestTwoProcessesWithDifferentLimits share a key for some time, as during a deployment.
-func TestTwoProcessesWithDifferentLimits(t *testing.T) {
+// TestLimitsInTurns share a key for some time, as during a deployment.
+func TestLimitsInTurns(t *testing.T) {
 	t.Parallel()
 	client := startServer(t).virtual(t)
 	for seed := range uint64(60) {
@@ -205,4 +204,64 @@ func TestTwoProcessesWithDifferentLimits(t *testing.T) {
 			return r
 		})
 	}
+}
+
+// TestTogetherAsAlone: what is decided for one key in one command has the
+// results, and leaves the value, of as many commands.
+func TestTogetherAsAlone(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := startServer(t).virtual(t)
+	s := newStore(t, client, Config{})
+	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test is repeated by its seed
+	for name, all := range map[string][]ratelimit.Limit{
+		"buckets": {ratelimit.TokenBucket(10, time.Hour, 20), ratelimit.TokenBucket(3, time.Hour, 7), ratelimit.TokenBucket(700, 24*time.Hour, 9)},
+		"windows": {ratelimit.FixedWindow(10, time.Hour), ratelimit.FixedWindow(20, time.Hour), ratelimit.FixedWindow(9, 24*time.Hour), ratelimit.AlignedWindow(8, time.Hour)},
+	} {
+		table := newTable(s, name)
+		var plans []*plan
+		for _, l := range all {
+			id := planned(t, table, l)
+			plans = append(plans, planOf(id))
+		}
+		now := time.UnixMicro(epoch).AddDate(1, 0, 0)
+		for range 1000 {
+			now = now.Add(time.Duration(rng.Int64N(int64(2*time.Hour))) - 6*time.Minute) // the clock may go back
+			s.clock = func() time.Time { return now }
+			key := fmt.Sprint("k", rng.IntN(2))
+			var together []*request
+			var alone []int64
+			for range 1 + rng.IntN(5) {
+				kind := []limits.OpKind{limits.Take, limits.TakeAtMost, limits.Check, limits.Drain, limits.Reserve}[rng.IntN(5)]
+				if name == "windows" && kind == limits.Reserve {
+					kind = limits.Take
+				}
+				op := limits.Op{Kind: kind, Cost: rng.Int64N(12), MaxWait: time.Hour}
+				p := plans[0]
+				if rng.IntN(4) == 0 {
+					p = plans[rng.IntN(len(plans))]
+				}
+				together = append(together, table.request(key, p, op))
+				reply := run(t, s, table.request(key+" alone", p, op))
+				alone = append(alone, reply[1:]...)
+			}
+			reply := run(t, s, together...)
+			require.Equal(t, alone, reply[1:])
+			name, other := together[0].key, table.request(key+" alone", plans[0], limits.Op{}).key
+			require.Equal(t, client.Get(ctx, other).Val(), client.Get(ctx, name).Val())
+			require.InDelta(t, client.PTTL(ctx, other).Val(), client.PTTL(ctx, name).Val(), float64(time.Minute))
+		}
+	}
+}
+
+// run sends requests of one script in one command.
+func run(t *testing.T, s *Store, reqs ...*request) []int64 {
+	t.Helper()
+	var keys, args []any
+	for _, req := range reqs {
+		keys, args = append(keys, req.key), append(args, req.args...)
+	}
+	cmd := s.command(t.Context(), reqs[0].script, true, keys, args)
+	require.NoError(t, s.client.Process(t.Context(), cmd))
+	return cmd.Val()
 }
