@@ -169,10 +169,7 @@ func (w *worker) handle(ctx context.Context, job jobs.Job) error {
 	header := http.Header{"Idempotency-Key": {w.key(n)}, "X-Campaign": {w.campaign(n)}}
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		// It is called before the request is written, and after the last check of the gate.
-		GotConn: func(httptrace.GotConnInfo) {
-			w.Say("started", n, "")
-			demo.SetSent(header)
-		},
+		GotConn: func(httptrace.GotConnInfo) { w.Say("started", n, "") },
 	})
 	a, err := demo.Fetch(traced, w.client, http.MethodPost, w.Vendor+"/call", header, nil)
 	switch {

@@ -41,6 +41,7 @@ func TestVendorWithoutJudge(t *testing.T) {
 				m := regexp.MustCompile(`^(\w{8}-[1-3])/[1-5]$`).FindStringSubmatch(call.Header.Get("Idempotency-Key"))
 				require.NotNil(t, m, call.Header)
 				require.Equal(t, m[1], call.Header.Get("X-Campaign"))
+				require.NotEmpty(t, call.Header.Get("X-Sent"))
 				require.True(t, strings.HasPrefix(m[1], r.Text("run")+"-"))
 				keys[m[0]] = true
 			}
