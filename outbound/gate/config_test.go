@@ -71,7 +71,8 @@ func TestCallThatCannotBe(t *testing.T) {
 	}{
 		"too much":        {gate.Config{Limits: tokens}, 11, `gate.Call.Costs = 11: must be 0 to 10, the Burst of the limit "tokens"`},
 		"negative":        {gate.Config{Limits: tokens}, -1, `gate.Call.Costs = -1: must be 0 to 10, the Burst of the limit "tokens"`},
-		"too many limits": {gate.Config{Limits: many}, 1, `gate.Call.Keys = 9: must be at most 8 limits`},
+		"too many limits": {gate.Config{Limits: append(many, tokens...)}, 1, `gate.Call.Keys = 9: must be at most 8 limits`},
+		"no such limit":   {gate.Config{}, 1, `gate.Call.Costs = tokens: must be the name of a limit`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
