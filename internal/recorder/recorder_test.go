@@ -159,10 +159,10 @@ func TestRecorder_Status(t *testing.T) {
 			_, _ = io.WriteString(w, "x")
 			w.WriteHeader(http.StatusInternalServerError)
 		}, 200, []int{200}},
-		"flush":            {func(w http.ResponseWriter) { w.(http.Flusher).Flush(); w.WriteHeader(500) }, 200, []int{200}},
+		"flush":            {func(w http.ResponseWriter) { w.(http.Flusher).Flush(); send(500)(w) }, 200, []int{200}},
 		"flush controller": {func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }, 200, []int{200}},
-		"upgrade":          {func(w http.ResponseWriter) { w.WriteHeader(101); _, _, _ = w.(http.Hijacker).Hijack() }, 101, []int{101}},
-		"hijack":           {func(w http.ResponseWriter) { _, _, _ = w.(http.Hijacker).Hijack(); w.WriteHeader(500) }, 0, []int{0}},
+		"upgrade":          {func(w http.ResponseWriter) { send(101)(w); _, _, _ = w.(http.Hijacker).Hijack() }, 101, []int{101}},
+		"hijack":           {func(w http.ResponseWriter) { _, _, _ = w.(http.Hijacker).Hijack(); send(500)(w) }, 0, []int{0}},
 		"empty copy":       {func(w http.ResponseWriter) { _, _ = w.(io.ReaderFrom).ReadFrom(strings.NewReader("")) }, 200, nil},
 		"copy":             {func(w http.ResponseWriter) { _, _ = w.(io.ReaderFrom).ReadFrom(strings.NewReader("x")) }, 200, []int{200}},
 		"no status":        {func(w http.ResponseWriter) { require.Panics(t, func() { w.WriteHeader(1000) }) }, 200, nil},
