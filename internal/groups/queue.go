@@ -19,7 +19,8 @@ var (
 	ErrNoRoom = fmt.Errorf("jobs: the queue is full: %w", core.ErrRejected)
 )
 
-// A Queue keeps jobs, and hands each one out when it is due. It decides nothing: what becomes of a job is the [Verdict] about it. A queue that has never had a job is empty. All methods are safe for concurrent
+// A Queue keeps jobs, and hands each one out when it is due. It decides nothing: what becomes of a job is the [Verdict] about it. A queue
+// that has never had a job is empty. All methods are safe for concurrent
 // use.
 type Queue interface {
 	// Enqueue adds a job whose fields are valid and set. It replaces a job with its ID that has failed, returns ErrExists if

@@ -46,8 +46,8 @@ func (e *engine) List(ctx context.Context, queue, state string) iter.Seq2[groups
 					return
 				}
 				for _, task := range tasks {
-					isFailed := task.State == asynq.TaskStateArchived || task.State == asynq.TaskStateRetry && task.NextProcessAt.Unix() >= far
-					if isFailed == (state == string(jobs.Failed)) && !yield(entryOf(task, state), nil) {
+					failed := task.State == asynq.TaskStateArchived || task.State == asynq.TaskStateRetry && task.NextProcessAt.Unix() >= far
+					if failed == (state == string(jobs.Failed)) && !yield(entryOf(task, state), nil) {
 						return
 					}
 				}
@@ -59,7 +59,8 @@ func (e *engine) List(ctx context.Context, queue, state string) iter.Seq2[groups
 }
 
 func entryOf(task *asynq.TaskInfo, state string) groups.Entry {
-	e := groups.Entry{Job: jobOf(task.ID, task.Queue, task.Payload, task.Headers, task.Retried, task.MaxRetry), State: state, LastError: task.LastErr}
+	job := jobOf(task.ID, task.Queue, task.Payload, task.Headers, task.Retried, task.MaxRetry)
+	e := groups.Entry{Job: job, State: state, LastError: task.LastErr}
 	if state == string(jobs.Scheduled) {
 		e.Due = task.NextProcessAt
 	}
@@ -113,7 +114,7 @@ func (e *engine) Delete(ctx context.Context, queue, id string) error {
 
 func found(ok bool, err error) error {
 	if err == nil && !ok {
-		return jobs.ErrNotFound
+		return groups.ErrNotFound
 	}
 	return err
 }

@@ -176,7 +176,7 @@ func TestServerWhileThereIsWork(t *testing.T) {
 	t.Parallel()
 	s := start(t, asynqjobs.Config{})
 	r, _ := s.run(t, jobs.Queue{Backoff: backoff.Constant{Delay: 5 * time.Second}, Handler: func(_ context.Context, job jobs.Job) error {
-		if job.Attempt == 1 {
+		if job.ID == "fails" && job.Attempt == 1 {
 			return errors.New("no")
 		}
 		return nil
@@ -188,8 +188,14 @@ func TestServerWhileThereIsWork(t *testing.T) {
 	}
 	time.Sleep(300 * time.Millisecond)
 	require.Zero(t, servers())
-	enqueue(t, r, jobs.Job{})
+	enqueue(t, r, jobs.Job{ID: "fails"})
 	eventually(t, func() bool { return r.Stats().Retried == 1 && servers() == 0 }, "the server has ended")
 	require.Zero(t, r.Stats().Succeeded)
 	eventually(t, func() bool { return r.Stats().Succeeded == 1 }, "it runs again")
+	eventually(t, func() bool { return servers() == 0 }, "the server has ended")
+	due := time.Now().Add(3 * time.Second)
+	enqueue(t, r, jobs.Job{NotBefore: due, Retain: time.Second})
+	eventually(t, func() bool { return r.Stats().Succeeded == 2 }, "it runs at its time")
+	t.Logf("late by %v", time.Since(due))
+	eventually(t, func() bool { return s.client.ZCard(t.Context(), "asynq:{q}:completed").Val() == 0 }, "it is deleted when Retain is over")
 }
