@@ -25,7 +25,7 @@
 //	outbound/dispatch   a queue for all calls to a vendor that punishes haste, over all processes
 //	outbound/pace       a slot for each call, so that no rolling window has too many
 //	outbound/jobs       calls that survive a restart, with the engine outbound/jobs/asynqjobs
-//	outbound/batch      single records in calls with many, with the store outbound/batch/redisbatch, tested by batchtest
+//	outbound/batch      single records in calls with many, over the engine of outbound/jobs
 //
 // Where state is kept, and what an operator sees:
 //

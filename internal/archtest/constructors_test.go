@@ -33,7 +33,6 @@ import (
 	"github.com/gresil/gresil/dash"
 	"github.com/gresil/gresil/metrics"
 	"github.com/gresil/gresil/outbound/batch"
-	"github.com/gresil/gresil/outbound/batch/redisbatch"
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
@@ -148,12 +147,8 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"dash.New":              func() error { return check(dash.New(registry, dash.Config{})) },
 		"metrics.New":           func() error { return check(metrics.New(registry, metrics.Config{Durations: true})) },
 		"outbound/batch.New": func() error {
-			return check(batch.New(batch.Config[int, int]{Registry: registry, Send: func(context.Context, string, []int) ([]batch.Result[int], error) { return nil, nil }}))
+			return check(batch.New(batch.Config[int, int]{Name: "batch", Registry: registry, Send: func(context.Context, string, []int) ([]batch.Result[int], error) { return nil, nil }}))
 		},
-		"outbound/batch/redisbatch.New": func() error {
-			return check(redisbatch.New(offline, redisbatch.Config{}))
-		},
-		"outbound/batch.NewMemory": func() error { batch.NewMemory(); return nil },
 		"outbound/dispatch.New": func() error {
 			return check(dispatch.New(dispatch.Config[string, net.Conn]{Registry: registry, Dial: func(context.Context, string) (net.Conn, error) {
 				dials.Add(1)

@@ -13,7 +13,9 @@ import (
 )
 
 // Memory returns an engine in the memory of this process.
-func Memory() *Engine { return groups.NewEngine(&memory{queues: map[string]*memoryQueue{}}) }
+func Memory() *Engine {
+	return groups.NewEngine(&memory{queues: map[string]*memoryQueue{}}, groups.NewMemory())
+}
 
 // memory is a queue in memory.
 type memory struct {

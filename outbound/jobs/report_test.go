@@ -106,7 +106,7 @@ func TestEngineOutage(t *testing.T) {
 			}
 			return m.Enqueue(ctx, j, most)
 		}
-		r, err := jobs.New(jobs.Config{Engine: groups.NewEngine(f), Registry: &core.Registry{}})
+		r, err := jobs.New(jobs.Config{Engine: groups.NewEngine(f, nil), Registry: &core.Registry{}})
 		require.NoError(t, err)
 		var events []registry.Event
 		defer instance.Inner(r.Config().Registry).Events(false, func(_ context.Context, e registry.Event) { events = append(events, e) })()

@@ -83,7 +83,7 @@ func (f *fault) Inspect(ctx context.Context, queues ...string) ([]groups.Counts,
 	return f.inspect(ctx, queues...)
 }
 
-func (f *fault) engine(c *jobs.Config) { c.Engine = groups.NewEngine(f) }
+func (f *fault) engine(c *jobs.Config) { c.Engine = groups.NewEngine(f, nil) }
 
 // A client of Redis repeats a command whose reply was lost.
 func TestEnqueueOfLostReply(t *testing.T) {
@@ -93,7 +93,7 @@ func TestEnqueueOfLostReply(t *testing.T) {
 	f.enqueue = func(ctx context.Context, j groups.Job, most int) error {
 		return errors.Join(m.Enqueue(ctx, j, most), m.Enqueue(ctx, j, most))
 	}
-	r, err := jobs.New(jobs.Config{Engine: groups.NewEngine(f)})
+	r, err := jobs.New(jobs.Config{Engine: groups.NewEngine(f, nil)})
 	require.NoError(t, err)
 	_, err = r.Enqueue(t.Context(), jobs.Job{Queue: "q"})
 	require.NoError(t, err)

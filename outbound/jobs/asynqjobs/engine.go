@@ -55,7 +55,7 @@ func New(client redis.UniversalClient, cfg Config) (*jobs.Engine, error) {
 	return groups.NewEngine(&engine{
 		redis: client, client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
 		config: cfg.withDefaults(), stage: stage{changed: make(chan struct{})}, rooms: map[string]room{}, lines: map[*line]struct{}{},
-	}), nil
+	}, &store{redis: client}), nil
 }
 
 func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
