@@ -101,19 +101,3 @@ type Counts struct {
 	Oldest time.Time // when the oldest pending job was due; zero if there is none
 	Paused bool
 }
-
-type lossesKey struct{}
-
-// WithLosses returns the context of a handler whose job was lost with so many processes.
-func WithLosses(ctx context.Context, n int) context.Context {
-	if n == 0 {
-		return ctx
-	}
-	return context.WithValue(ctx, lossesKey{}, n)
-}
-
-// Losses returns how many processes ended while they ran the job of a handler.
-func Losses(ctx context.Context) int {
-	n, _ := ctx.Value(lossesKey{}).(int)
-	return n
-}

@@ -170,10 +170,7 @@ func TestMaxDeliveries(t *testing.T) {
 					}
 					m.Run(ctx, queue, w)
 				}
-				r, _ := start(t, jobs.Queue{MaxDeliveries: set, Handler: func(ctx context.Context, _ jobs.Job) error {
-					require.Equal(t, losses, groups.Losses(ctx))
-					return nil
-				}}, f.engine)
+				r, _ := start(t, jobs.Queue{MaxDeliveries: set, Handler: nothing}, f.engine)
 				enqueue(t, r, jobs.Job{MaxAttempts: -1})
 				synctest.Wait()
 				require.Equal(t, losses >= most, r.Stats().Failed == 1)
