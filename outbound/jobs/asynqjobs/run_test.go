@@ -286,3 +286,55 @@ func TestNoCallInsideToldPause(t *testing.T) {
 		return nil
 	})
 }
+
+// outage is a vendor that fails for 10 seconds, or answers nothing but 429: an hour, as all durations of the default Backoff are divided
+// by 360. Then all jobs arrive once, and none has failed.
+func outage(t *testing.T, n int) {
+	t.Helper()
+	for _, limited := range []bool{false, true} {
+		t.Run(fmt.Sprintf("limited %t", limited), func(t *testing.T) {
+			t.Parallel()
+			s := start(t, asynqjobs.Config{})
+			end := time.Now().Add(10 * time.Second)
+			var mu sync.Mutex
+			served := map[string]int{}
+			g := core.Must(gate.New(gate.Config{Backoff: backoff.Exponential{Delay: time.Second / 24, Max: 2500 * time.Millisecond, Jitter: -1}}))
+			r, _ := s.run(t, jobs.Queue{
+				Gate: g, Concurrency: 50, Backoff: backoff.Exponential{Delay: time.Second / 24, Max: 6 * time.Minute, Jitter: -1},
+				Handler: func(_ context.Context, job jobs.Job) error {
+					switch down := time.Now().Before(end); {
+					case down && limited:
+						return refusal{}
+					case down:
+						return errors.New("503")
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					served[job.ID]++
+					return nil
+				},
+			})
+			for range n {
+				enqueue(t, r, jobs.Job{Retain: time.Hour})
+			}
+			require.Eventually(t, func() bool { return s.counts(t).Done == n }, 10*time.Minute, 50*time.Millisecond)
+			require.Zero(t, r.Stats().Failed)
+			require.Equal(t, limited, r.Stats().Retried == 0)
+			require.Len(t, served, n)
+			for id, times := range served {
+				require.Equal(t, 1, times, id)
+			}
+		})
+	}
+}
+
+// A refusal is an error that gate.Classify takes for a limit.
+type refusal struct{}
+
+func (refusal) Error() string             { return "refused" }
+func (refusal) RetryAfter() time.Duration { return 0 }
+
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	outage(t, 300)
+}
