@@ -75,6 +75,7 @@ type Queue struct {
 // Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
 func (c Config) Validate() error {
 	check := validate.Of("jobs.Config")
+	check.That(c.Engine == nil || groups.Open(c.Engine) != nil, "Engine", "an empty one", "must be of Memory or asynqjobs.New")
 	check.That(c.MaxPending >= 0, "MaxPending", c.MaxPending, "must be >= 0 (0 means 1000000)")
 	for _, name := range slices.Sorted(maps.Keys(c.Queues)) {
 		q, field, job := c.Queues[name], fmt.Sprintf("Queues[%q].", name), Job{Queue: name}

@@ -98,10 +98,7 @@ func (e *engine) change(ctx context.Context, verb, queue, id string) (ok bool, e
 		ok, err = changeScript.Run(ctx, e.redis, []string{prefix(queue)}, verb, id, time.Now().Unix(), far).Bool()
 		return err
 	})
-	if err != nil {
-		err = failed(ctx, err)
-	}
-	return ok, err
+	return ok, failed(ctx, err)
 }
 
 func (e *engine) RunNow(ctx context.Context, queue, id string) error {
@@ -135,30 +132,21 @@ return 1`)
 
 // Pause is that of the tools of asynq.
 func (e *engine) Pause(ctx context.Context, queue string, paused bool) error {
-	err := e.send(ctx, func() error {
+	return failed(ctx, e.send(ctx, func() error {
 		if paused {
 			return e.redis.Set(ctx, prefix(queue)+"paused", strconv.FormatInt(time.Now().Unix(), 10), 0).Err()
 		}
 		return e.redis.Del(ctx, prefix(queue)+"paused").Err()
-	})
-	if err != nil {
-		return failed(ctx, err)
-	}
-	return nil
+	}))
 }
 
 // Hold ends by the clock of Redis, also without a process.
 func (e *engine) Hold(ctx context.Context, queue string, until time.Time) error {
-	d := time.Until(until)
-	if d <= 0 {
+	millis := (time.Until(until) + time.Millisecond - 1).Milliseconds()
+	if millis <= 0 {
 		return nil
 	}
-	millis := int64((d + time.Millisecond - 1) / time.Millisecond)
-	err := e.send(ctx, func() error {
+	return failed(ctx, e.send(ctx, func() error {
 		return holdScript.Run(ctx, e.redis, []string{prefix(queue) + "paused"}, heldBy, millis).Err()
-	})
-	if err != nil {
-		return failed(ctx, err)
-	}
-	return nil
+	}))
 }

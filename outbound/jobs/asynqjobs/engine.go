@@ -179,9 +179,12 @@ func jobOf(id, queue string, payload []byte, headers map[string]string, retried,
 // nextSecond returns t, rounded up to a whole second: asynq rounds down, and would be early.
 func nextSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
 
-// failed returns an error of asynq or of the client, or the cause of ctx if that has ended: asynq hides
+// failed returns an error of asynq or of the client, if there is one, or the cause of ctx if that has ended: asynq hides
 // it, and a connection can reach the deadline of ctx before its timer does.
 func failed(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		<-ctx.Done()
 	}
