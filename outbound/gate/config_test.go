@@ -171,25 +171,45 @@ func TestClassifyReadsBody(t *testing.T) {
 	})
 }
 
-// A hold begins although the body of the refusal does not come.
+// A hold begins although the body of the refusal does not come, and lasts until Classify has decided.
 func TestHoldBeforeStalledBody(t *testing.T) {
 	t.Parallel()
-	bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
-		r, w := io.Pipe()
-		rt := g.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}, "Content-Type": {"application/json"}}, Body: r, Request: req}, nil
-		}))
-		go func() {
-			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://vendor.test", io.NopCloser(strings.NewReader("")))
-			resp, err := rt.RoundTrip(req)
-			require.NoError(t, err)
-			_ = resp.Body.Close()
-		}()
-		time.Sleep(20 * time.Millisecond)
-		require.Len(t, g.Holds(), 1)
-		_ = w.Close()
-		synctest.Wait()
-	})
+	read := func(resp *http.Response, err error) gate.Signal {
+		_, _ = io.ReadAll(resp.Body)
+		return gate.Classify(resp, err)
+	}
+	for name, row := range map[string]struct {
+		classify func(*http.Response, error) gate.Signal
+		held     time.Duration // after the body has come
+	}{
+		"default":     {held: time.Minute},
+		"own":         {read, time.Minute},
+		"is no limit": {func(resp *http.Response, err error) gate.Signal { read(resp, err); return gate.Signal{} }, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, gate.Config{Classify: row.classify, MaxAttempts: 1}, func(t tester, g *gate.Gate) {
+				r, w := io.Pipe()
+				rt := g.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
+					return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}, "Content-Type": {"application/json"}}, Body: r, Request: req}, nil
+				}))
+				go func() {
+					req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://vendor.test", io.NopCloser(strings.NewReader("")))
+					resp, err := rt.RoundTrip(req)
+					require.NoError(t, err)
+					_ = resp.Body.Close()
+				}()
+				for range 100 { // of the body
+					time.Sleep(100 * time.Millisecond)
+					require.Len(t, g.Holds(), 1)
+				}
+				_ = w.Close()
+				synctest.Wait()
+				require.Len(t, g.Holds(), 1)
+				require.InDelta(t, row.held, time.Until(g.Holds()[0].Until), float64(time.Second))
+			})
+		})
+	}
 }
 
 // A raise is felt at once, and usage still counts. Calls that wait get other slots.
