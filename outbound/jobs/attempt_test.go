@@ -376,5 +376,5 @@ func outage(t *testing.T, n int) {
 
 func TestOutage(t *testing.T) {
 	t.Parallel()
-	outage(t, 2000)
+	outage(t, 1000)
 }
