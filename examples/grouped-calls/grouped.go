@@ -139,7 +139,7 @@ func (g *grouped) send(ctx context.Context, option string, records []record) ([]
 	key := batch.IdempotencyKey(ctx)
 	waits, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(g.ending, cancel)()
+	defer context.AfterFunc(g.ending, cancel)() //nolint:contextcheck // it ends the wait too
 	if _, err := g.pacer.Wait(waits, g.Vendor+" "+method, 1); err != nil {
 		return nil, err
 	}
