@@ -210,7 +210,7 @@ func (t *task) feeder(ctx context.Context, fail context.CancelCauseFunc) (stop f
 		}
 	}
 	return func() {
-		_ = runner.Close(ctx) // it runs nothing
+		_ = runner.Close(ctx) // nothing runs
 		feeding.Wait()
 		t.forget(context.WithoutCancel(ctx), client)
 		_ = client.Close()

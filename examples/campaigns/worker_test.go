@@ -18,6 +18,7 @@ import (
 	"github.com/gresil/gresil/examples/internal/demo"
 	"github.com/gresil/gresil/examples/internal/demotest"
 	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/outbound/jobs"
 )
 
 func TestVendorWithoutJudge(t *testing.T) {
@@ -174,10 +175,11 @@ func TestQueueOfRunIsRemoved(t *testing.T) {
 	engine, client, err := c.newEngine()
 	require.NoError(t, err)
 	defer func() { _ = client.Close() }()
+	runner, err := jobs.New(jobs.Config{Engine: engine})
+	require.NoError(t, err)
 	for n := range 3 {
-		job := c.job(n)
-		job.Kind = "job"
-		require.NoError(t, engine.Enqueue(ctx, job))
+		_, err := runner.Enqueue(ctx, c.job(n))
+		require.NoError(t, err)
 	}
 	require.NoError(t, client.LMove(ctx, "asynq:{campaigns:r}:pending", "asynq:{campaigns:r}:active", "RIGHT", "LEFT").Err())
 	require.NoError(t, client.ZAdd(ctx, "asynq:{campaigns:r}:lease", redis.Z{Score: 1, Member: c.key(0)}).Err())

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -103,11 +104,11 @@ type worker struct {
 	*demo.Worker
 	catalog map[string]string
 	client  *http.Client
-	redis   *redis.Client                    // or nil
+	ending  context.Context //nolint:containedctx // ends the waits for permits
+	redis   *redis.Client   // or nil
 	pacer   *pace.Pacer
 	batcher *batch.Batcher[record, struct{}] // nil for the control
-	ending  context.Context                  //nolint:containedctx // that of run, which ends the waits for permits
-	failed  uint64                           // records that were reported
+	failed  atomic.Uint64                    // records that were reported
 }
 
 func work(ctx context.Context, told *demo.Worker) error {
@@ -127,6 +128,7 @@ func work(ctx context.Context, told *demo.Worker) error {
 	if !w.Lines.Scan() {
 		return w.stop(ctx)
 	}
+	w.ending = ctx
 	ended := make(chan error, 1)
 	go func() { ended <- w.run(ctx) }()
 	w.Lines.Scan() // the end
@@ -167,7 +169,27 @@ func (w *worker) start(ctx context.Context) (err error) {
 	if w.batcher, err = batch.New(cfg); err != nil || w.Added {
 		return err
 	}
+	w.Stats = func() { w.failures(context.WithoutCancel(ctx)) }
 	return w.numbers(ctx, adders, func(ctx context.Context, n int) error { return w.add(ctx, newRecord(w.Run, n, w.Options)) })
+}
+
+// failures says how many records have failed, since it said so before.
+func (w *worker) failures(ctx context.Context) {
+	failed := w.batcher.Stats().Failed
+	n := failed - w.failed.Swap(failed)
+	if n == 0 {
+		return
+	}
+	err := errors.New("a record has failed")
+	for option := range w.catalog {
+		for f, listed := range w.batcher.Failed(ctx, option) {
+			if listed == nil {
+				err = f.Err
+			}
+			break
+		}
+	}
+	w.Say("failed", int(n), "%v", err)
 }
 
 // add is the call of the business code. It rejects a record whose option has no predefined arguments.
@@ -190,40 +212,7 @@ func (w *worker) run(ctx context.Context) error {
 	if err := w.batcher.Flush(ctx); err != nil {
 		return err
 	}
-	w.ending = ctx
-	go w.reportFailures(ctx)
 	return w.batcher.Run(ctx)
-}
-
-const reportTime = 200 * time.Millisecond
-
-// reportFailures reports records that have failed, until ctx ends.
-func (w *worker) reportFailures(ctx context.Context) {
-	ticker := time.NewTicker(reportTime)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		if failed := w.batcher.Stats().Failed; failed > w.failed {
-			w.Say("failed", int(failed-w.failed), "%v", w.failure(ctx))
-			w.failed = failed
-		}
-	}
-}
-
-// failure returns the error of a record that has failed.
-func (w *worker) failure(ctx context.Context) error {
-	for option := range w.catalog {
-		for f, err := range w.batcher.Failed(ctx, option) {
-			if err == nil {
-				return f.Err
-			}
-		}
-	}
-	return errors.New("a record has failed")
 }
 
 // single makes a call of the control, which has one record. A call that is refused is not repeated.
@@ -245,13 +234,13 @@ func (w *worker) single(ctx context.Context, r record) {
 
 // send makes one call of a group.
 func (w *worker) send(ctx context.Context, option string, records []record) ([]batch.Result[struct{}], error) {
+	key := batch.IdempotencyKey(ctx)
 	waits, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(w.ending, cancel)() //nolint:contextcheck // it ends the wait too
+	defer context.AfterFunc(w.ending, cancel)() //nolint:contextcheck // another one
 	if _, err := w.pacer.Wait(waits, w.Vendor+" "+method, 1); err != nil {
 		return nil, err
 	}
-	key := batch.IdempotencyKey(ctx)
 	answers, err := w.call(ctx, key, option, records)
 	if err != nil {
 		return nil, err
