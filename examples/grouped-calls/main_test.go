@@ -66,8 +66,8 @@ func TestEachOptionNeedsItsCalls(t *testing.T) {
 func TestSlackOfShortMinute(t *testing.T) {
 	t.Parallel()
 	for scale, want := range map[float64][2]time.Duration{
-		1: {600 * time.Millisecond, 20 * time.Millisecond}, 60: {50 * time.Millisecond, 20 * time.Millisecond},
-		600: {5 * time.Millisecond, 2 * time.Millisecond},
+		1: {600 * time.Millisecond, 300 * time.Millisecond}, 60: {50 * time.Millisecond, 25 * time.Millisecond},
+		600: {5 * time.Millisecond, 2500 * time.Microsecond},
 	} {
 		minute := (&terms{Scale: scale}).minute()
 		require.Equal(t, want, [2]time.Duration{slack(minute), skew(minute)}, scale)
