@@ -32,6 +32,9 @@ func processMain(text string) error {
 	if err != nil {
 		return err
 	}
+	if done == "batch" {
+		return batchMain(client, engine)
+	}
 	r, err := jobs.New(jobs.Config{Engine: engine, Queues: map[string]jobs.Queue{"q": {Concurrency: 5, Handler: func(_ context.Context, job jobs.Job) error {
 		fmt.Println(job.ID)
 		switch {
@@ -53,10 +56,15 @@ func processMain(text string) error {
 // expire makes the leases of a queue those of a process that died two minutes ago.
 func (s setup) expire(t *testing.T) {
 	t.Helper()
-	ids, err := s.client.ZRange(t.Context(), "asynq:{q}:lease", 0, -1).Result()
+	s.expireOf(t, "q")
+}
+
+func (s setup) expireOf(t *testing.T, queue string) {
+	t.Helper()
+	ids, err := s.client.ZRange(t.Context(), "asynq:{"+queue+"}:lease", 0, -1).Result()
 	require.NoError(t, err)
 	for _, id := range ids {
-		require.NoError(t, s.client.ZAdd(t.Context(), "asynq:{q}:lease", redis.Z{Score: float64(time.Now().Add(-2 * time.Minute).Unix()), Member: id}).Err())
+		require.NoError(t, s.client.ZAdd(t.Context(), "asynq:{"+queue+"}:lease", redis.Z{Score: float64(time.Now().Add(-2 * time.Minute).Unix()), Member: id}).Err())
 	}
 }
 
