@@ -33,7 +33,6 @@ import (
 	"github.com/gresil/gresil/dash"
 	"github.com/gresil/gresil/metrics"
 	"github.com/gresil/gresil/outbound/batch"
-	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
@@ -148,12 +147,6 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"metrics.New":           func() error { return check(metrics.New(registry, metrics.Config{Durations: true})) },
 		"outbound/batch.New": func() error {
 			return check(batch.New(batch.Config[int, int]{Name: "batch", Registry: registry, Send: func(context.Context, string, []int) ([]batch.Result[int], error) { return nil, nil }}))
-		},
-		"outbound/dispatch.New": func() error {
-			return check(dispatch.New(dispatch.Config[string, net.Conn]{Registry: registry, Dial: func(context.Context, string) (net.Conn, error) {
-				dials.Add(1)
-				return nil, errors.New("no network here")
-			}}))
 		},
 		"outbound/gate.New": func() error { return check(gate.New(gate.Config{Registry: registry})) },
 		"outbound/gate.NewPool": func() error {

@@ -1,5 +1,4 @@
-// Package unread prepares a connection for the answer to a request whose body was not read.
-package unread
+package reject
 
 import (
 	"errors"
@@ -14,7 +13,7 @@ const (
 	linger = time.Second          // for a client that sends before it reads
 )
 
-// Release lets the answer to r go out at once. It is called before the header is sent, since
+// release lets the answer to r go out at once. It is called before the header is sent, since
 // net/http reads the rest of the body first, as long as the client takes to send it.
 //
 // A body that is here already is read, and the connection can be used again. Reading is the
@@ -23,7 +22,7 @@ const (
 // more, since the client might otherwise get a reset instead of the answer. Two bodies are not tried: a chunked one, since
 // after a failed read the rest could not be read, and one whose client waits for a
 // 100 Continue, which the read would send. HTTP/2 needs none of this.
-func Release(w http.ResponseWriter, r *http.Request) {
+func release(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor != 1 || r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 || w.Header().Get("Connection") == "close" {
 		return
 	}

@@ -1,9 +1,11 @@
-// Package rejected lets an outer handler know that an inner one has rejected its request.
-package rejected
+package reject
 
 import (
 	"context"
+	"net/http"
 	"sync/atomic"
+
+	"github.com/gresil/gresil/internal/recorder"
 )
 
 // A Rejection is what is known of one.
@@ -24,14 +26,11 @@ func Watch(ctx context.Context) (context.Context, *Note) {
 	return context.WithValue(ctx, key{}, n), n
 }
 
-// Of returns the Note of the handler that watches ctx, or nil.
-func Of(ctx context.Context) *Note {
+// Watched returns the Note of the handler that watches ctx, or nil.
+func Watched(ctx context.Context) *Note {
 	n, _ := ctx.Value(key{}).(*Note)
 	return n
 }
-
-// Tell notes a rejection.
-func (n *Note) Tell(err error, status int) { n.last.Store(&Rejection{err, status}) }
 
 // Get returns the last rejection, or the zero Rejection.
 func (n *Note) Get() Rejection {
@@ -39,4 +38,20 @@ func (n *Note) Get() Rejection {
 		return *r
 	}
 	return Rejection{}
+}
+
+// Announce lets outer handlers know that a request is rejected: those with a Recorder, and the one that watches. It returns false, and
+// does nothing, if the response has begun.
+func Announce(w http.ResponseWriter, r *http.Request, status int, why func() error) bool {
+	if !recorder.Mark(w, why) {
+		return false
+	}
+	note(r, status, why)
+	return true
+}
+
+func note(r *http.Request, status int, why func() error) {
+	if n := Watched(r.Context()); n != nil {
+		n.last.Store(&Rejection{why(), status})
+	}
 }

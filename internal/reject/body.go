@@ -1,5 +1,4 @@
-// Package problem writes the responses to requests that are not served: problem details (RFC 9457), or plain text.
-package problem
+package reject
 
 import (
 	"encoding/json"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/header"
-	"github.com/gresil/gresil/internal/unread"
 )
 
 // Details are the members of a problem.
@@ -48,7 +46,7 @@ func (d Details) Body() *Body {
 
 // Send answers a request. A negative wait is no Retry-After.
 func (b *Body) Send(w http.ResponseWriter, r *http.Request, wait time.Duration) {
-	unread.Release(w, r)
+	release(w, r)
 	h := w.Header()
 	for _, field := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
 		delete(h, field) // it was for another content
