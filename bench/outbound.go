@@ -4,24 +4,32 @@ import (
 	"context"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/outbound/dispatch"
-	"github.com/gresil/gresil/outbound/pace"
+	"github.com/gresil/gresil/outbound/gate"
 )
 
-// outboundRows have a take of the limiter as their floor: a vendor's gate does that much at least.
+// outboundRows have a take of the limiter as their floor: a gate does that much at least.
 func outboundRows(Sizes) []Row {
 	ctx := context.Background()
 	type connection struct{}
-	calls := func(cfg dispatch.Config[string, connection]) Work {
-		d := must(dispatch.New(cfg))
-		call := func(context.Context, connection) (int, error) { return 1, nil }
+	calls := func(cfg gate.Config) Work {
+		g := must(gate.New(cfg))
 		return work(func(string) bool {
-			got, err := dispatch.Do(ctx, d, "key", call)
+			return g.Do(ctx, gate.Call{}, func(context.Context) error { return nil }) == nil
+		})
+	}
+	pooled := func() Work {
+		p := must(gate.NewPool(must(gate.New(gate.Config{})), gate.PoolConfig[string, connection]{
+			Dial: func(context.Context, string) (connection, error) { return connection{}, nil },
+		}))
+		return work(func(string) bool {
+			got, err := gate.Do(ctx, p, "key", func(context.Context, connection) (int, error) { return 1, nil })
 			return err == nil && got == 1
 		})
 	}
-	dial := func(context.Context, string) (connection, error) { return connection{}, nil }
+	free := []gate.Limit{{N: 1 << 30, Per: time.Second, Burst: 1 << 29}} // a slot is always there
 	take := floorOf("Limiter.Take", func() Work {
 		l := must(ratelimit.New(ratelimit.Config{Limit: ratelimit.TokenBucket(1<<30, time.Second, 1<<30)}))
 		return work(func(string) bool {
@@ -30,19 +38,25 @@ func outboundRows(Sizes) []Row {
 		})
 	})
 	return []Row{
-		{Name: "dispatch: a call without contention", Subjects: []Subject{
-			ours("dispatch.Do", func() Work { return calls(dispatch.Config[string, connection]{}) }), take,
+		{Name: "gate: a call without contention", Subjects: []Subject{
+			ours("Gate.Do", func() Work { return calls(gate.Config{}) }), take,
 		}},
-		{Name: "dispatch: a call without contention, with a connection", Subjects: []Subject{
-			ours("dispatch.Do", func() Work { return calls(dispatch.Config[string, connection]{Dial: dial}) }), take,
+		{Name: "gate: a call without contention, with a connection", Subjects: []Subject{
+			ours("gate.Do", pooled), take,
 		}},
-		{Name: "pace: a permit that is free", Subjects: []Subject{
-			ours("Pacer.Wait", func() Work {
-				p := must(pace.New(pace.Config{Rates: []pace.Rate{{Calls: 1 << 30, Per: time.Second, Burst: 1 << 29}}})) //nolint:contextcheck // it needs none
+		{Name: "gate: a slot that is free", Subjects: []Subject{
+			ours("Gate.Wait", func() Work {
+				g := must(gate.New(gate.Config{Limits: free}))
 				return work(func(string) bool {
-					_, err := p.Wait(ctx, "key", 1)
+					p, err := g.Wait(ctx, gate.Call{})
+					if err == nil {
+						p.Done(nil)
+					}
 					return err == nil
 				})
+			}), peer("x/time/rate", func() Work {
+				l := rate.NewLimiter(1<<30, 1<<30)
+				return work(func(string) bool { return l.Wait(ctx) == nil })
 			}), take,
 		}},
 	}

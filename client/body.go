@@ -85,7 +85,8 @@ func (b *body) fault(limit bool) bool {
 // which it does if it sees the type. Such a body cannot fail, and is sent at once.
 func small(b io.ReadCloser, length int64) bool {
 	t := reflect.TypeOf(b)
-	if length <= 0 || length > 64<<10 || t != reflect.TypeOf(io.NopCloser(nil)) && t != reflect.TypeOf(io.NopCloser((*strings.Reader)(nil))) {
+	if length <= 0 || length > 64<<10 || t != reflect.TypeOf(io.NopCloser(nil)) &&
+		t != reflect.TypeOf(io.NopCloser((*strings.Reader)(nil))) {
 		return false
 	}
 	r, ok := reflect.ValueOf(b).Field(0).Interface().(interface { // as those of packages bytes and strings

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,20 +18,20 @@ import (
 func TestDiscard(t *testing.T) {
 	t.Parallel()
 	const limit = 64 << 10
-	hello, endless := resiltest.Reply{Body: "hello"}, resiltest.Reply{Endless: true}
+	hello, endless := "hello", strings.Repeat("x", 2*limit)
 	for name, tc := range map[string]struct {
-		body   resiltest.Reply
+		body   string
 		length int64
 		status int
 		want   int64
 	}{
 		"small":             {hello, 5, 503, 5},
-		"just fits":         {resiltest.Reply{Body: strings.Repeat("x", limit)}, -1, 503, limit},
+		"just fits":         {strings.Repeat("x", limit), -1, 503, limit},
 		"endless":           {endless, -1, 503, limit + 1},
 		"says it is longer": {endless, limit + 1, 503, 0},
 		"upgraded":          {endless, -1, 101, 0},
 	} {
-		b := tc.body.NewBody(t.Context())
+		b := resiltest.NewBody(tc.body)
 		client.Discard(&http.Response{StatusCode: tc.status, ContentLength: tc.length, Body: b})
 		require.Equal(t, tc.want, b.BytesRead(), name)
 		require.Equal(t, 1, b.Closes(), name)
@@ -45,7 +46,8 @@ func TestDiscard_StalledBody(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
-			b := resiltest.Reply{Body: "some", Stall: -1}.NewBody(context.Background()) // it ends when it is closed
+			pipe, _ := io.Pipe() // it ends when it is closed
+			b := resiltest.WrapBody(pipe)
 			start := time.Now()
 			client.Discard(&http.Response{StatusCode: http.StatusServiceUnavailable, ContentLength: -1, Body: b, Request: request(t, http.MethodGet, nil).WithContext(ctx)})
 			require.Equal(t, want, time.Since(start))

@@ -42,9 +42,10 @@ func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 		return t
 	}
 	mux := phase.NewMux(routes)
-	t.outer = phase.Wrap(sorted, t.base, Plugin.Transport, func(of map[*routed]http.RoundTripper, next http.RoundTripper) http.RoundTripper {
+	choose := func(of map[*routed]http.RoundTripper, next http.RoundTripper) http.RoundTripper {
 		return &selection{mux, of, next}
-	})
+	}
+	t.outer = phase.Wrap(sorted, t.base, Plugin.Transport, choose)
 	return t
 }
 

@@ -307,7 +307,7 @@ func TestTogether(t *testing.T) {
 		"an upload that is too slow": func(x *together) {
 			t := x.t
 			for range 10 {
-				body := func() (io.ReadCloser, error) { return resiltest.Reply{Body: "x", Stall: -1}.NewBody(t.Context()), nil }
+				body := func() (io.ReadCloser, error) { pipe, _ := io.Pipe(); return pipe, nil } // it ends when it is closed
 				req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, "http://a.test/", core.Must(body())))
 				req.GetBody = body
 				_, err := x.transport.RoundTrip(req)

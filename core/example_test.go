@@ -32,7 +32,7 @@ func ExampleLookup() {
 	registry := &core.Registry{}
 	core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry}))
 	limiter, ok := core.Lookup[*ratelimit.Limiter](registry, "api")
-	fmt.Println(ok, limiter.SetConfig(ratelimit.Config{Limit: ratelimit.PerMinute(5)}), limiter.Limit())
+	fmt.Println(ok, limiter.SetConfig(ratelimit.Config{Limit: ratelimit.PerMinute(5)}), limiter.Config().Limit)
 	// Output: true <nil> 5/1m
 }
 

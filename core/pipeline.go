@@ -55,11 +55,13 @@ type Pipeline struct{ mechanisms []Mechanism }
 func NewPipeline(mechanisms ...Mechanism) (*Pipeline, error) {
 	for i, m := range mechanisms {
 		if identity.Missing(m) {
-			return nil, &ConfigError{Field: fmt.Sprintf("core.NewPipeline[%d]", i), Value: nil, Reason: "must be a mechanism (did its constructor fail?)"}
+			return nil, &ConfigError{Field: fmt.Sprintf("core.NewPipeline[%d]", i), Value: nil,
+				Reason: "must be a mechanism (did its constructor fail?)"}
 		}
 		for _, outer := range mechanisms[:i] {
 			if identity.Same(outer, m) {
-				return nil, &ConfigError{Field: fmt.Sprintf("core.NewPipeline[%d]", i), Value: m.Name(), Reason: "must not be in the pipeline twice"}
+				return nil, &ConfigError{Field: fmt.Sprintf("core.NewPipeline[%d]", i), Value: m.Name(),
+					Reason: "must not be in the pipeline twice"}
 			}
 		}
 	}
@@ -105,7 +107,8 @@ func (p *Pipeline) Check() (found []string) {
 		}
 		for outer := range i {
 			if places[i] > 0 && places[outer] > places[i] {
-				found = append(found, fmt.Sprintf("core: %s is outside %s, which belongs outside of it (%s before %s)", title(p.mechanisms[outer]), title(m), kinds[i], kinds[outer]))
+				found = append(found, fmt.Sprintf("core: %s is outside %s, which belongs outside of it (%s before %s)",
+					title(p.mechanisms[outer]), title(m), kinds[i], kinds[outer]))
 			}
 		}
 	}

@@ -1,199 +1,134 @@
 package dash
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/gresil/gresil/internal/registry"
+	form "github.com/gresil/gresil/internal/text"
 )
 
-// A cell is one value, as text for the page and as a value for JSON.
+// A cell is one value. The zero cell is not known.
 type cell struct {
 	Text  string
-	Title string   // if it says more than Text
-	Class string   // "number", "ok", "warn" or "bad"
+	Full  string   // all of a text, or the exact value
+	Class string   // "number", or empty
 	Lines []string // details, for a list that can be opened
-	value any      // nil if it is not known
-	by    any      // the value for sorting; if nil, that is value
+	value any      // in JSON; nil if it is not known
+	n     float64  // for sorting, before Full
 }
 
-const (
-	maxText    = 200     // characters of a text
-	maxFailure = 2 << 10 // bytes of the text of an error
-	maxLines   = 100     // lines of details
-	unknown    = "–"
-)
+// MarshalJSON implements json.Marshaler.
+func (c cell) MarshalJSON() ([]byte, error) { return json.Marshal(c.value) }
 
-// A count is a number that JSON has as a text if a float64 cannot hold it.
-type count uint64
+// The longest text, in characters, and the longest text that can contain secrets, such as that of an error, in bytes.
+const maxText, maxSecret = 200, 2 << 10
 
-func (c count) String() string { return strconv.FormatUint(uint64(c), 10) }
-
-func (c count) MarshalJSON() ([]byte, error) {
-	if c > 1<<53-1 {
-		return json.Marshal(c.String())
+// column returns the key of a column. Durations are seconds in JSON.
+func column(c registry.Cell) string {
+	if _, ok := c.Value.(time.Duration); ok {
+		return c.Name + "_s"
 	}
-	return []byte(c.String()), nil
+	return c.Name
 }
 
-// A span is a duration that JSON has in seconds.
-type span time.Duration
-
-func (s span) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).Seconds()) }
-
-func number[N ~int | ~int64 | ~uint64](n N) cell {
-	c := count(max(0, n))
-	return cell{Text: c.String(), Class: "number", value: c}
-}
-
-// alarm is a number that is bad unless it is 0.
-func alarm[N ~int | ~int64 | ~uint64](n N) cell {
-	c := number(n)
-	if n != 0 {
-		c.Class = "number bad"
+// float returns a value that is a number.
+func float(value any) (n float64, ok bool) {
+	v, to := reflect.ValueOf(value), reflect.TypeFor[float64]()
+	if !v.IsValid() || !v.CanConvert(to) {
+		return 0, false
 	}
-	return c
+	n = v.Convert(to).Float()
+	return n, !math.IsNaN(n) && !math.IsInf(n, 0)
 }
 
-// of is a number and the most it can be.
-func of[N ~int | ~int64 | ~uint64](n, most N) cell {
-	c := number(n)
-	c.Text += " of " + number(most).Text
-	return c
-}
+// decimal returns the text of a number, with at most 3 digits after the point.
+func decimal(n float64) string { return strconv.FormatFloat(math.Round(n*1000)/1000, 'f', -1, 64) }
 
-func text(s string) cell {
-	all := visible(s)
-	c := cell{Text: short(all), value: s}
-	if c.Text != all {
-		c.Title = all
+// cell returns a value as a cell.
+func (v *view) cell(c registry.Cell) cell {
+	n, number := float(c.Value)
+	switch x := c.Value.(type) {
+	case time.Time:
+		if x.IsZero() {
+			return cell{}
+		}
+		exact := x.UTC().Format(time.RFC3339Nano)
+		return cell{Text: relative(x, v.Now), Full: stamp(x), Class: "number", value: exact, n: float64(x.UnixMilli())}
+	case time.Duration:
+		return cell{Text: rough(x), Full: x.String(), Class: "number", value: x.Seconds(), n: n}
+	case bool:
+		return cell{Text: strconv.FormatBool(x), Full: strconv.FormatBool(x), value: x}
+	case []string:
+		lines := make([]string, len(x))
+		for i, line := range x {
+			lines[i] = v.text(line, c.Secret).Full
+		}
+		return list(lines, lines)
+	case fmt.Stringer:
+		return v.text(x.String(), c.Secret)
+	case string:
+		return v.text(x, c.Secret)
 	}
+	if !number {
+		return cell{}
+	}
+	return cell{Text: decimal(n), Full: decimal(n), Class: "number", value: c.Value, n: n}
+}
+
+// text returns a text. One that can contain secrets is cut, and is without the parts of URLs that can be some, unless keys are shown.
+func (v *view) text(s string, secret bool) cell {
 	if s == "" {
-		c.Text = "(empty)"
+		return cell{value: ""}
 	}
-	return c
-}
-
-// word is a state, whose class says how good it is.
-func word(s, class string) cell {
-	return cell{Text: strings.ReplaceAll(s, "_", " "), Class: class, value: s}
-}
-
-func none() cell { return cell{Text: unknown} }
-
-// lasting is a duration.
-func lasting(d time.Duration) cell {
-	return cell{Text: rough(d), Title: d.String(), Class: "number", value: span(d)}
-}
-
-// instant is a time, relative to now.
-func instant(t, now time.Time) cell {
-	if t.IsZero() {
-		return none()
-	}
-	return cell{Text: relative(t, now), Title: stamp(t), Class: "number", value: t.UTC()}
-}
-
-// failure is the text of an error, without the parts of URLs that can be secrets unless keys
-// is set.
-func failure(s string, keys bool) cell {
-	if s == "" {
-		return none()
-	}
-	if !keys {
+	if secret && !v.keys {
 		s = withoutSecrets(s)
 	}
-	if len(s) > maxFailure {
-		s = strings.ToValidUTF8(s[:maxFailure], "") + "…"
+	if secret && len(s) > maxSecret {
+		s = strings.ToValidUTF8(s[:maxSecret], "") + "…"
 	}
-	c := text(s)
-	c.Class = "bad"
-	return c
+	all := visible(s)
+	return cell{Text: short(all), Full: all, value: s}
 }
 
 // list is a number of things with a line for each.
-func list(n int, value any, lines []string) cell {
-	c := number(n)
-	c.value, c.by = value, c.value
-	if more := len(lines) - maxLines; more > 0 {
-		lines = append(lines[:maxLines:maxLines], fmt.Sprintf("and %d more", more))
-	}
-	c.Lines = lines
-	return c
-}
-
-// key is the value for sorting.
-func (c *cell) key() any {
-	if c.by != nil {
-		return c.by
-	}
-	return c.value
+func list(lines []string, value any) cell {
+	return cell{Text: strconv.Itoa(len(lines)), Class: "number", Lines: lines, value: value, n: float64(len(lines))}
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 func relative(t, now time.Time) string {
-	switch d := t.Sub(now); {
-	case d > 0:
-		return "in " + rough(d)
-	case d > -time.Second:
-		return "now"
-	default:
-		return rough(-d) + " ago"
+	if d := t.Sub(now); d > 0 {
+		return "in " + rough(d.Round(time.Second))
 	}
+	return rough(now.Sub(t).Round(time.Second)) + " ago"
 }
 
-// rough is a duration in one unit or two.
+// rough is a duration for people.
 func rough(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "-" + rough(-d)
-	case d == 0:
-		return "0 s"
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", max(1, d.Milliseconds()))
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+	if d >= time.Hour {
+		d = d.Round(time.Minute)
 	}
-	return fmt.Sprintf("%d days", d/(24*time.Hour))
+	return form.About(d)
 }
 
-// visible returns s with escapes for the characters that are not printed, or that change the
-// direction of the text.
+// visible returns s with escapes for the characters that are not printed, or that change the direction of the text.
 func visible(s string) string {
-	var b strings.Builder
-	for rest := s; rest != ""; {
-		r, size := utf8.DecodeRuneInString(rest)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, rest[0])
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-		rest = rest[size:]
-	}
-	return b.String()
+	quoted := strconv.Quote(s)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
 // short cuts a text after 200 characters.
 func short(s string) string {
-	n := 0
-	for i := range s {
-		if n == maxText {
-			return s[:i] + "…"
-		}
-		n++
+	if runes := []rune(s); len(runes) > maxText {
+		return string(runes[:maxText]) + "…"
 	}
 	return s
 }
@@ -220,33 +155,4 @@ func withoutSecrets(s string) string {
 		}
 		return "://" + rest
 	})
-}
-
-// order compares two values of a column. Values that are not known are last.
-func order(a, b any) int {
-	switch a := a.(type) {
-	case count:
-		if b, ok := b.(count); ok {
-			return cmp.Compare(a, b)
-		}
-	case span:
-		if b, ok := b.(span); ok {
-			return cmp.Compare(a, b)
-		}
-	case string:
-		if b, ok := b.(string); ok {
-			return strings.Compare(a, b)
-		}
-	case time.Time:
-		if b, ok := b.(time.Time); ok {
-			return a.Compare(b)
-		}
-	}
-	switch {
-	case a == nil && b != nil:
-		return 1
-	case b == nil && a != nil:
-		return -1
-	}
-	return 0
 }

@@ -2,55 +2,45 @@ package dash
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gresil/gresil/internal/registry"
 )
 
-const controlTimeout = 30 * time.Second
+const controlTimeout, maxBody = 30 * time.Second, 64 << 10
 
-// An Action is a control that a client wants.
-type Action struct {
-	Verb   string // "pause", "resume", "flush", "retry" or "delete"
-	Kind   string // of the instance in the registry, as "batch"
-	Name   string // of the instance
-	Option string // of the group or queue; it can be any text
+// A command is the body of a control.
+type command struct {
+	Action
+
+	Target string // kind, name and row, as the state has it
+	Back   string `json:"-"` // query of the page, from its form
+	form   bool   // of the page
+	asks   bool   // before it removes something
 }
 
-// A verb is a control.
-type verb struct {
-	name, label string
-	asks        bool // the page asks before, as it removes something
+// A controlError is the error of a control with its status.
+type controlError struct {
+	status int
+	text   string
 }
 
-// verbOf returns the verb of a name.
-func verbOf(name string) (verb, bool) {
-	all := [...]verb{{"pause", "Pause", false}, {"resume", "Resume", false}, {"flush", "Flush", false}, {"retry", "Retry failed", false}, {"delete", "Delete", true}}
-	at := slices.IndexFunc(all[:], func(v verb) bool { return v.name == name })
-	if at < 0 {
-		return verb{}, false
-	}
-	return all[at], true
-}
+func (e *controlError) Error() string { return e.text }
 
-// A planner looks for the part of an instance that a control names. The error is errUnknown or
-// errVerb, or that of the instance.
-type planner func(ctx context.Context, verb, option string) (plan, error)
-
-// A plan is a control that can be done.
-type plan struct {
-	n    int    // records or jobs that it changes, or -1
-	of   string // "records" or "jobs"
-	does func(ctx context.Context) (n int, err error)
-}
+var errUnknown = &controlError{http.StatusNotFound, "there is no such target"}
 
 // control serves the controls.
 func (h *Handler) control(w http.ResponseWriter, r *http.Request) {
-	if !h.cfg.Controls {
+	if h.cfg.Controls == nil {
 		h.fail(w, r, http.StatusNotFound, "controls are off")
 		return
 	}
@@ -63,130 +53,111 @@ func (h *Handler) control(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), controlTimeout)
 	defer cancel()
 	c, err := readCommand(w, r)
-	var v verb
-	var p plan
+	found, n := (*row)(nil), 0
 	if err == nil {
-		v, p, err = h.prepare(ctx, r, &c)
+		found, err = h.find(ctx, r, &c)
 	}
-	if err == nil && v.asks && c.form && !c.confirmed {
-		t := target{c.Kind, c.Name, c.Option}
-		h.render(w, http.StatusOK, "question", question{
-			frame: h.frame(r), Label: v.label, About: t.String(), N: p.n, Of: p.of, Verb: c.Verb, Target: t.encode(), Back: c.back, Page: "../" + backTo(c.back, ""),
+	if err == nil && c.asks {
+		found.fill(&view{keys: h.cfg.Keys, Now: time.Now(), Controls: true})
+		h.render(w, http.StatusOK, "question", map[string]any{
+			"Process": h.process, "Command": &c, "Row": found, "Page": backTo(c.Back, ""),
 		})
 		return
 	}
-	n := -1
 	if err == nil {
-		n, err = guarded(-1, func() (int, error) { return p.does(ctx) })
+		err = guarded(func() (err error) {
+			n, err = found.in.Source.Control(ctx, c.Verb, c.Row)
+			return err
+		})
 	}
 	h.answer(w, r, &c, n, err)
 }
 
-// guarded calls f, which calls code of users. After a panic it returns unknown.
-func guarded[T any](unknown T, f func() (T, error)) (t T, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			t, err = unknown, &panicError{p}
-		}
-	}()
-	return f()
+// find returns the row of a command that is allowed.
+func (h *Handler) find(ctx context.Context, r *http.Request, c *command) (*row, error) {
+	if err := h.cfg.Controls(r, c.Action); err != nil {
+		return nil, &controlError{http.StatusForbidden, err.Error()}
+	}
+	e, ok := h.registry.Get(c.Kind, c.Name)
+	if !ok || e.Source.Rows == nil || e.Source.Control == nil {
+		return nil, errUnknown
+	}
+	rows, err := rowsOf(ctx, e)
+	at := slices.IndexFunc(rows, func(r registry.Row) bool { return r.Key == c.Row && (!r.Secret || h.cfg.Keys) })
+	switch {
+	case at < 0 && err != nil:
+		return nil, err
+	case at < 0:
+		return nil, errUnknown
+	case !slices.Contains(rows[at].Verbs, c.Verb):
+		can := strings.Join(rows[at].Verbs, ", ")
+		return nil, &controlError{http.StatusConflict, fmt.Sprintf("verb = %q: its state permits only: %s", short(c.Verb), can)}
+	}
+	return &row{of: rows[at], in: e}, nil
 }
 
-// prepare returns the plan of a command that is allowed. It changes nothing.
-func (h *Handler) prepare(ctx context.Context, r *http.Request, c *command) (verb, plan, error) {
-	v, ok := verbOf(c.Verb)
-	if !ok {
-		return v, plan{}, &controlError{http.StatusBadRequest, fmt.Sprintf("verb = %q: must be pause, resume, flush, retry or delete", short(c.Verb))}
+// readCommand reads a body: a form, as the page sends it, or JSON.
+func readCommand(w http.ResponseWriter, r *http.Request) (c command, err error) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	switch mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); mediaType {
+	case "application/json":
+		body := json.NewDecoder(r.Body)
+		body.DisallowUnknownFields()
+		err = body.Decode(&c)
+	case "application/x-www-form-urlencoded":
+		err = r.ParseForm()
+		f := r.PostForm
+		c.Action = Action{f.Get("verb"), f.Get("kind"), f.Get("name"), f.Get("row")}
+		c.Target, c.Back, c.form = f.Get("target"), f.Get("back"), !wantsJSON(r)
+		c.asks = c.form && f.Get("confirmed") == "" && strings.HasPrefix(c.Verb, "delete")
+	default:
+		return c, &controlError{http.StatusUnsupportedMediaType, "the body must be a form or application/json"}
 	}
-	plans, err := guarded(nil, func() (planner, error) { return h.planner(c), nil })
-	switch {
+	if err == nil && c.Target != "" {
+		var t url.Values
+		t, err = url.ParseQuery(c.Target)
+		c.Kind, c.Name, c.Row = t.Get("kind"), t.Get("name"), t.Get("row")
+	}
+	switch tooLarge := (*http.MaxBytesError)(nil); {
+	case errors.As(err, &tooLarge):
+		return c, &controlError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", maxBody)}
 	case err != nil:
-		return v, plan{}, err
-	case plans == nil:
-		return v, plan{}, &controlError{http.StatusNotFound, errUnknown.Error()}
+		return c, &controlError{http.StatusBadRequest, "the body cannot be read: " + err.Error()}
 	}
-	if h.cfg.Allow != nil {
-		if err := h.cfg.Allow(r, c.action()); err != nil {
-			return v, plan{}, &controlError{http.StatusForbidden, err.Error()}
-		}
-	}
-	p, err := guarded(plan{}, func() (plan, error) { return plans(ctx, c.Verb, c.Option) })
-	switch {
-	case errors.Is(err, errUnknown):
-		err = &controlError{http.StatusNotFound, err.Error()}
-	case errors.Is(err, errVerb):
-		err = &controlError{http.StatusBadRequest, err.Error()}
-	}
-	return v, p, err
+	return c, nil
 }
 
-// answer records a control that has changed n records or jobs, or has failed, and sends its result.
+// answer records a control that has changed n things, or has failed, and sends its result.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, c *command, n int, err error) {
 	refused := (*controlError)(nil)
 	switch {
 	case errors.As(err, &refused):
-		h.record(r, slog.LevelWarn, "control refused", c.action(), slog.String("reason", refused.text))
+		h.record(r, slog.LevelWarn, "control refused", c.Action, slog.String("reason", refused.text))
 		h.fail(w, r, refused.status, refused.text)
 	case err != nil:
-		h.record(r, slog.LevelWarn, "control failed", c.action(), slog.Int("count", n), slog.Any("err", err))
-		after := ""
-		if n >= 0 {
-			after = fmt.Sprintf(" after %d changes", n)
-		}
-		h.fail(w, r, http.StatusServiceUnavailable, "the control failed"+after+": "+failure(err.Error(), h.cfg.Keys).Text)
-	case c.form:
-		h.record(r, slog.LevelInfo, "control done", c.action(), slog.Int("count", n))
-		w.Header().Set("Location", "../"+backTo(c.back, c.Verb))
-		w.WriteHeader(http.StatusSeeOther)
+		h.record(r, slog.LevelWarn, "control failed", c.Action, slog.Int("count", n), slog.Any("err", err))
+		reason := (&view{keys: h.cfg.Keys}).text(err.Error(), true).Full
+		h.fail(w, r, http.StatusServiceUnavailable, fmt.Sprintf("the control failed after %d changes: %s", n, reason))
 	default:
-		h.record(r, slog.LevelInfo, "control done", c.action(), slog.Int("count", n))
-		done := map[string]any{"verb": c.Verb, "kind": c.Kind, "name": c.Name, "option": c.Option, "count": nil}
-		if n >= 0 {
-			done["count"] = n
+		h.record(r, slog.LevelInfo, "control done", c.Action, slog.Int("count", n))
+		if c.form {
+			w.Header().Set("Location", backTo(c.Back, "yes"))
+			w.WriteHeader(http.StatusSeeOther)
+			return
 		}
-		writeJSON(w, http.StatusOK, "application/json", done)
+		writeJSON(w, map[string]any{"verb": c.Verb, "kind": c.Kind, "name": c.Name, "row": c.Row, "count": n})
 	}
-}
-
-// planner returns the planner of the instance of a command, or nil.
-func (h *Handler) planner(c *command) planner {
-	e, ok := h.registry.Get(c.Kind, c.Name)
-	if !ok {
-		return nil
-	}
-	for _, s := range sections() {
-		if s.plans != nil {
-			if plans := s.plans(e.Instance); plans != nil {
-				return plans
-			}
-		}
-	}
-	return nil
 }
 
 // record logs a control.
 func (h *Handler) record(r *http.Request, level slog.Level, text string, a Action, more ...slog.Attr) {
-	if h.cfg.Logger == nil {
-		return
-	}
-	attrs := []slog.Attr{slog.String("verb", a.Verb), slog.String("kind", a.Kind), slog.String("name", a.Name), slog.String("option", a.Option)}
+	attrs := []slog.Attr{slog.String("verb", a.Verb), slog.String("kind", a.Kind), slog.String("name", a.Name), slog.String("row", a.Row)}
 	h.cfg.Logger.LogAttrs(r.Context(), level, text, append(attrs, more...)...) //nolint:sloglint // the texts of the callers are constants
 }
 
-// doneText is the notice after a control.
-func doneText(name string) string {
-	v, ok := verbOf(name)
-	if !ok {
-		return ""
-	}
-	return "Done: " + strings.ToLower(v.label) + "."
-}
-
-// A question is the page before a control that removes something.
-type question struct {
-	frame
-	Label, About, Verb string
-	N                  int // records or jobs
-	Of                 string
-	Target, Back, Page string
+// backTo returns the address of the page after a control. Anything but a query of ours is dropped.
+func backTo(back, done string) string {
+	q, _ := parseQuery(strings.TrimPrefix(back, "./?")) // a part that cannot be used has its default
+	q.Done = done
+	return q.String()
 }

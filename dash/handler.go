@@ -1,45 +1,47 @@
 package dash
 
 import (
-	"crypto/rand"
-	"encoding/hex"
+	"cmp"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
+	"path"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/problem"
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// A Handler serves the page, its JSON and, with Config.Controls, its controls. Make it with
-// [New]. It has no authentication: put it behind that of your service.
+// A Handler serves the page, its JSON and its controls. It is safe for concurrent use.
 type Handler struct {
 	registry *registry.Registry
 	cfg      Config
 	guard    *http.CrossOriginProtection
 	process  process
-	flights  flights
+	flights  singleflight.Group
 }
 
-// A process identifies the process that a page shows.
+// A process is the one that a page shows.
 type process struct {
-	Boot    string    `json:"-"`
+	Program string    `json:"program"`
 	Host    string    `json:"host"`
 	PID     int       `json:"pid"`
-	Started time.Time `json:"started"`
+	Started time.Time `json:"started"` // the time of New
 	Go      string    `json:"go"`
-	Version string    `json:"version"`
+	Version string    `json:"version,omitempty"`
 }
 
-// New makes a handler for the instances in the registry, also those added later. A nil
-// registry, and each error of [Config.Validate], is a [*core.ConfigError]. It starts nothing.
+// New makes a handler for the instances in the registry, also those added later. It starts nothing. It returns the errors
+// of [Config.Validate], or a [*core.ConfigError] if the registry is nil.
 func New(of *core.Registry, cfg Config) (*Handler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -47,28 +49,16 @@ func New(of *core.Registry, cfg Config) (*Handler, error) {
 	if of == nil {
 		return nil, &core.ConfigError{Field: "dash.New registry", Value: nil, Reason: "must be the registry of the instances"}
 	}
-	cfg.Hosts, cfg.Origins = slices.Clone(cfg.Hosts), slices.Clone(cfg.Origins)
-	h := &Handler{registry: (*registry.Registry)(of), cfg: cfg, guard: http.NewCrossOriginProtection(), process: thisProcess()}
-	for i, origin := range cfg.Origins {
-		if err := h.guard.AddTrustedOrigin(origin); err != nil {
-			return nil, &core.ConfigError{Field: "dash.Config.Origins[" + count(i).String() + "]", Value: origin, Reason: err.Error()}
-		}
-	}
-	return h, nil
-}
-
-func thisProcess() process {
-	var boot [4]byte
-	_, _ = rand.Read(boot[:]) // never fails
-	p := process{Boot: hex.EncodeToString(boot[:]), PID: os.Getpid(), Started: time.Now(), Go: runtime.Version()}
+	cfg.Hosts, cfg.Logger = slices.Clone(cfg.Hosts), cmp.Or(cfg.Logger, slog.Default())
+	p := process{Program: filepath.Base(os.Args[0]), PID: os.Getpid(), Started: time.Now().UTC(), Go: runtime.Version()}
 	p.Host, _ = os.Hostname()
 	if info, ok := debug.ReadBuildInfo(); ok {
 		p.Version = info.Main.Version
 	}
-	return p
+	return &Handler{registry: (*registry.Registry)(of), cfg: cfg, guard: http.NewCrossOriginProtection(), process: p}, nil
 }
 
-// ServeHTTP serves the page. It works below any prefix, cut from the path by the caller or not.
+// ServeHTTP implements [http.Handler]. The path is relative to the page: use [http.StripPrefix].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	if len(h.cfg.Hosts) > 0 && !slices.Contains(h.cfg.Hosts, hostname(r.Host)) {
@@ -80,37 +70,29 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, http.StatusForbidden, "requests from other origins are refused")
 		return
 	}
-	switch route(r) {
-	case "/":
-		h.read(w, r, h.page)
-	case "/api/state":
-		h.read(w, r, h.state)
-	case "/app.css":
-		h.read(w, r, h.asset("app.css"))
-	case "/icon.svg":
-		h.read(w, r, h.asset("icon.svg"))
-	case "/api/control":
-		h.control(w, r)
-	case "":
-		h.read(w, r, h.addSlash)
-	default:
-		h.fail(w, r, http.StatusNotFound, "there is no such page")
-	}
-}
-
-// read calls serve if the method only reads.
-func (h *Handler) read(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+	if r.URL.Path != "/control" && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		h.fail(w, r, http.StatusMethodNotAllowed, "this page can only be read")
 		return
 	}
-	serve(w, r)
+	switch r.URL.Path {
+	case "/", "/state":
+		h.page(w, r)
+	case "/control":
+		h.control(w, r)
+	case "": // the prefix without its slash, as the Mount of chi passes it
+		whole, _, _ := strings.Cut(r.RequestURI, "?")
+		w.Header().Set("Location", "./"+path.Base(whole)+"/") // relative, unlike that of http.Redirect, which does not know the prefix
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	default:
+		h.fail(w, r, http.StatusNotFound, "there is no such page; http.StripPrefix has to cut the prefix of the page")
+	}
 }
 
 // secure sets the fields that each response has.
 func secure(header http.Header) {
-	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src '"+style().hash+"'; img-src data:; "+
+		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("X-Frame-Options", "DENY")
 	header.Set("Referrer-Policy", "same-origin") // no-referrer would make the Origin of our own forms null
@@ -119,52 +101,20 @@ func secure(header http.Header) {
 	header.Set("Cache-Control", "no-store")
 }
 
-// route returns the part of the path below the prefix, or "" for the prefix without its slash.
-// If the prefix was not cut from the path, as by chi's Mount, only the end of the path is known.
-func route(r *http.Request) string {
-	path := "/" + strings.TrimPrefix(r.URL.Path, "/")
-	cut := r.URL.Path == ""
-	if whole, err := url.ParseRequestURI(r.RequestURI); err == nil {
-		cut = cut || whole.EscapedPath() != r.URL.EscapedPath()
-	}
-	switch {
-	case r.URL.Path == "":
-		return ""
-	case cut:
-		return path
-	case strings.HasSuffix(path, "/"):
-		return "/"
-	}
-	for _, known := range []string{"/api/state", "/api/control", "/app.css", "/icon.svg"} {
-		if strings.HasSuffix(path, known) {
-			return known
-		}
-	}
-	if last := path[strings.LastIndexByte(path, '/'):]; strings.Contains(last, ".") || strings.Contains(path, "/api/") {
-		return path
-	}
-	return ""
-}
-
-// addSlash redirects from the prefix without its slash. The location is relative, and set by
-// hand: http.Redirect would make it absolute, without the part of the path that was cut.
-func (*Handler) addSlash(w http.ResponseWriter, r *http.Request) {
-	path := r.URL.EscapedPath()
-	if whole, err := url.ParseRequestURI(r.RequestURI); err == nil {
-		path = whole.EscapedPath()
-	}
-	location := "./" + path[strings.LastIndexByte(path, '/')+1:] + "/"
-	if r.URL.RawQuery != "" {
-		location += "?" + r.URL.RawQuery
-	}
-	w.Header().Set("Location", location)
-	w.WriteHeader(http.StatusTemporaryRedirect)
-}
-
 // hostname returns a host in lower case and without its port.
 func hostname(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
 	return strings.ToLower(strings.Trim(host, "[]"))
+}
+
+// fail sends an error, as problem details to a client of JSON, and otherwise as a page.
+func (h *Handler) fail(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	if wantsJSON(r) || r.URL.Path == "/state" || strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+		problem.Details{Status: status, Detail: detail}.Body().Send(w, r, -1)
+		return
+	}
+	name := http.StatusText(status)
+	h.render(w, status, "error", map[string]any{"Process": h.process, "Status": status, "Name": name, "Detail": visible(detail)})
 }

@@ -2,264 +2,259 @@ package dash_test
 
 import (
 	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/dash"
+	"github.com/gresil/gresil/internal/registry"
 )
 
-func handler(t *testing.T, registry *core.Registry, cfg dash.Config) *dash.Handler {
-	t.Helper()
-	cfg.Timeout = cmp.Or(cfg.Timeout, time.Minute) // the machine can be slow
-	h, err := dash.New(registry, cfg)
-	require.NoError(t, err)
+// A fake is an instance with rows, which records its controls.
+type fake struct {
+	rows  []registry.Row
+	err   error // of Rows
+	asked []string
+}
+
+func (f *fake) source() registry.Source {
+	return registry.Source{
+		Rows: func(context.Context) ([]registry.Row, error) { return f.rows, f.err },
+		Control: func(_ context.Context, verb, row string) (int, error) {
+			f.asked = append(f.asked, verb+" "+row)
+			return 3, nil
+		},
+	}
+}
+
+// put registers an instance.
+func put(tb testing.TB, to *core.Registry, kind, name string, source registry.Source) {
+	tb.Helper()
+	_, err := (*registry.Registry)(to).Add(registry.Entry{Kind: kind, Name: name, Instance: new(int), Source: source})
+	require.NoError(tb, err)
+}
+
+// faked returns a registry with the batch "crm", whose rows have all verbs.
+func faked(tb testing.TB, keys ...string) (*fake, *core.Registry) {
+	tb.Helper()
+	f, all := &fake{}, &core.Registry{}
+	for _, key := range keys {
+		f.rows = append(f.rows, registry.Row{
+			Key: key, Cells: []registry.Cell{{Name: "state", Value: "pending"}, {Name: "pending", Value: 4}}, Verbs: []string{"pause", "flush", "delete"},
+		})
+	}
+	put(tb, all, "batch", "crm", f.source())
+	return f, all
+}
+
+func allow(*http.Request, dash.Action) error { return nil }
+
+func handler(tb testing.TB, of *core.Registry, cfg dash.Config) *dash.Handler {
+	tb.Helper()
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	h, err := dash.New(of, cfg)
+	require.NoError(tb, err)
 	return h
 }
 
-func get(h http.Handler, target string) *httptest.ResponseRecorder {
+func get(h http.Handler, target string, header ...string) *httptest.ResponseRecorder {
+	return send(h, httptest.NewRequest(http.MethodGet, target, nil), header...)
+}
+
+func send(h http.Handler, r *http.Request, header ...string) *httptest.ResponseRecorder {
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+	h.ServeHTTP(w, r)
 	return w
 }
 
-// state returns the JSON of a page.
-func state(t *testing.T, h http.Handler, query string) (s reply) {
-	t.Helper()
-	w := get(h, "/api/state"+query)
-	require.Equal(t, http.StatusOK, w.Code, w.Body)
-	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &s))
-	return s
-}
-
+// A reply is the JSON of a page.
 type reply struct {
-	V        int
 	Now      string
-	Boot     string
 	Process  struct{ PID int }
 	Controls bool
-	Page     struct {
-		Kind     string
-		N        int
-		Page     int
-		Left_out int //nolint:revive // as in JSON
-	}
-	Totals map[string]struct{ Rows, Attention, Matching, Shown int }
-	Rows   []map[string]any
-	Errors []struct{ Kind, Name, Error string }
-}
-
-func TestConfigIsValidated(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, dash.Config{}.Validate())
-	require.NoError(t, dash.Config{Timeout: time.Minute}.Validate())
-	require.Error(t, dash.Config{Timeout: time.Minute + 1}.Validate())
-	require.Error(t, dash.Config{Hosts: []string{"[::1]"}}.Validate())
-	require.NoError(t, dash.Config{Hosts: []string{"admin.example.com", "127.0.0.1", "::1"}, Origins: []string{"https://a.example.com:8443"}}.Validate())
-	err := dash.Config{Timeout: -1, Hosts: []string{"", "a:80", "B"}, Origins: []string{"a.example.com", "https://a/b"}}.Validate()
-	require.ErrorIs(t, err, core.ErrConfig)
-	require.Len(t, strings.Split(err.Error(), "\n"), 6)
-	_, err = dash.New(nil, dash.Config{})
-	require.ErrorContains(t, err, "dash.New registry")
-	_, err = dash.New(&core.Registry{}, dash.Config{Timeout: -1})
-	require.EqualError(t, err, "dash.Config.Timeout = -1ns: must be >= 0 and <= 1m0s (0 means 2s)")
-}
-
-func TestEachResponseIsSafeForABrowser(t *testing.T) {
-	t.Parallel()
-	h := handler(t, &core.Registry{}, dash.Config{})
-	for path, status := range map[string]int{
-		"/": 200, "/api/state": 200, "/app.css": 200, "/icon.svg": 200, "/?n=0": 400, "/none.js": 404, "/api/none": 404, "/api/control": 404,
-	} {
-		w := get(h, path)
-		require.Equal(t, status, w.Code, path)
-		require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"), path)
-		require.Equal(t, "same-origin", w.Header().Get("Referrer-Policy"), path)
-		require.Equal(t, "DENY", w.Header().Get("X-Frame-Options"), path)
-		require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'", path)
-		require.Contains(t, w.Header().Get("Content-Security-Policy"), "form-action 'self'", path)
-		require.Empty(t, w.Header().Get("Access-Control-Allow-Origin"), path)
-		require.Empty(t, w.Header().Get("Set-Cookie"), path)
-		if path != "/app.css" && path != "/icon.svg" {
-			require.Equal(t, "no-store", w.Header().Get("Cache-Control"), path)
-		}
+	Tables   []struct {
+		Kind                       string
+		Total, Matching, Attention int
+		Errors                     map[string]string
+		Columns                    []string
+		Rows                       []shown
 	}
 }
 
-func TestOnlyTheHostsOfTheConfigAreServed(t *testing.T) {
-	t.Parallel()
-	h := handler(t, &core.Registry{}, dash.Config{Hosts: []string{"admin.example.com", "::1"}})
-	for host, status := range map[string]int{
-		"admin.example.com": 200, "ADMIN.example.com:8080": 200, "[::1]:80": 200, "[::1]": 200, "evil.example.com": 421, "admin.example.com.evil.com": 421, "": 421,
-	} {
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r.Host = host
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		require.Equal(t, status, w.Code, host)
-	}
+type shown struct {
+	Name, Alarm, Target string
+	Row                 *string
+	Cells               map[string]any
+	Verbs               []string
+	Figures             any
+	Config              []string
 }
 
-func TestMethodsThatDoNotReadAreRefused(t *testing.T) {
-	t.Parallel()
-	h := handler(t, &core.Registry{}, dash.Config{})
-	for _, path := range []string{"/", "/api/state", "/app.css"} {
-		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions} {
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
-			require.Equal(t, http.StatusMethodNotAllowed, w.Code, "%s %s", method, path)
-			require.Equal(t, "GET, HEAD", w.Header().Get("Allow"))
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodHead, path, nil))
-		require.Equal(t, http.StatusOK, w.Code)
-	}
+func decode[T any](t *testing.T, w *httptest.ResponseRecorder) (v T) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &v), w.Body)
+	return v
 }
 
-// mounts are the ways in which a handler is put below a prefix.
-func mounts(h http.Handler) map[string]http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/ops/dash/", http.StripPrefix("/ops/dash", h))
-	bare := http.NewServeMux()
-	bare.Handle("/ops/dash/", h)
-	cut, nested, whole := chi.NewRouter(), chi.NewRouter(), chi.NewRouter()
-	cut.Mount("/ops/dash", http.StripPrefix("/ops/dash", h))
-	nested.Route("/ops", func(r chi.Router) { r.Mount("/dash", http.StripPrefix("/ops/dash", h)) })
-	whole.Mount("/ops/dash", h)
-	return map[string]http.Handler{"mux": mux, "mux, not cut": bare, "chi": cut, "chi in a route": nested, "chi, not cut": whole}
+// state returns the JSON of a page.
+func state(t *testing.T, h http.Handler, query string) reply {
+	t.Helper()
+	w := get(h, "/state"+query)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	return decode[reply](t, w)
 }
 
-func TestThePageWorksBelowAnyPrefix(t *testing.T) {
-	t.Parallel()
-	for name, mounted := range mounts(handler(t, &core.Registry{}, dash.Config{Controls: true})) {
-		server := httptest.NewServer(mounted)
-		client := server.Client()
-		res, err := client.Get(server.URL + "/ops/dash?n=7")
-		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
-		require.Equal(t, http.StatusOK, res.StatusCode, name)
-		require.Equal(t, server.URL+"/ops/dash/?n=7", res.Request.URL.String(), name)
-		for path, status := range map[string]int{"api/state": 200, "app.css": 200, "": 200, "favicon.ico": 404, "api/none": 404, "api/control": 405} {
-			res, err := client.Get(server.URL + "/ops/dash/" + path)
-			require.NoError(t, err)
-			require.NoError(t, res.Body.Close())
-			require.Equal(t, status, res.StatusCode, "%s: %q", name, path)
-		}
-		server.Close()
-	}
-	// A proxy that cuts the prefix, with and without its slash.
-	h := handler(t, &core.Registry{}, dash.Config{})
-	require.Equal(t, http.StatusOK, get(h, "/").Code)
-	require.Equal(t, "./dash/", get(http.StripPrefix("/ops/dash", h), "/ops/dash").Header().Get("Location"))
-	require.Equal(t, http.StatusNotFound, get(http.StripPrefix("/ops", h), "/ops/other").Code)
-	// No redirect to another host.
-	r := httptest.NewRequest(http.MethodGet, "/x", nil)
-	r.URL.Path, r.RequestURI = "//evil.example.com", "//evil.example.com"
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	require.NotContains(t, w.Header().Get("Location"), "//")
-}
-
-func TestEveryAddressOfThePageIsRelative(t *testing.T) {
-	t.Parallel()
-	registry := &core.Registry{}
-	_, err := breaker.New(breaker.Config{Name: "db", Registry: registry})
-	require.NoError(t, err)
-	h := handler(t, registry, dash.Config{Controls: true})
-	for _, page := range []string{"/", "/?kind=services&refresh=5&page=2&n=1", "/?n=0"} {
-		body := get(h, page).Body.String()
-		for _, attribute := range []string{"href", "src", "action"} {
-			for _, part := range strings.Split(body, attribute+`="`)[1:] {
-				address, _, _ := strings.Cut(part, `"`)
-				require.True(t, strings.HasPrefix(address, "./"), "%s %q", page, address)
+// rowA returns the row of the key "a".
+func rowA(t *testing.T, s reply) (found shown) {
+	t.Helper()
+	for _, table := range s.Tables {
+		for _, row := range table.Rows {
+			if *row.Row == "a" {
+				return row
 			}
 		}
-		require.NotContains(t, body, "://")
-		require.NotContains(t, body, "<script")
-		require.NotContains(t, body, " style=")
-		require.NotRegexp(t, ` on[a-z]+=`, body)
 	}
+	t.Fatal("there is no row a")
+	return found
 }
 
-func TestAClientChoosesBetweenHTMLAndJSON(t *testing.T) {
+func TestConfigValidate(t *testing.T) {
 	t.Parallel()
-	h := handler(t, &core.Registry{}, dash.Config{})
-	for accept, mediaType := range map[string]string{
-		"":                                      "text/html; charset=utf-8",
-		"*/*":                                   "text/html; charset=utf-8",
-		"text/html,application/json":            "text/html; charset=utf-8",
-		"application/json":                      "application/json",
-		"Application/JSON; q=0.9":               "application/json",
-		"text/html;q=0.5, application/json":     "application/json",
-		"application/json;q=0, text/html;q=0.1": "text/html; charset=utf-8",
-		"application/json;q=x":                  "text/html; charset=utf-8",
-	} {
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r.Header.Set("Accept", accept)
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		require.Equal(t, mediaType, w.Header().Get("Content-Type"), accept)
-		require.Equal(t, "Accept", w.Header().Get("Vary"))
-	}
+	require.NoError(t, dash.Config{Hosts: []string{"admin.example.com", "127.0.0.1", "::1"}}.Validate())
+	err := dash.Config{Hosts: []string{"", "a:80", "B", "[::1]"}}.Validate()
+	require.ErrorIs(t, err, core.ErrConfig)
+	require.Len(t, strings.Split(err.Error(), "\n"), 4)
+	_, err = dash.New(nil, dash.Config{})
+	require.EqualError(t, err, "dash.New registry = <nil>: must be the registry of the instances")
+	_, err = dash.New(&core.Registry{}, dash.Config{Hosts: []string{"B"}})
+	require.EqualError(t, err, `dash.Config.Hosts[0] = B: must be a host name in lower case, without a port`)
 }
 
-func TestAQueryThatCannotBeUsedIsNamed(t *testing.T) {
+func TestResponseIsSafeForBrowsers(t *testing.T) {
 	t.Parallel()
-	h := handler(t, &core.Registry{}, dash.Config{})
-	for query, want := range map[string]string{
-		"n=0":                            `query n = "0": must be 1 to 500`,
-		"n=501":                          `query n = "501": must be 1 to 500`,
-		"n=x":                            `query n = "x": must be 1 to 500`,
-		"refresh=-1":                     `query refresh = "-1": must be 0 to 3600`,
-		"kind=none":                      `query kind = "none": must be `,
-		"kind=services&page=0":           `query page = "0": must be 1 to 1048576`,
-		"kind=services&dir=up":           `query dir = "up": must be asc or desc`,
-		"kind=services&sort=none":        `query sort = "none": must be name or one of kind, figures`,
-		"page=2":                         `query kind = "": must be set with sort and page`,
-		"q=%zz":                          `query encoding = "": must be a valid URL query`,
-		"q=" + strings.Repeat("x", 3000): `query length = "3002": must be at most 2048 bytes`,
-	} {
-		w := get(h, "/api/state?"+query)
-		require.Equal(t, http.StatusBadRequest, w.Code, query)
-		require.Equal(t, "application/problem+json", w.Header().Get("Content-Type"))
-		var problem struct {
-			Title, Detail string
-			Status        int
+	synctest.Test(t, func(t *testing.T) {
+		h := handler(t, &core.Registry{}, dash.Config{})
+		for path, status := range map[string]int{"/": 200, "/state": 200, "/?n=0": 400, "/none.js": 404, "/control": 404} {
+			w := get(h, path)
+			require.Equal(t, status, w.Code, path)
+			policy := w.Header().Get("Content-Security-Policy")
+			require.Contains(t, policy, "default-src 'none'; style-src 'sha256-", path)
+			require.Contains(t, policy, "; form-action 'self'; frame-ancestors 'none'; base-uri 'none'", path)
+			for field, want := range map[string]string{
+				"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY", "Cache-Control": "no-store",
+				"Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
+				"Access-Control-Allow-Origin": "", "Set-Cookie": "",
+			} {
+				require.Equal(t, want, w.Header().Get(field), path)
+			}
+			if body := w.Body.String(); strings.Contains(body, "<html") {
+				_, style, _ := strings.Cut(body, "<style>")
+				style, _, _ = strings.Cut(style, "</style>")
+				sum := sha256.Sum256([]byte(style))
+				require.Contains(t, policy, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'", "the browser accepts the style")
+				require.Contains(t, style, "color-scheme")
+				require.Less(t, len(body), 20<<10)
+			}
 		}
-		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &problem))
-		require.Equal(t, "Bad Request", problem.Title)
-		require.Equal(t, http.StatusBadRequest, problem.Status)
-		require.Contains(t, problem.Detail, want)
-		require.Equal(t, http.StatusBadRequest, get(h, "/?"+query).Code, query)
-	}
+	})
 }
 
-func TestTheStyleSheetIsCachedByItsHash(t *testing.T) {
+func TestHosts(t *testing.T) {
 	t.Parallel()
-	h := handler(t, &core.Registry{}, dash.Config{})
-	_, address, _ := strings.Cut(get(h, "/").Body.String(), `<link rel="stylesheet" href="./`)
-	address, _, _ = strings.Cut(address, `"`)
-	u, err := url.Parse("/" + address)
-	require.NoError(t, err)
-	w := get(h, u.String())
-	require.Equal(t, "text/css; charset=utf-8", w.Header().Get("Content-Type"))
-	require.Equal(t, "public, max-age=31536000, immutable", w.Header().Get("Cache-Control"))
-	require.Contains(t, w.Body.String(), "color-scheme")
-	require.Equal(t, "no-cache", get(h, "/app.css?v=other").Header().Get("Cache-Control"))
-	r := httptest.NewRequest(http.MethodGet, "/app.css", nil)
-	r.Header.Set("If-None-Match", w.Header().Get("ETag"))
-	again := httptest.NewRecorder()
-	h.ServeHTTP(again, r)
-	require.Equal(t, http.StatusNotModified, again.Code)
-	require.Empty(t, again.Body.String())
+	synctest.Test(t, func(t *testing.T) {
+		h := handler(t, &core.Registry{}, dash.Config{Hosts: []string{"admin.example.com", "::1"}})
+		own, err := os.Hostname()
+		require.NoError(t, err)
+		for host, status := range map[string]int{
+			"admin.example.com": 200, "ADMIN.example.com:8080": 200, "[::1]:80": 200, "[::1]": 200,
+			"evil.example.com": 421, "admin.example.com.evil.com": 421, "": 421,
+		} {
+			for _, path := range []string{"/", "/state", "/none"} {
+				r := httptest.NewRequest(http.MethodGet, path, nil)
+				r.Host = host
+				w := send(h, r)
+				require.Equal(t, status == 421, w.Code == 421, host)
+				if status == 421 {
+					require.NotContains(t, w.Body.String(), own, "such a web site learns nothing")
+					require.NotContains(t, w.Body.String(), runtime.Version())
+				}
+			}
+		}
+	})
+}
+
+func TestMethods(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := handler(t, &core.Registry{}, dash.Config{})
+		for _, path := range []string{"/", "/state", ""} {
+			for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions} {
+				r := httptest.NewRequest(method, "/", nil)
+				r.URL.Path = path
+				w := send(h, r)
+				require.Equal(t, http.StatusMethodNotAllowed, w.Code, "%s %s", method, path)
+				require.Equal(t, "GET, HEAD", w.Header().Get("Allow"))
+			}
+		}
+		require.Equal(t, http.StatusOK, send(h, httptest.NewRequest(http.MethodHead, "/", nil)).Code)
+	})
+}
+
+func TestPrefix(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		page := http.StripPrefix("/ops/dash", handler(t, &core.Registry{}, dash.Config{Controls: allow}))
+		mux, mounted, nested := http.NewServeMux(), chi.NewRouter(), chi.NewRouter()
+		mux.Handle("/ops/dash/", page)
+		mounted.Mount("/ops/dash", page)
+		nested.Route("/ops", func(r chi.Router) { r.Mount("/dash", page) })
+		for name, h := range map[string]http.Handler{"mux": mux, "chi": mounted, "chi, nested": nested, "a proxy": page} {
+			for path, status := range map[string]int{"/": 200, "/state": 200, "/favicon.ico": 404, "/state/x": 404, "/control": 405, "": 307} {
+				w := get(h, "/ops/dash"+path)
+				require.Equal(t, status, w.Code, "%s: %q", name, path)
+				if location := w.Header().Get("Location"); path == "" {
+					require.Contains(t, []string{"./dash/", "/ops/dash/"}, location, name)
+				}
+			}
+		}
+		bare := get(handler(t, &core.Registry{}, dash.Config{}), "/ops/dash/")
+		require.Equal(t, http.StatusNotFound, bare.Code)
+		require.Contains(t, bare.Body.String(), "http.StripPrefix")
+		r := httptest.NewRequest(http.MethodGet, "/x", nil)
+		r.URL.Path, r.RequestURI = "", "//evil.example.com?x"
+		require.Equal(t, "./evil.example.com/", send(handler(t, &core.Registry{}, dash.Config{}), r).Header().Get("Location"), "not to another host")
+	})
+}
+
+func TestAccept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := handler(t, &core.Registry{}, dash.Config{})
+		for accept, json := range map[string]bool{
+			"": false, "*/*": false, "text/html,application/json;q=0.9": false, "application/json": true, "Application/JSON; q=0.9, text/plain": true,
+		} {
+			w := get(h, "/", "Accept", accept)
+			require.Equal(t, json, w.Header().Get("Content-Type") == "application/json", accept)
+			require.Equal(t, "Accept", w.Header().Get("Vary"))
+			failed := get(h, "/none", "Accept", accept)
+			require.Equal(t, json, failed.Header().Get("Content-Type") == "application/problem+json", accept)
+		}
+	})
 }

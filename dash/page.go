@@ -2,174 +2,82 @@ package dash
 
 import (
 	"bytes"
-	"cmp"
+	"crypto/sha256"
+	_ "embed" // the files of the page
+	"encoding/base64"
+	"encoding/json"
+	"html/template"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-// A frame is the part that all pages share. Root is the relative path from the page to the
-// handler: every address begins with it.
-type frame struct {
-	Title, Root string
-	Style, Icon string // hashes
-	Process     process
+//go:embed page.html
+var html string
+
+//go:embed app.css
+var css string
+
+//go:embed icon.svg
+var icon []byte
+
+// templates are parsed at the first use, so that a program that does not serve the page does not pay for it.
+var templates = sync.OnceValue(func() *template.Template { //nolint:gochecknoglobals // a constant
+	functions := template.FuncMap{"style": style, "visible": visible, "short": short, "label": label, "stamp": stamp}
+	return template.Must(template.New("").Funcs(functions).Parse(html))
+})
+
+// A sheet is the style of all pages. The Content-Security-Policy permits it by its hash.
+type sheet struct {
+	CSS  template.CSS
+	Icon template.URL
+	hash string
 }
 
-func (h *Handler) frame(r *http.Request) frame {
-	all := loaded()
-	f := frame{Title: h.cfg.title(), Root: "./", Style: all["app.css"].hash, Icon: all["icon.svg"].hash, Process: h.process}
-	if strings.HasSuffix(r.URL.Path, "/api/control") || strings.HasSuffix(r.URL.Path, "/api/state") || r.URL.Path == "api/control" {
-		f.Root = "../"
-	}
-	return f
+var style = sync.OnceValue(func() sheet { //nolint:gochecknoglobals // a constant
+	sum := sha256.Sum256([]byte(css))
+	text := base64.StdEncoding.EncodeToString
+	return sheet{template.CSS(css), template.URL("data:image/svg+xml;base64," + text(icon)), "sha256-" + text(sum[:])}
+})
+
+// wantsJSON reports whether a client names JSON in its Accept, and not HTML.
+func wantsJSON(r *http.Request) bool {
+	accept := strings.ToLower(strings.Join(r.Header.Values("Accept"), ","))
+	return strings.Contains(accept, "json") && !strings.Contains(accept, "html")
 }
 
-// An errorPage is the page of an error.
-type errorPage struct {
-	frame
-	Status       int
-	Name, Detail string
-}
-
-// A mainPage is the page of the state.
-type mainPage struct {
-	frame
-	Now      cell
-	Text     string
-	Rows     int
-	Kind     string
-	Refresh  int
-	Controls bool
-	Done     string
-	All      string // link to all tables
-	Pause    string // link to the page with and without refresh
-	Tables   []tableHTML
-	Empty    bool // there is no instance
-}
-
-type tableHTML struct {
-	Kind, Title    string
-	Link           string
-	Total          int
-	Attention      int
-	Matching       int
-	Controls       bool
-	Heads          []head
-	Rows           []rowHTML
-	Problems       []problem
-	First, Last    int
-	Before, Behind string // links to other pages
-}
-
-type head struct {
-	Label, Link, Sort string // Sort is the value of aria-sort, or empty
-}
-
-type rowHTML struct {
-	Name    cell
-	Cells   []cell
-	Target  string // of the controls
-	Back    string // query of this page
-	Buttons []button
-}
-
-type button struct{ Verb, Label, About string }
-
-// page serves the page, or JSON to a client that prefers it.
+// page serves the page, or JSON.
 func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Vary", "Accept")
-	if wantsJSON(r) {
-		h.state(w, r)
-		return
-	}
-	q, v, tables, err := h.query(r)
+	q, err := parseQuery(r.URL.RawQuery)
 	if err != nil {
 		h.fail(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	if q.refresh > 0 {
-		w.Header().Set("Refresh", strconv.Itoa(q.refresh)+"; url=./"+q.String())
+	v := h.look(r.Context(), q)
+	w.Header().Set("Vary", "Accept")
+	if wantsJSON(r) || r.URL.Path == "/state" {
+		writeJSON(w, v)
+		return
 	}
-	p := mainPage{
-		frame: h.frame(r), Now: cell{Text: stamp(v.now)}, Text: q.text, Rows: q.rows, Kind: q.kind, Refresh: q.refresh,
-		Controls: h.cfg.Controls, Done: doneText(r.URL.Query().Get("done")), All: "./" + q.of("", 1).String(),
+	if q.Refresh > 0 {
+		w.Header().Set("Refresh", strconv.Itoa(q.Refresh)+"; url="+q.Of(q.Kind, q.Page).String())
 	}
-	other := q
-	if other.refresh = 5; q.refresh > 0 {
-		other.refresh = 0
-	}
-	p.Pause = "./" + other.String()
-	p.Empty = true
-	for _, t := range tables {
-		p.Tables = append(p.Tables, h.tableHTML(t, q))
-		p.Empty = p.Empty && t.total == 0 && len(t.problems) == 0
-	}
-	h.render(w, http.StatusOK, "main", p)
+	h.render(w, http.StatusOK, "main", v)
 }
 
-func (h *Handler) tableHTML(t *table, q query) tableHTML {
-	page := 1
-	if q.kind == t.kind {
-		page = q.page
-	}
-	x := tableHTML{
-		Kind: t.kind, Title: t.title, Link: "./" + q.of(t.kind, 1).String(), Total: t.total, Attention: t.alarming, Matching: t.matching,
-		Problems: t.problems, Controls: h.cfg.Controls && t.plans != nil, Heads: []head{heading(q, t.kind, "name", "Name")},
-	}
-	if len(t.rows) > 0 {
-		x.First = (page-1)*q.rows + 1
-		x.Last = x.First + len(t.rows) - 1
-	}
-	if page > 1 {
-		x.Before = "./" + q.of(t.kind, page-1).String()
-	}
-	if page*q.rows < t.matching {
-		x.Behind = "./" + q.of(t.kind, page+1).String()
-	}
-	for _, c := range t.columns {
-		if c.label != "" {
-			x.Heads = append(x.Heads, heading(q, t.kind, c.key, c.label))
-		}
-	}
-	for i := range t.rows {
-		x.Rows = append(x.Rows, h.rowHTML(t, &t.rows[i], q))
-	}
-	return x
+// writeJSON sends v. An error of the connection ends the response; there is no reader for it.
+func writeJSON(w http.ResponseWriter, v any) {
+	body, _ := json.Marshal(v) // cells have no value that it cannot encode
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
+	_, _ = w.Write(append(body, '\n'))
 }
 
-// heading is the head of a column, with a link that sorts by it, or turns the order around.
-func heading(q query, kind, key, label string) head {
-	sorted := q.of(kind, 1)
-	x := head{Label: label}
-	if q.kind == kind && q.sort == key {
-		x.Sort = "ascending"
-		if q.desc {
-			x.Sort = "descending"
-		}
-		sorted.desc = !q.desc
-	} else {
-		sorted.sort, sorted.desc = key, false
-	}
-	x.Link = "./" + sorted.String()
-	return x
-}
-
-func (h *Handler) rowHTML(t *table, r *row, q query) rowHTML {
-	x := rowHTML{Name: text(r.name), Target: r.target().encode(), Back: q.String()}
-	for i, c := range t.columns {
-		if c.label != "" {
-			x.Cells = append(x.Cells, r.shown()[i])
-		}
-	}
-	if h.cfg.Controls {
-		for _, name := range r.verbs {
-			v, _ := verbOf(name)
-			label := cmp.Or(t.labels[name], v.label)
-			x.Buttons = append(x.Buttons, button{Verb: name, Label: label, About: label + " " + r.target().String()})
-		}
-	}
-	return x
+// label returns the label of a kind, a column or a verb.
+func label(key string) string {
+	s := strings.ReplaceAll(strings.TrimSuffix(visible(key), "_s"), "_", " ")
+	return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):]
 }
 
 // render sends a page. It is complete before its first byte is sent.

@@ -1,96 +1,86 @@
 package dash
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 )
 
-const (
-	defaultRows = 100
-	maxRows     = 500
-	maxRefresh  = 3600
-	maxQuery    = 2 << 10
-	maxPage     = 1 << 20
-)
+const maxQuery = 2 << 10
 
-// A query selects and orders rows.
+// A query selects and orders rows. Its methods are also for the template.
 type query struct {
-	kind    string // if empty, all
-	text    string // that a row contains
-	sort    string // key of a column; if empty, the rows that need attention are first
-	desc    bool
-	page    int // from 1
-	rows    int // of a page
-	refresh int // seconds, or 0
+	Kind    string // if empty, all
+	Text    string // that a row contains
+	Sort    string // key of a column, descending after a "-"; if empty, the rows that need attention are first
+	Page    int    // from 1
+	Rows    int    // of a page
+	Refresh int    // seconds, or 0
+	Done    string // the page is that after a control
 }
 
-// A queryError names a part of the query that cannot be used.
-type queryError struct{ field, value, reason string }
-
-func (e *queryError) Error() string {
-	return fmt.Sprintf("query %s = %q: %s", e.field, short(e.value), e.reason)
-}
-
-// parseQuery reads a query. kinds are the kinds of the tables.
-func parseQuery(raw string, kinds []string) (q query, err error) {
-	if len(raw) > maxQuery {
-		return q, &queryError{"length", strconv.Itoa(len(raw)), fmt.Sprintf("must be at most %d bytes", maxQuery)}
+// parseQuery reads a query. The error names a part that cannot be used, which has its default.
+func parseQuery(raw string) (q query, err error) {
+	values, bad := url.ParseQuery(raw)
+	if bad != nil || len(raw) > maxQuery {
+		values, err = nil, fmt.Errorf("query: must be valid, and at most %d bytes", maxQuery)
 	}
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		return q, &queryError{"encoding", "", "must be a valid URL query"}
-	}
-	q = query{kind: values.Get("kind"), text: values.Get("q"), sort: values.Get("sort"), desc: values.Get("dir") == "desc"}
+	q = query{Kind: values.Get("kind"), Text: values.Get("q"), Sort: values.Get("sort"), Done: values.Get("done")}
 	number := func(field string, zero, low, high int) int {
-		text := values.Get(field)
-		if text == "" {
-			return zero
-		}
+		text := cmp.Or(values.Get(field), strconv.Itoa(zero))
 		n, bad := strconv.Atoi(text)
 		if bad != nil || n < low || n > high {
-			err = &queryError{field, text, fmt.Sprintf("must be %d to %d", low, high)}
+			err = fmt.Errorf("query %s = %q: must be %d to %d", field, short(text), low, high)
+			return zero
 		}
 		return n
 	}
-	q.page, q.rows, q.refresh = number("page", 1, 1, maxPage), number("n", defaultRows, 1, maxRows), number("refresh", 0, 0, maxRefresh)
-	if q.kind != "" && !slices.Contains(kinds, q.kind) {
-		err = &queryError{"kind", q.kind, "must be " + strings.Join(kinds, ", ") + ", or empty"}
-	}
-	if dir := values.Get("dir"); dir != "" && dir != "asc" && dir != "desc" {
-		err = &queryError{"dir", dir, "must be asc or desc"}
-	}
-	if q.kind == "" && (q.sort != "" || q.page != 1) {
-		err = &queryError{"kind", "", "must be set with sort and page"}
-	}
+	q.Page, q.Rows, q.Refresh = number("page", 1, 1, 1<<20), number("n", 100, 1, 500), number("refresh", 0, 0, 3600)
 	return q, err
 }
 
-// String encodes the query, without its defaults. It begins with a question mark.
+// String encodes the query, without its defaults, as a relative address.
 func (q query) String() string {
 	values := url.Values{}
-	set := func(field, value string, differs bool) {
-		if differs {
+	set := func(field, value, zero string) {
+		if value != zero {
 			values.Set(field, value)
 		}
 	}
-	set("kind", q.kind, q.kind != "")
-	set("q", q.text, q.text != "")
-	set("sort", q.sort, q.sort != "")
-	set("dir", "desc", q.desc)
-	set("page", strconv.Itoa(q.page), q.page != 1)
-	set("n", strconv.Itoa(q.rows), q.rows != defaultRows)
-	set("refresh", strconv.Itoa(q.refresh), q.refresh != 0)
-	return "?" + values.Encode()
+	set("kind", q.Kind, "")
+	set("q", q.Text, "")
+	set("sort", q.Sort, "")
+	set("done", q.Done, "")
+	set("page", strconv.Itoa(q.Page), "1")
+	set("n", strconv.Itoa(q.Rows), "100")
+	set("refresh", strconv.Itoa(q.Refresh), "0")
+	return "./?" + values.Encode()
 }
 
-// of returns the query for a page of one kind.
-func (q query) of(kind string, page int) query {
-	if q.kind != kind {
-		q.sort, q.desc = "", false
+// Of returns the query for a page of one kind.
+func (q query) Of(kind string, page int) query {
+	if q.Kind != kind {
+		q.Sort = ""
 	}
-	q.kind, q.page = kind, page
+	q.Kind, q.Page, q.Done = kind, page, ""
 	return q
+}
+
+// Turn returns the query for another page.
+func (q query) Turn(by int) query { return q.Of(q.Kind, q.Page+by) }
+
+// By returns the query that sorts by a column, or turns its order around.
+func (q query) By(key string) query {
+	if q.Sort == key {
+		key = "-" + key
+	}
+	q = q.Of(q.Kind, 1)
+	q.Sort = key
+	return q
+}
+
+// Order is the value of aria-sort of a column.
+func (q query) Order(key string) string {
+	return map[string]string{key: "ascending", "-" + key: "descending"}[q.Sort]
 }

@@ -2,6 +2,8 @@ package dash
 
 import (
 	"cmp"
+	"context"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -9,153 +11,186 @@ import (
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// A section describes the table of one kind of instances. A new kind is one more section.
-type section struct {
-	kind, title string
-	columns     []column
-	labels      map[string]string // of verbs, if they differ
-	// reads returns a function that reads the rows of an instance, or nil if the section
-	// does not show it.
-	reads func(e registry.Entry) reader
-	// plans returns the planner of the controls of an instance, or nil. It may be nil.
-	plans func(instance any) planner
-}
-
-// A column has a key in JSON and a label on the page.
-type column struct {
-	key, label string // with an empty label, it is in JSON only
-}
-
-// A view has the time of a page, and whether it shows keys.
+// A view is what a page shows, and its JSON.
 type view struct {
-	now  time.Time
-	keys bool
+	Now      time.Time `json:"now"`
+	Process  process   `json:"process"`
+	Controls bool      `json:"controls"`
+	Tables   []*table  `json:"tables"` // by kind, those that need attention first
+
+	Query query `json:"-"`
+	keys  bool
 }
 
-// A row is an instance, or a part of one, such as a group.
-type row struct {
-	kind, name string
-	option     string
-	cells      []cell        // of the columns; read them with shown
-	fills      func() []cell // makes the cells when they are needed, if there can be many rows
-	rank       int           // 0 if all is well, above if it needs attention
-	volume     float64
-	verbs      []string // that its state permits
-}
-
-// A table has the rows of a section that the query selects, in order.
+// A table has the rows of one kind that a query selects, in order.
 type table struct {
-	*section
-	rows     []row
-	total    int // rows before the query selected
-	matching int // rows that contain the text of the query
-	alarming int // rows that need attention
-	problems []problem
+	Kind      string            `json:"kind"`
+	Total     int               `json:"total"`     // rows before the query selected
+	Matching  int               `json:"matching"`  // rows that contain the text of the query
+	Attention int               `json:"attention"` // rows
+	Errors    map[string]string `json:"errors"`    // of instances that could not be read, by name
+	Columns   []string          `json:"columns"`
+	Rows      []*row            `json:"rows"`
+
+	Query           query `json:"-"` // of its first page, or of the page that was asked for
+	First, Last     int   `json:"-"` // numbers of the rows
+	Parts, Controls bool  `json:"-"` // there are rows about parts; that have verbs
+	alarm           registry.Alarm
 }
 
-// A problem is an instance that could not be read.
-type problem struct {
-	Kind  string `json:"kind"`
-	Name  string `json:"name"`
-	Error string `json:"error"`
+// A row is an instance, or a part of one.
+type row struct {
+	Name    string          `json:"name"`
+	Row     *string         `json:"row"` // nil if it is not shown
+	Alarm   string          `json:"alarm"`
+	Cells   map[string]cell `json:"cells"` // by column
+	Verbs   []string        `json:"verbs"`
+	Target  string          `json:"target,omitempty"` // of the controls
+	Figures cell            `json:"figures,omitzero"` // if it is about all of the instance
+	Config  cell            `json:"config,omitzero"`
+
+	of    registry.Row
+	in    registry.Entry
+	whole bool    // about all of the instance
+	size  float64 // the first number of the cells
 }
 
-// shown returns the cells.
-func (r *row) shown() []cell {
-	if r.cells == nil && r.fills != nil {
-		r.cells = r.fills()
+// look reads the instances.
+func (h *Handler) look(ctx context.Context, q query) *view {
+	v := &view{Process: h.process, Controls: h.cfg.Controls != nil, Tables: []*table{}, Query: q, keys: h.cfg.Keys}
+	for _, r := range h.readings(ctx, q.Kind) {
+		if n := len(v.Tables); n == 0 || v.Tables[n-1].Kind != r.Kind {
+			t := &table{Kind: r.Kind, Errors: map[string]string{}, Columns: []string{}, Rows: []*row{}, Query: q}
+			if q.Kind == "" {
+				t.Query = q.Of(r.Kind, 1)
+			}
+			v.Tables = append(v.Tables, t)
+		}
+		v.Tables[len(v.Tables)-1].add(r, v)
 	}
-	return r.cells
+	v.Now = time.Now().UTC()
+	for _, t := range v.Tables {
+		t.selects(v)
+	}
+	slices.SortStableFunc(v.Tables, func(a, b *table) int { return cmp.Compare(b.alarm, a.alarm) })
+	return v
 }
 
-// contains reports whether the name, the option or a text of the row contains the text, in lower case.
+// add adds an instance. One of its rows is about all of it.
+func (t *table) add(r reading, v *view) {
+	all := registry.Row{}
+	if r.err != nil {
+		t.Errors[r.Name] = v.text(r.err.Error(), true).Full
+		t.alarm, all.Alarm = registry.Failing, registry.Failing
+	}
+	whole := slices.IndexFunc(r.rows, func(r registry.Row) bool { return r.Key == "" })
+	if whole < 0 {
+		r.rows, whole = append([]registry.Row{all}, r.rows...), 0
+	}
+	for i, one := range r.rows {
+		if t.alarm = max(t.alarm, one.Alarm); one.Alarm > registry.Calm {
+			t.Attention++
+		}
+		t.Rows = append(t.Rows, &row{of: one, in: r.Entry, whole: i == whole, size: t.size(one.Cells)})
+	}
+}
+
+// size adds the columns of cells, and returns their first number.
+func (t *table) size(cells []registry.Cell) (size float64) {
+	found := false
+	for i, c := range cells {
+		if key := column(c); i >= len(t.Columns) || t.Columns[i] != key && !slices.Contains(t.Columns, key) {
+			t.Columns = append(t.Columns, key)
+		}
+		if n, ok := float(c.Value); ok && !found {
+			size, found = n, true
+		}
+	}
+	return size
+}
+
+// selects selects, orders and pages the rows.
+func (t *table) selects(v *view) {
+	t.Total = len(t.Rows)
+	if text := strings.ToLower(t.Query.Text); text != "" {
+		t.Rows = slices.DeleteFunc(t.Rows, func(r *row) bool { return !r.fill(v).contains(text) })
+	}
+	t.Matching = len(t.Rows)
+	if t.Query.Sort != "" {
+		for _, r := range t.Rows {
+			r.fill(v)
+		}
+	}
+	slices.SortFunc(t.Rows, t.compare)
+	from := min(len(t.Rows), (t.Query.Page-1)*t.Query.Rows)
+	t.Rows = t.Rows[from:min(len(t.Rows), from+t.Query.Rows)]
+	t.First, t.Last = from+1, from+len(t.Rows)
+	for _, r := range t.Rows {
+		if r.fill(v).whole {
+			r.Figures, r.Config = v.about(r.in)
+		}
+		t.Parts, t.Controls = t.Parts || !r.whole, t.Controls || len(r.Verbs) > 0
+	}
+}
+
+// fill fills in what is shown.
+func (r *row) fill(v *view) *row {
+	if r.Cells != nil {
+		return r
+	}
+	r.Name, r.Alarm, r.Cells, r.Verbs = r.in.Name, alarms[r.of.Alarm], make(map[string]cell, len(r.of.Cells)), []string{}
+	for _, c := range r.of.Cells {
+		r.Cells[column(c)] = v.cell(c)
+	}
+	if v.keys || !r.of.Secret {
+		r.Row = &r.of.Key
+		if v.Controls && len(r.of.Verbs) > 0 {
+			r.Verbs, r.Target = r.of.Verbs, r.target()
+		}
+	}
+	return r
+}
+
+var alarms = [...]string{"calm", "notice", "failing"} //nolint:gochecknoglobals // a constant
+
+// target returns the row as ASCII for a control: a browser changes line breaks and bytes that are not UTF-8 in the values of a form.
+func (r *row) target() string {
+	return url.Values{"kind": {r.in.Kind}, "name": {r.in.Name}, "row": {r.of.Key}}.Encode()
+}
+
+// contains reports whether the name, the key or a text of the row contains the text, in lower case.
 func (r *row) contains(text string) bool {
 	in := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
-	if in(r.name) || in(r.option) {
-		return true
-	}
-	return slices.ContainsFunc(r.shown(), func(c cell) bool {
-		s, ok := c.value.(string)
-		return ok && in(s)
-	})
-}
-
-// apply selects, orders and pages the rows.
-func (t *table) apply(q query) error {
-	t.total = len(t.rows)
-	for i := range t.rows {
-		if t.rows[i].rank > 0 {
-			t.alarming++
+	for _, c := range r.Cells {
+		if c.Class == "" && in(c.Full) {
+			return true
 		}
 	}
-	if q.text != "" {
-		text := strings.ToLower(q.text)
-		t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return !r.contains(text) })
-	}
-	t.matching = len(t.rows)
-	compare, err := t.order(q)
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(t.rows, compare)
-	page := 1
-	if q.kind == t.kind {
-		page = q.page
-	}
-	from := min(len(t.rows), (page-1)*q.rows)
-	t.rows = t.rows[from:min(len(t.rows), from+q.rows)]
-	return nil
+	return in(r.Name) || r.Row != nil && in(*r.Row)
 }
 
-// order returns the comparison of rows that the query wants. Names and options break ties, so
-// that the order of a page is always the same.
-func (t *table) order(q query) (func(a, b row) int, error) {
-	tie := func(a, b row) int {
-		return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.name, b.name), strings.Compare(a.option, b.option))
-	}
-	if q.kind != t.kind || q.sort == "" {
-		return func(a, b row) int {
-			return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(b.volume, a.volume), tie(a, b))
-		}, nil
-	}
-	sign := 1
-	if q.desc {
-		sign = -1
-	}
-	if q.sort == "name" {
-		return func(a, b row) int { return sign * tie(a, b) }, nil
-	}
-	at := slices.IndexFunc(t.columns, func(c column) bool { return c.key == q.sort })
-	if at < 0 {
-		return nil, &queryError{"sort", q.sort, "must be name or one of " + strings.Join(t.keys(), ", ")}
-	}
-	for i := range t.rows {
-		t.rows[i].shown()
-	}
-	return func(a, b row) int {
-		x, y := a.cells[at].key(), b.cells[at].key()
-		if x == nil || y == nil { // last in both directions
-			return cmp.Or(order(x, y), tie(a, b))
-		}
-		return cmp.Or(sign*order(x, y), tie(a, b))
-	}, nil
+// About names the row for people.
+func (r *row) About() string {
+	return strings.TrimSpace(visible(r.in.Name) + " " + short(visible(r.of.Key)))
 }
 
-func (t *table) keys() (keys []string) {
-	for _, c := range t.columns {
-		keys = append(keys, c.key)
+// compare orders by the column of the query, where values that are not known are last, and then by attention.
+func (t *table) compare(a, b *row) (by int) {
+	key, desc := strings.CutPrefix(t.Query.Sort, "-")
+	x, y := a.Cells[key], b.Cells[key]
+	name := cmp.Or(strings.Compare(a.in.Name, b.in.Name), strings.Compare(a.of.Key, b.of.Key))
+	switch {
+	case key == "name":
+		by = name
+	case x.value == nil && y.value != nil:
+		return 1
+	case y.value == nil && x.value != nil:
+		return -1
+	default:
+		by = cmp.Or(cmp.Compare(x.n, y.n), strings.Compare(x.Full, y.Full))
 	}
-	return keys
-}
-
-// json returns a row as an object.
-func (t *table) json(r *row) map[string]any {
-	object := map[string]any{"kind": r.kind, "name": r.name}
-	if t.plans != nil {
-		object["target"], object["verbs"] = r.target().encode(), append([]string{}, r.verbs...)
+	if desc {
+		by = -by
 	}
-	for i, c := range t.columns {
-		object[c.key] = r.shown()[i].value
-	}
-	return object
+	return cmp.Or(by, cmp.Compare(b.of.Alarm, a.of.Alarm), cmp.Compare(b.size, a.size), name)
 }

@@ -13,56 +13,37 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/logs"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/pace"
 )
 
-// A flakyStore fails while down is set.
-type flakyStore struct {
-	ratelimit.Store
-	down atomic.Bool
-}
-
-func (s *flakyStore) Open(name string) (limits.Table, error) {
-	t, err := s.Store.Open(name)
-	return flakyTable{t, s}, err
-}
-
-type flakyTable struct {
-	limits.Table
-	store *flakyStore
-}
-
-func (t flakyTable) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (ratelimit.Result, error) {
-	if t.store.down.Load() {
-		return ratelimit.Result{}, errDown
-	}
-	return t.Table.Apply(ctx, key, plan, op)
-}
-
 // outage is a limiter in a registry whose store can fail.
 type outage struct {
 	*testing.T
 	book    *book
 	adapter *logs.Running
-	store   *flakyStore
+	store   *ratelimittest.Failing
 	limiter *ratelimit.Limiter
 }
 
 func newOutage(t *testing.T, policy ratelimit.FailurePolicy) *outage {
 	t.Helper()
 	registry := &core.Registry{}
-	store := &flakyStore{Store: core.Must(ratelimit.NewMemory(0))}
+	store := &ratelimittest.Failing{Store: &ratelimittest.Memory{}}
 	l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Store: store, OnStoreError: policy}))
 	b, a := newBook(t, registry, slog.LevelInfo, logs.Config{})
 	return &outage{t, b, a, store, l}
 }
 
 func (o *outage) take(down bool, times int) {
-	o.store.down.Store(down)
+	if down {
+		o.store.Down()
+	} else {
+		o.store.Up()
+	}
 	for range times {
 		_, _ = o.limiter.Take(o.Context(), "k", 1)
 	}
@@ -182,11 +163,13 @@ func TestPacerStoreOutages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		store := &flakyStore{Store: core.Must(ratelimit.NewMemory(0))}
+		store := &ratelimittest.Failing{Store: &ratelimittest.Memory{}}
 		p := core.Must(pace.New(pace.Config{Name: "v", Registry: registry, Store: store, OnStoreError: pace.Allow, Rates: []pace.Rate{{Calls: 1e6, Per: time.Second}}}))
 		book, a := newBook(t, registry, slog.LevelInfo, logs.Config{})
 		for i := range 200 {
-			store.down.Store(i%2 == 0)
+			if store.Up(); i%2 == 0 {
+				store.Down()
+			}
 			_ = core.Must(p.Wait(t.Context(), "k", 1))
 		}
 		lines := book.read()
@@ -302,20 +285,20 @@ func TestBatcherPacerOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		permits := &flakyStore{Store: core.Must(ratelimit.NewMemory(0))}
+		permits := &ratelimittest.Failing{Store: &ratelimittest.Memory{}}
 		p := core.Must(pace.New(pace.Config{Name: "default", Store: permits, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}}))
 		b := core.Must(batch.New(batch.Config[int, int]{Name: "mails", Registry: registry, Pacer: p, FlushAfter: time.Second, Send: echo}))
 		book, _ := newBook(t, registry, slog.LevelInfo, logs.Config{})
 		ctx, stop := whileRunning(t)
 		defer stop()
 		go func() { _ = b.Run(ctx) }()
-		permits.down.Store(true)
+		permits.Down()
 		_ = core.Must(b.Add(ctx, 1))
 		time.Sleep(30*time.Second + time.Millisecond)
 		lines := book.read()
 		require.Len(t, lines, 1)
 		require.Contains(t, lines[0], `level=WARN msg="store failed" kind=batch name=mails err="pace: default: store failed: down" count=1`)
-		permits.down.Store(false)
+		permits.Up()
 		time.Sleep(time.Minute)
 		lines = book.read()
 		require.Len(t, lines, 1)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -17,12 +18,12 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
-	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/logs"
+	"github.com/gresil/gresil/outbound/gate"
 	plugins "github.com/gresil/gresil/plugins/breaker"
 )
 
@@ -165,25 +166,12 @@ func TestLimiterAndTimeoutCalls(t *testing.T) {
 	})
 }
 
-// brokenStore opens tables that decide nothing.
-type brokenStore struct{ ratelimit.Store }
-
-func (s brokenStore) Open(name string) (limits.Table, error) {
-	t, err := s.Store.Open(name)
-	return brokenTable{t}, err
-}
-
-type brokenTable struct{ limits.Table }
-
-func (brokenTable) Apply(context.Context, string, *limits.Plan, limits.Op) (ratelimit.Result, error) {
-	return ratelimit.Result{}, errDown
-}
-
 func TestWarningsSampled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		store := brokenStore{core.Must(ratelimit.NewMemory(0))}
+		store := &ratelimittest.Failing{Store: &ratelimittest.Memory{}}
+		store.Down()
 		one := core.Must(ratelimit.New(ratelimit.Config{Name: "one", Registry: registry, Store: store}))
 		two := core.Must(ratelimit.New(ratelimit.Config{Name: "two", Registry: registry, Store: store}))
 		b, _ := newBook(t, registry, slog.LevelInfo, logs.Config{})
@@ -302,7 +290,8 @@ func TestHandlerCallsBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // a deadlock fails it
 		registry := &core.Registry{}
-		store := brokenStore{core.Must(ratelimit.NewMemory(0))}
+		store := &ratelimittest.Failing{Store: &ratelimittest.Memory{}}
+		store.Down()
 		l := core.Must(ratelimit.New(ratelimit.Config{Name: "l", Registry: registry, Store: store}))
 		br := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry}))
 		var a *logs.Running
@@ -381,26 +370,59 @@ func TestConcurrentInstances(t *testing.T) {
 	}
 }
 
-func TestCooldown(t *testing.T) {
+var errSlowDown = errors.New("slow down")
+
+// A hold is one line for the refusals of calls that were in flight together, and one when calls are made again.
+func TestGate(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		registry := &core.Registry{}
-		c := core.Must(cooldown.New(cooldown.Config{Name: "vendor", Registry: registry}))
-		few, _ := newBook(t, registry, slog.LevelDebug, logs.Config{})
-		all, _ := newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true, Keys: true})
-		c.Hold(t.Context(), "k", time.Second)
-		p, err := c.Acquire(t.Context(), "k")
-		require.NoError(t, err)
-		p.Done(core.Success)
-		c.Hold(t.Context(), "k", time.Hour)
-		_, err = c.Acquire(t.Context(), "k")
-		require.Error(t, err)
-		lines := few.read()
-		require.Len(t, lines, 3)
-		require.Regexp(t, `level=INFO msg="calls are held back" kind=cooldown name=vendor until=2000-01-01T00:00:01`, lines[0])
-		require.Equal(t, `level=INFO msg="calls are made again" kind=cooldown name=vendor held_until=2000-01-01T00:00:01.000Z`, lines[1])
-		lines = all.read()
-		require.Contains(t, lines, `level=DEBUG msg="call was held back" kind=cooldown name=vendor key=k waited=1s`)
-		require.Contains(t, lines, `level=DEBUG msg="call rejected, since the key is held" kind=cooldown name=vendor key=k waited=0s`)
-	})
+	for name, row := range map[string]struct {
+		cfg  logs.Config
+		want string
+	}{
+		"changes of the whole": {logs.Config{}, ""},
+		"keys":                 {logs.Config{Keys: true}, " key=k"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				registry := &core.Registry{}
+				ads := core.Must(gate.New(gate.Config{
+					Name: "ads", Registry: registry, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}},
+					Classify: func(_ *http.Response, err error) gate.Signal {
+						return gate.Signal{Limited: errors.Is(err, errSlowDown)}
+					},
+				}))
+				b, _ := newBook(t, registry, slog.LevelInfo, row.cfg)
+				var group sync.WaitGroup
+				for i := range 7 {
+					took := time.Second + time.Duration(i)*100*time.Millisecond
+					if i == 6 {
+						took = 5 * time.Second
+					}
+					group.Go(func() {
+						n := 0
+						require.NoError(t, ads.Do(t.Context(), gate.Call{Keys: map[string]string{"account": "k"}}, func(context.Context) error {
+							if n++; n == 1 {
+								time.Sleep(took)
+								return errSlowDown
+							}
+							return nil
+						}))
+					})
+				}
+				group.Wait()
+				require.NoError(t, ads.Close(t.Context()))
+				lines := b.read()
+				require.Len(t, lines, 3)
+				for i, text := range []string{
+					`calls are held back" kind=gate name=ads%s until=2000-01-01T00:00:16\.\d+Z pause=15\.\d+s limit=account`,
+					`calls are held back" kind=gate name=ads%s until=2000-01-01T00:00:20\.\d+Z pause=15\.\d+s limit=account`,
+					`calls are made again" kind=gate name=ads%s held_until=2000-01-01T00:00:20\.\d+Z limit=account`,
+				} {
+					require.Regexp(t, "^level=INFO msg=\""+fmt.Sprintf(text, row.want)+"$", lines[i])
+				}
+				require.EqualValues(t, 2, ads.Stats().Holds)
+			})
+		})
+	}
 }

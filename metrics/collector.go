@@ -40,15 +40,18 @@ func New(reg *core.Registry, cfg Config) (*Collector, error) {
 		if r == '_' || 'a' <= r|0x20 && r|0x20 <= 'z' || i > 0 && '0' <= r && r <= '9' {
 			continue
 		}
-		return nil, &core.ConfigError{Field: "metrics.Config.Namespace", Value: cfg.Namespace, Reason: "must be the beginning of a metric name, as in resilience"}
+		return nil, &core.ConfigError{Field: "metrics.Config.Namespace", Value: cfg.Namespace,
+			Reason: "must be the beginning of a metric name, as in resilience"}
 	}
 	if reg == nil {
 		return nil, &core.ConfigError{Field: "metrics.New registry", Value: nil, Reason: "must be the registry of the mechanisms"}
 	}
 	c := &Collector{
-		namespace: cmp.Or(cfg.Namespace, "resilience"), hosts: cfg.Hosts, registry: (*registry.Registry)(reg), rejections: map[rejection]uint64{},
+		namespace: cmp.Or(cfg.Namespace, "resilience"), hosts: cfg.Hosts, registry: (*registry.Registry)(reg),
+		rejections: map[rejection]uint64{},
 	}
-	c.build = c.metric("build_info", "Version of the library and of Go.", prometheus.GaugeValue, 1, "version", version(), "goversion", runtime.Version())
+	c.build = c.metric("build_info", "Version of the library and of Go.", prometheus.GaugeValue, 1, "version", version(), "goversion",
+		runtime.Version())
 	if cfg.Durations {
 		measure := func(e registry.Entry, _ registry.Change) {
 			if e.Source.Time != nil {
@@ -111,7 +114,8 @@ func (c *Collector) collectReloads(ch chan<- prometheus.Metric, kind string) {
 	ch <- c.metric("registry_reloads_total", help, prometheus.CounterValue, float64(n.Accepted), "kind", kind, "result", "success")
 	ch <- c.metric("registry_reloads_total", help, prometheus.CounterValue, float64(n.Refused), "kind", kind, "result", "failure")
 	if !n.Last.IsZero() {
-		ch <- c.metric("registry_last_reload_success_timestamp_seconds", "Time at which an instance of the kind last accepted a config; no sample before the first.",
+		ch <- c.metric("registry_last_reload_success_timestamp_seconds",
+			"Time at which an instance of the kind last accepted a config; no sample before the first.",
 			prometheus.GaugeValue, float64(n.Last.UnixMilli())/1000, "kind", kind)
 	}
 }

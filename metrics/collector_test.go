@@ -19,14 +19,15 @@ import (
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/bulkhead"
-	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/limitstore"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	registrypkg "github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/metrics"
+	"github.com/gresil/gresil/outbound/gate"
 	plugins "github.com/gresil/gresil/plugins/breaker"
 )
 
@@ -314,26 +315,54 @@ func TestSeriesAfterSetConfig(t *testing.T) {
 	requireSample(t, 1, samples(t, g, ""), "breaker_call_duration_seconds db success count")
 }
 
-func TestCooldown(t *testing.T) {
+type slowDownError struct{ time.Duration }
+
+func (slowDownError) Error() string               { return "slow down" }
+func (e slowDownError) RetryAfter() time.Duration { return e.Duration }
+
+func TestGate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := &core.Registry{}
-		g := newGatherer(t, r)
-		c := core.Must(cooldown.New(cooldown.Config{Name: "vendor", Registry: r, MaxKeys: 1}))
-		c.Hold(t.Context(), "k", time.Second)
-		p, err := c.Acquire(t.Context(), "k")
-		require.NoError(t, err)
-		p.Done(core.Success)
-		c.Hold(t.Context(), "k", time.Hour)
-		_, err = c.Acquire(t.Context(), "k")
-		require.ErrorIs(t, err, core.ErrRejected)
-		got := samples(t, g, "cooldown_")
-		requireSample(t, 2, got, "cooldown_holds_total held vendor")
-		requireSample(t, 1, got, "cooldown_holds_total resumed vendor")
-		requireSample(t, 1, got, "cooldown_calls_total vendor waited")
-		requireSample(t, 1, got, "cooldown_calls_total vendor rejected")
-		requireSample(t, 1, got, "cooldown_keys vendor")
-		requireSample(t, 0, got, "cooldown_waiting vendor")
+		registry := &core.Registry{}
+		g := newGatherer(t, registry)
+		ads := core.Must(gate.New(gate.Config{
+			Name: "ads", Registry: registry, InFlight: 2, MaxWait: 10 * time.Second, MaxAttempts: 1, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}},
+		}))
+		before := samples(t, g, "gate_")
+		for name, n := range before {
+			if name != "gate_in_flight_limit ads" {
+				require.Zero(t, n, name)
+			}
+		}
+		do := func(account string, err error) error {
+			return ads.Do(t.Context(), gate.Call{Keys: map[string]string{"account": account}}, func(context.Context) error { return err })
+		}
+		for _, err := range []error{nil, nil, nil, errDown} {
+			require.ErrorIs(t, do("k", err), err)
+		}
+		require.ErrorIs(t, do("k", slowDownError{time.Minute}), gate.ErrLimited)
+		require.ErrorIs(t, do("k", nil), core.ErrRejected)
+		release := make(chan struct{})
+		for range 3 {
+			go func() {
+				_ = ads.Do(t.Context(), gate.Call{}, func(context.Context) error { <-release; return nil })
+			}()
+		}
+		synctest.Wait()
+		got := samples(t, g, "gate_")
+		for name, want := range map[string]float64{
+			"gate_attempts_total ads passed": 4, "gate_attempts_total ads limited": 1, "gate_rejected_total ads": 1, "gate_holds_total ads": 1,
+			"gate_held ads": 1, "gate_waiting ads": 2, "gate_in_flight ads": 1, "gate_in_flight_limit ads": 1, "gate_connections ads": 0,
+			"gate_keys_evicted_total ads": 0, "gate_holds_widened_total ads": 0,
+		} {
+			requireSample(t, want, got, name)
+		}
+		for name := range got {
+			require.Contains(t, before, name, "all series exist before the first event")
+		}
+		close(release)
+		require.NoError(t, ads.Close(t.Context()))
+		require.Empty(t, samples(t, g, "gate_"))
 	})
 }
 
@@ -349,8 +378,8 @@ type downTable struct{ limits.Table }
 
 func (t downTable) Local() limits.Table { return t.Table }
 
-func (downTable) Apply(context.Context, string, *limits.Plan, limits.Op) (ratelimit.Result, error) {
-	return ratelimit.Result{}, errDown
+func (downTable) Apply(context.Context, string, *limits.Plan, limits.Op) (limits.Result, error) {
+	return limits.Result{}, errDown
 }
 
 // Store errors and local decisions are counted apart. However they interleave, the
@@ -358,7 +387,7 @@ func (downTable) Apply(context.Context, string, *limits.Plan, limits.Op) (rateli
 func TestStoreErrorsDuringCalls(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
-	store := downStore{core.Must(ratelimit.NewMemory(0))}
+	store := downStore{&ratelimittest.Memory{}}
 	l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Store: store, OnStoreError: ratelimit.Local}))
 	g := newGatherer(t, registry)
 	done := make(chan struct{})
@@ -392,7 +421,6 @@ func TestSeriesBeforeTheFirstEvent(t *testing.T) {
 		b := core.Must(breaker.New(breaker.Config{Registry: registry, MinCalls: 100}))
 		l := core.Must(ratelimit.New(ratelimit.Config{Registry: registry, Limit: ratelimit.TokenBucket(1, time.Second, 1)}))
 		limit := core.Must(timeout.New(timeout.Config{Registry: registry, Limit: time.Second}))
-		c := core.Must(cooldown.New(cooldown.Config{Registry: registry}))
 		h := core.Must(bulkhead.New(bulkhead.Config{Registry: registry, Limit: 2, Backoff: 0.5, MaxWait: time.Second}))
 		before := samples(t, g, "")
 		call, err := h.Acquire(t.Context(), "k", 2)
@@ -412,43 +440,11 @@ func TestSeriesBeforeTheFirstEvent(t *testing.T) {
 			_, _ = l.Take(t.Context(), "k", 1)
 		}
 		_, _ = timeout.Do(t.Context(), limit, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
-		c.Hold(t.Context(), "k", time.Second)
-		permit, err := c.Acquire(t.Context(), "k")
-		require.NoError(t, err)
-		permit.Done(core.Success)
 		after := samples(t, g, "")
 		for name := range after {
 			require.Contains(t, before, name)
 		}
 		require.Len(t, after, len(before))
-	})
-}
-
-// The results of calls_total are exclusive: their sum is the number of calls. A probe
-// that outlives ProbeTimeout has waited or not, and counts apart.
-func TestCooldownOverdueProbe(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		registry := &core.Registry{}
-		g := newGatherer(t, registry)
-		c := core.Must(cooldown.New(cooldown.Config{Name: "vendor", Registry: registry, ProbeTimeout: time.Second}))
-		requireSample(t, 0, samples(t, g, "cooldown_"), "cooldown_overdue_probes_total vendor")
-		c.Hold(t.Context(), "k", time.Second)
-		first, err := c.Acquire(t.Context(), "k") // waits, and becomes overdue
-		require.NoError(t, err)
-		second, err := c.Acquire(t.Context(), "k") // waits for its slot
-		require.NoError(t, err)
-		first.Done(core.Success)
-		second.Done(core.Success)
-		got, calls := samples(t, g, "cooldown_"), 0.0
-		requireSample(t, 2, got, "cooldown_calls_total vendor waited")
-		requireSample(t, 1, got, "cooldown_overdue_probes_total vendor")
-		for name, value := range got {
-			if strings.HasPrefix(name, "cooldown_calls_total ") {
-				calls += value
-			}
-		}
-		require.InDelta(t, 2, calls, 0)
 	})
 }
 
@@ -503,7 +499,7 @@ func TestStoreErrorsOneResult(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []ratelimit.FailurePolicy{ratelimit.Allow, ratelimit.Deny, ratelimit.Local} {
 		registry := &core.Registry{}
-		store := downStore{core.Must(ratelimit.NewMemory(0))}
+		store := downStore{&ratelimittest.Memory{}}
 		l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Limit: ratelimit.PerMinute(10), Store: store, OnStoreError: policy}))
 		for _, cost := range []int64{1, 11} {
 			_, _ = l.Take(t.Context(), "k", cost)

@@ -110,7 +110,8 @@ func (c *Collector) collectRejections(ch chan<- prometheus.Metric) {
 	counts := maps.Clone(c.rejections)
 	c.mu.Unlock()
 	for r, n := range counts {
-		ch <- c.metric("http_rejections_total", "HTTP requests that were rejected, by reason and status; none: an error was returned instead of a response.",
+		ch <- c.metric("http_rejections_total",
+			"HTTP requests that were rejected, by reason and status; none: an error was returned instead of a response.",
 			prometheus.CounterValue, float64(n), "side", r.side, "reason", r.reason, "code", r.code)
 	}
 }

@@ -58,7 +58,7 @@ var (
 	siit      = netip.MustParsePrefix("::ffff:0:0:0/96") //nolint:gochecknoglobals // a constant: RFC 2765, of a stateless translator
 	compat    = netip.MustParsePrefix("::/96")           //nolint:gochecknoglobals // a constant: RFC 4291, IPv4-compatible
 	sixToFour = netip.MustParsePrefix("2002::/16")       //nolint:gochecknoglobals // a constant: RFC 3056, a site behind one IPv4 address
-	teredo    = netip.MustParsePrefix("2001::/32")       //nolint:gochecknoglobals // a constant: RFC 4380, a client behind the IPv4 address of its NAT
+	teredo    = netip.MustParsePrefix("2001::/32")       //nolint:gochecknoglobals // a constant: RFC 4380, behind the IPv4 address of a NAT
 )
 
 // localNAT64 is for the translators of an operator (RFC 8215), who also chooses where in the

@@ -2,6 +2,7 @@ package standard
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +12,8 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/validate"
+	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/plugins/breaker"
-	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/plugins/timeout"
 )
@@ -33,6 +34,9 @@ type ClientConfig struct {
 	// if Total has no limit.
 	Attempt timeout.Config
 
+	// Gate is what the requests pass. If nil, it is one of the zero Config, which keeps the pauses that a host asks for, but sends
+	// nothing again by itself: that is for Retry.
+	Gate *gate.Gate
 	// Plugins are further plugins, at the places of their phases.
 	Plugins []client.Plugin
 }
@@ -76,7 +80,6 @@ type Client struct {
 	Breaker *breaker.Group
 	Attempt *timeout.Timeout
 
-	hold  *ratelimit.Client // keeps the pauses that hosts ask for, and limits nothing
 	parts parts
 }
 
@@ -88,11 +91,16 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{}
-	hold := ratelimit.ClientConfig{Name: cfg.Name, Registry: cfg.Registry, Limit: ratelimit.PerSecond(1_000_000_000)}
-	if err := errors.Join(
+	var err error
+	if cfg.Gate == nil {
+		if cfg.Gate, err = gate.New(gate.Config{Name: cfg.Name, Registry: cfg.Registry, MaxAttempts: 1}); err == nil {
+			c.parts = append(c.parts, own{cfg.Gate})
+		}
+	}
+	if err = errors.Join(
+		err,
 		part(&c.parts, &c.Total)(timeout.New(cfg.Total)),
 		part(&c.parts, &c.Retry)(retry.New(cfg.Retry)),
-		part(&c.parts, &c.hold)(ratelimit.NewClient(hold)),
 		part(&c.parts, &c.Breaker)(breaker.NewGroup(cfg.Breaker)),
 		part(&c.parts, &c.Attempt)(timeout.New(cfg.Attempt)),
 	); err != nil {
@@ -101,17 +109,28 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	c.Client = &http.Client{Transport: client.New(cfg.Base, append([]client.Plugin{
 		timeout.NewClient(c.Total, timeout.ClientOptions{}),
 		retry.NewClient(c.Retry, retry.ClientOptions{}),
-		c.hold,
+		cfg.Gate,
 		breaker.NewClient(c.Breaker, breaker.ClientOptions{}),
 		timeout.NewClient(c.Attempt, timeout.ClientOptions{PerAttempt: true}),
 	}, cfg.Plugins...)...)}
 	return c, nil
 }
 
-// Close removes the mechanisms from the registry, and closes idle connections.
+// Close removes the mechanisms from the registry, and closes idle connections. Unless the Config had a Gate, it ends the requests
+// that wait or are in flight, and later ones get [gate.ErrClosed].
 func (c *Client) Close() error {
 	c.CloseIdleConnections()
 	return c.parts.Close()
+}
+
+// own is a gate that NewClient has made.
+type own struct{ *gate.Gate }
+
+func (o own) Close() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = o.Gate.Close(ctx) // that calls were cut is no failure
+	return nil
 }
 
 // parts are what was made, to be closed together.

@@ -3,6 +3,7 @@ package standard_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,9 @@ import (
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/logs"
 	"github.com/gresil/gresil/metrics"
+	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/standard"
@@ -46,7 +49,7 @@ func newClient(t *testing.T, cfg standard.ClientConfig) *standard.Client {
 func TestClientZeroConfig(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, standard.ClientConfig{})
-	require.Equal(t, "Overall timeout.Client(standard-total) > Attempts retry.Client(standard) > Admission *ratelimit.Client(standard) > "+
+	require.Equal(t, "Overall timeout.Client(standard-total) > Attempts retry.Client(standard) > Admission gate.Gate(standard) > "+
 		"Attempt breaker.Client(standard) > Attempt+10 timeout.Client(standard-attempt) > *http.Transport", fmt.Sprint(c.Transport))
 	require.Empty(t, c.Transport.(*client.Transport).Check())
 	require.Equal(t, 30*time.Second, c.Total.Config().Limit)
@@ -70,7 +73,7 @@ func TestClientParts(t *testing.T) {
 		}
 		return names
 	}
-	all := []string{"breaker orders", "cooldown orders", "ratelimit orders", "retry mine", "timeout orders-attempt", "timeout orders-total"}
+	all := []string{"breaker orders", "gate orders", "retry mine", "timeout orders-attempt", "timeout orders-total"}
 	require.Equal(t, all, names())
 	total, _ := core.Lookup[*timeout.Timeout](registry, "orders-total")
 	require.Same(t, c.Total, total)
@@ -148,12 +151,14 @@ func TestClientHangingServer(t *testing.T) {
 // A response that asks for a pause holds all requests to its host, and no others.
 func TestClientPause(t *testing.T) {
 	t.Parallel()
+	const pad = float64(200 * time.Millisecond)
 	for name, header := range map[string]struct {
 		status int
 		http.Header
 		wait time.Duration
 	}{
 		"429":                      {429, http.Header{"Retry-After": {"5"}}, 5 * time.Second},
+		"429 without a wait":       {429, nil, 15 * time.Second},
 		"503":                      {503, http.Header{"Retry-After": {"5"}}, 5 * time.Second},
 		"a limit of one resource":  {200, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"3600"}}, 0},
 		"a failure without a wait": {500, nil, 0},
@@ -166,19 +171,114 @@ func TestClientPause(t *testing.T) {
 					Retry: retry.Config{MaxAttempts: 1},
 				})
 				start := time.Now()
-				for _, wait := range []time.Duration{0, header.wait} {
-					resp, err := c.Get("http://one.test/")
+				get := func(url string, wait time.Duration) {
+					resp, err := c.Get(url)
 					require.NoError(t, err)
 					require.NoError(t, resp.Body.Close())
-					require.Equal(t, wait, time.Since(start))
+					require.InDelta(t, wait, time.Since(start), pad)
 				}
-				resp, err := c.Get("http://two.test/")
-				require.NoError(t, err)
-				require.NoError(t, resp.Body.Close())
-				require.Equal(t, header.wait, time.Since(start))
+				get("http://one.test/", 0)
+				get("http://two.test/", 0)
+				get("http://one.test/", header.wait)
 			})
 		})
 	}
+}
+
+// Refusals use attempts of Retry, unless there is a Gate of one's own. The Client leaves that one open.
+func TestClientGate(t *testing.T) {
+	t.Parallel()
+	refusal, busy := resiltest.Reply{Status: 429, Header: http.Header{"Retry-After": {"1"}}}, resiltest.Reply{Status: 429, Header: http.Header{"Retry-After": {"60"}}}
+	for name, row := range map[string]struct {
+		gate    *gate.Config
+		method  string
+		replies []resiltest.Reply
+		status  int
+		calls   int
+		err     error
+	}{
+		"accepted in time":         {replies: []resiltest.Reply{refusal, refusal, {}}, status: 200, calls: 3},
+		"refused for ever":         {replies: []resiltest.Reply{refusal}, status: 429, calls: 3},
+		"POST":                     {method: "POST", replies: []resiltest.Reply{refusal}, status: 429, calls: 1},
+		"longer than the total":    {replies: []resiltest.Reply{busy}, status: 429, calls: 1},
+		"own gate":                 {gate: &gate.Config{}, method: "POST", replies: []resiltest.Reply{refusal, refusal, refusal, {}}, status: 200, calls: 4},
+		"own gate that only waits": {gate: &gate.Config{MaxAttempts: 1}, replies: []resiltest.Reply{refusal}, status: 429, calls: 3},
+		"own gate that is closed":  {gate: &gate.Config{Name: "closed"}, err: gate.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				script := resiltest.NewScript(row.replies...)
+				cfg := standard.ClientConfig{Base: script}
+				if row.gate != nil {
+					cfg.Gate = core.Must(gate.New(*row.gate))
+				}
+				if row.err != nil {
+					require.NoError(t, cfg.Gate.Close(t.Context()))
+				}
+				c := newClient(t, cfg)
+				req := core.Must(http.NewRequestWithContext(t.Context(), cmp.Or(row.method, http.MethodGet), "http://one.test/", strings.NewReader("text")))
+				resp, err := c.Do(req)
+				require.ErrorIs(t, err, row.err)
+				require.Equal(t, row.calls, script.Calls())
+				if err != nil {
+					require.ErrorIs(t, err, core.ErrRejected)
+					return
+				}
+				require.Equal(t, row.status, resp.StatusCode)
+				require.NoError(t, resp.Body.Close())
+				require.NoError(t, c.Close())
+				_, err = c.Get("http://two.test/")
+				require.Equal(t, cfg.Gate == nil, errors.Is(err, gate.ErrClosed))
+			})
+		})
+	}
+}
+
+// Close ends what waits, and what is in flight.
+func TestClientCloseInFlight(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, standard.ClientConfig{Base: resiltest.NewScript(resiltest.Reply{Status: 429}, resiltest.Reply{Delay: -1})})
+		ended := make(chan error)
+		for _, host := range []string{"one", "one", "two"} {
+			go func() {
+				resp, err := c.Get("http://" + host + ".test/")
+				if err == nil {
+					err = resp.Body.Close()
+				}
+				ended <- err
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(2 * time.Second) // the wait between two attempts is over
+		start := time.Now()
+		require.NoError(t, c.Close())
+		for range 3 {
+			require.ErrorIs(t, <-ended, gate.ErrClosed)
+		}
+		require.Zero(t, time.Since(start))
+	})
+}
+
+// A client understands what a server of this package says, whichever fields it sets.
+func TestClientOfStandardServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pipeline := core.Must(standard.NewServer(standard.ServerConfig{Limit: ratelimit.Config{Limit: ratelimit.FixedWindow(2, 10*time.Second)}}))
+		served := 0
+		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen("one.test:80"), pipeline.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ })))
+		c := newClient(t, standard.ClientConfig{Base: srv.Transport()})
+		start := time.Now()
+		for range 5 {
+			resp, err := c.Get("http://one.test/")
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+		}
+		require.InDelta(t, 20*time.Second, time.Since(start), float64(2*time.Second))
+		require.Equal(t, 5, served)
+	})
 }
 
 func TestClientPartsCanBeChanged(t *testing.T) {

@@ -8,6 +8,7 @@
 //
 // A request has 30 seconds in all. It is sent up to 3 times if it can be repeated. Each attempt has 10 seconds until the headers of
 // its response, and is rejected while its host keeps failing. A host that asks for a pause gets it.
+// For a vendor that limits its callers, set Gate.
 //
 //	ctx = c.Retry.Override(ctx, func(cfg *retry.Config) { cfg.MaxAttempts = 1 }) // this request only
 //

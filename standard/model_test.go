@@ -24,8 +24,8 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/internal/resiltest"
+	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/plugins/breaker"
-	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/standard"
@@ -227,7 +227,7 @@ func (l load) request(t *testing.T, c *http.Client, url string, note func(end st
 		end = "rejected"
 		wait, _ := core.RetryAfter(err)
 		time.Sleep(max(wait, 0)) // as it should: else all that is left of the load would be rejected
-	case errors.As(err, new(*breaker.OpenError)), errors.Is(err, ratelimit.ErrLimited):
+	case errors.As(err, new(*breaker.OpenError)), errors.Is(err, gate.ErrLimited):
 		end = "rejected after an attempt"
 	case errors.Is(err, client.ErrNotReplayable):
 		end = "not replayable"

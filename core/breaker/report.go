@@ -35,7 +35,8 @@ func (b *Breaker) emit(ctx context.Context, text string, call bool, attrs ...slo
 func (s *shared) measure() { s.measured.Store(true) }
 
 func (b *Breaker) source() registry.Source {
-	return registry.Source{Time: b.measure, Figures: func() (f registry.Figures) {
+	rows := func(context.Context) ([]registry.Row, error) { return []registry.Row{b.show(false)}, nil }
+	return registry.Source{Time: b.measure, Rows: rows, Control: b.control, Figures: func() (f registry.Figures) {
 		b.figures(&f)
 		b.times(&f)
 		return f
@@ -44,7 +45,7 @@ func (b *Breaker) source() registry.Source {
 
 func (g *Group) source() registry.Source {
 	return registry.Source{
-		Time: g.measure, Keys: g.figures, Figures: func() registry.Figures { return g.figures("") },
+		Time: g.measure, Rows: g.rows, Control: g.control, Keys: g.figures, Figures: func() registry.Figures { return g.figures("") },
 		Hosts: func() bool { return g.hosts.Load() && !g.secret.Load() },
 		Bind: func(hosts bool) {
 			if hosts {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/limits/memory"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -72,7 +73,8 @@ func (c Config) Validate() error {
 		check.That(c.Name != "", "Name", `""`, "must be given with a Store: limiters of one name share their keys there")
 		check.That(c.MaxKeys == 0, "MaxKeys", c.MaxKeys, "must be 0 with a Store of your own, which has its own bound")
 	} else {
-		checkMaxKeys(check, "MaxKeys", c.MaxKeys)
+		check.That(c.MaxKeys >= 0 && c.MaxKeys <= memory.MaxMaxKeys, "MaxKeys", c.MaxKeys,
+			fmt.Sprintf("must be 0 to %d (0 means %d)", memory.MaxMaxKeys, memory.DefaultMaxKeys))
 	}
 	check.That(c.Store == nil || !identity.Missing(c.Store), "Store", "a nil pointer", "must be a store, or nil for state in memory")
 	known := []FailurePolicy{"", Allow, Deny, Local}

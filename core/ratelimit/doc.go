@@ -16,7 +16,7 @@
 // [Limiter.Take] decides at once. [Limiter.Wait] waits for the permits. [Limiter.Reserve] grants them for a later time.
 //
 // Do not use it to bound how many calls run at once: a permit comes back with time, not when a call ends. That is
-// core/bulkhead. For HTTP servers there is plugins/ratelimit, for calls to a vendor outbound/dispatch and outbound/pace.
+// core/bulkhead. For HTTP servers there is plugins/ratelimit, for calls to a vendor outbound/gate.
 //
 // # Guarantees
 //

@@ -10,15 +10,9 @@ import (
 
 // For the tests of this package.
 const (
-	DefaultMaxKeys = defaultMaxKeys
-	MaxMaxKeys     = maxMaxKeys
-	MaxPermits     = limits.MaxPermits
-	MaxLogPermits  = limits.MaxLogPermits
-	MaxPeriod      = limits.MaxPeriod
-	MaxLimits      = limits.MaxLimits
+	MaxPermits = limits.MaxPermits
+	MaxPeriod  = limits.MaxPeriod
 )
-
-func spec(l Limit) limits.Spec { return limits.Limit(l).Specs()[0] }
 
 // Every is a limit of n permits in a period, by each algorithm.
 func Every(n int64, period time.Duration) []Limit {
@@ -43,12 +37,4 @@ func EachLimit(t *testing.T, all []Limit, test func(t LimitTest)) {
 			synctest.Test(t, func(t *testing.T) { test(LimitTest{t, l}) })
 		})
 	}
-}
-
-// parts are the limits that And has joined.
-func parts(l Limit) (all []Limit) {
-	for _, s := range limits.Limit(l).Specs() {
-		all = append(all, of(s))
-	}
-	return all
 }

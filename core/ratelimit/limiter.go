@@ -10,6 +10,7 @@ import (
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/limits/memory"
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/stripe"
@@ -32,9 +33,8 @@ type shared struct {
 	life    instance.Instance[Config, struct{}]
 	current atomic.Pointer[settings]
 	table   limits.Table
-	own     *memory // the store, if the limiter made it
 
-	memory *table                       // the table, if it is in memory
+	memory *memory.Table                // the table, if there is no Store
 	local  atomic.Pointer[limits.Table] // decides while the store cannot
 	done   chan struct{}
 	once   sync.Once
@@ -62,7 +62,8 @@ func lifeCycle() *instance.Kind[Config, struct{}] {
 			if cfg.Store == nil {
 				cfg.Store = old.Store
 			}
-			check.That((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one", "must stay as it is")
+			check.That((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one",
+				"must stay as it is")
 			check.That(cfg.MaxKeys == old.MaxKeys, "MaxKeys", cfg.MaxKeys, "must stay as it is")
 		},
 	}
@@ -86,18 +87,13 @@ func New(cfg Config) (*Limiter, error) {
 	return l, nil
 }
 
-// open opens the table, in a store of the limiter if cfg has none.
+// open opens the table.
 func (s *shared) open(cfg *Config) (err error) {
-	store := cfg.Store
-	if store == nil {
-		s.own = newMemory(cfg.MaxKeys)
-		store = s.own
-	}
-	if s.table, err = store.Open(s.Name()); err != nil {
+	if cfg.Store == nil {
+		s.memory = memory.New(cfg.MaxKeys)
+		s.table = s.memory
+	} else if s.table, err = cfg.Store.Open(s.Name()); err != nil {
 		return &storeError{s.Name(), err}
-	}
-	if _, ok := store.(*memory); ok {
-		s.memory, _ = s.table.(*table)
 	}
 	return nil
 }
@@ -109,7 +105,8 @@ func (s *shared) localize(cfg *Config) error {
 	}
 	t, ok := s.table.(limits.LocalTable)
 	if !ok {
-		return &core.ConfigError{Field: "ratelimit.Config.OnStoreError", Value: Local, Reason: "must be Allow or Deny with this Store: wrap it in share.New of stores/share"}
+		return &core.ConfigError{Field: "ratelimit.Config.OnStoreError", Value: Local,
+			Reason: "must be Allow or Deny with this Store: wrap it in share.New of stores/share"}
 	}
 	local := t.Local()
 	s.local.Store(&local)
@@ -164,13 +161,13 @@ func (l *Limiter) closed() bool {
 }
 
 // Close removes the limiter from its registry, and ends every wait. Later operations return core.ErrClosed.
-func (l *Limiter) Close() (err error) {
+func (l *Limiter) Close() error {
 	l.once.Do(func() {
 		close(l.done)
 		_ = l.life.Close() // always nil
-		if l.own != nil {
-			err = l.own.Close()
+		if l.memory != nil {
+			l.memory.Close()
 		}
 	})
-	return err
+	return nil
 }

@@ -49,8 +49,9 @@ func TestZeroConfig(t *testing.T) {
 	l := newLimiter(t, ratelimit.Config{})
 	require.Equal(t, "default", l.Name())
 	require.Equal(t, ratelimit.Config{Limits: map[string]ratelimit.Limit{}}, l.Config())
-	require.Equal(t, ratelimit.PerMinute(1000), l.Limit())
-	require.EqualValues(t, 0, take(t, l, "k", 1000).Remaining)
+	r := take(t, l, "k", 1000)
+	require.EqualValues(t, 0, r.Remaining)
+	require.InDelta(t, time.Minute, r.FullAfter, float64(time.Second))
 	require.False(t, take(t, l, "k", 1).Allowed)
 }
 
@@ -321,7 +322,7 @@ func TestSetConfig(t *testing.T) {
 		for _, want := range []string{"Config.Name = other: must stay api", "Config.Registry =", "Config.Store =", "Limit = -1/"} {
 			require.ErrorContains(t, err, want)
 		}
-		require.Equal(t, next.Limit, l.Limit(), "the old one is kept")
+		require.Equal(t, next.Limit, l.Config().Limit, "the old one is kept")
 
 		shared := next
 		shared.Name, shared.Registry, shared.MaxWait = "", nil, time.Second

@@ -13,7 +13,8 @@ import (
 
 func (l *Limiter) figures() (f registry.Figures) {
 	all := l.current.Load()
-	const requests = "Operations by result, and by the limit if it has a name; error: neither the store nor the process decided, whatever OnStoreError did then."
+	const requests = "Operations by result, and by the limit if it has a name; " +
+		"error: neither the store nor the process decided, whatever OnStoreError did then."
 	var named Stats
 	for _, name := range slices.Sorted(maps.Keys(all.views)) {
 		tally := all.views[name].tally
@@ -55,7 +56,8 @@ func (l *Limiter) emitDecision(ctx context.Context, key string, cost int64, r *R
 	}}
 	if !r.Allowed {
 		e.Text, e.Attrs = "permits refused", []slog.Attr{
-			slog.Int64("limit", r.Limit), slog.Int64("remaining", r.Remaining), slog.Duration("retry_after", r.RetryAfter), slog.Int64("cost", cost),
+			slog.Int64("limit", r.Limit), slog.Int64("remaining", r.Remaining),
+			slog.Duration("retry_after", r.RetryAfter), slog.Int64("cost", cost),
 		}
 	}
 	l.emitCall(ctx, key, e)
@@ -87,7 +89,8 @@ func (l *Limiter) emitOutage(ctx context.Context, key string, err error) {
 	switch {
 	case !l.life.Listening():
 	case err != nil:
-		l.life.Emit(ctx, registry.Event{Text: "limit store failed", Warn: true, Outage: true, Key: strings.Clone(key), Attrs: []slog.Attr{slog.Any("err", err)}})
+		l.life.Emit(ctx, registry.Event{Text: "limit store failed", Warn: true, Outage: true, Key: strings.Clone(key),
+			Attrs: []slog.Attr{slog.Any("err", err)}})
 	default:
 		l.life.Emit(ctx, registry.Event{Text: "limit store recovered", Outage: true, Key: strings.Clone(key)})
 	}

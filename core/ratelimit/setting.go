@@ -21,7 +21,7 @@ type setting struct {
 	capacity int64
 	specs    []limits.Spec
 	plan     *limits.Plan
-	one      *limits.Rule // for takeOne; nil where that does not apply
+	one      *limits.Rule // for TakeOne; nil where that does not apply
 }
 
 // settings are a Config in force, and its limits. They are not changed.
@@ -129,9 +129,6 @@ func (l *Limiter) overriding(ctx context.Context, all *settings, set *setting, o
 	return set, &cfg, err
 }
 
-// Limit returns the limit of the keys of l: that of its name, or Config.Limit.
-func (l *Limiter) Limit() Limit { return l.current.Load().of(l.name).limit }
-
 const maxKeyLimits = 1 << 20
 
 var errKeyLimits = errors.New("ratelimit: at most 1048576 keys can have a limit of their own")
@@ -176,6 +173,6 @@ func (l *Limiter) SetKeyLimit(key string, limit Limit) (err error) {
 			return err
 		}
 	}
-	l.lines.Anew(func() { err = l.keyLimits.set(key, set) }, key)
+	l.lines.AnewOf(key, func() { err = l.keyLimits.set(key, set) })
 	return err
 }

@@ -39,8 +39,8 @@ func (l *Limiter) Stats() Stats {
 		Allowed: l.decisions.allowed.Load(), Rejected: l.decisions.rejected.Load(), Canceled: l.canceled.Load(),
 		StoreErrors: l.undecided.Load() + l.locals.Load(), Waiting: int(l.waiting.Load()), Keys: -1,
 	}
-	if l.own != nil {
-		allowed, rejected := l.memory.counts()
+	if l.memory != nil {
+		allowed, rejected := l.memory.Decisions()
 		s.Allowed, s.Rejected = s.Allowed+allowed, s.Rejected+rejected
 	}
 	if t, ok := limits.As[limits.CountingTable](l.table); ok {

@@ -40,7 +40,7 @@ func (l *Limiter) applyUnder(ctx context.Context, set *setting, policy FailurePo
 	if r.Allowed && failures != l.recovered.Load() {
 		l.storeDecided(ctx, key, failures)
 	}
-	return r, nil
+	return Result(r), nil
 }
 
 // storeDecided calls StoreRecovered after an operation that the store allowed, unless
@@ -80,13 +80,13 @@ func (l *Limiter) failed(ctx context.Context, key string, set *setting, policy F
 	if local := l.local.Load(); policy == Local && local != nil {
 		if r, failed := (*local).Apply(ctx, key, set.plan, op); failed == nil {
 			l.locals.Add(1)
-			return r, nil
+			return Result(r), nil
 		}
 	}
 	allow := cmp.Or(policy, Allow) == Allow && op.Kind <= limits.Reserve // a take of any kind
 	if c := set.capacity; allow && op.Cost > c && op.Kind != limits.TakeAtMost {
 		l.locals.Add(1) // a cost above the capacity needs no store, and the rejection is counted
-		return Result{Limit: c, RetryAfter: limits.Never}, nil
+		return Result{Limit: c, RetryAfter: limits.Never, Receipt: limits.Receipt{Plan: set.plan}}, nil
 	}
 	l.undecided.Add(1)
 	if !allow {

@@ -8,19 +8,27 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// A Result is what an operation on a key decided, and how the key stands after it. Its fields:
-//
-//	Allowed    bool          // the permits may be used, after Wait. True for a cost of 0
-//	Permits    int64         // that were taken: the cost, 0 if refused, or what was there for a TakeAtMost
-//	Limit      int64         // the capacity of the limit that decided; 0 if the store failed and the call passes
-//	Remaining  int64         // permits that can be taken now
-//	Wait       time.Duration // until the permits may be used; 0 except for a Reserve
-//	RetryAfter time.Duration // of a refusal: when the same cost can be allowed, if nobody else takes; negative: never
-//	NextAfter  time.Duration // until there is one permit more than Remaining; 0 if the key is full
-//	FullAfter  time.Duration // until the key is full, if nobody takes
-//	Which      int           // of joined limits, the place of the one that Limit, Remaining, NextAfter and FullAfter are about
-//	Receipt                  // names the take for a Refund
-type Result = limits.Result
+// A Result is the decision about one operation, and the state of the key after it. All times count from the decision.
+type Result struct {
+	Allowed bool  // also for a cost of 0
+	Permits int64 // that were taken; 0 after a refusal
+
+	// Limit is the capacity of the limit, and Remaining the permits that are left. Limit is 0 if the store failed and the
+	// operation was allowed.
+	Limit, Remaining int64
+	// Which is the index of the limit that decided among those that And has joined: the one that refuses longest, or has least
+	// left.
+	Which int
+	// RetryAfter is how long to wait before the same operation can be allowed, if nobody else takes; waiting exactly that long is
+	// enough. It is 0 if it was allowed, and negative if it can never be.
+	RetryAfter time.Duration
+	// NextAfter is the time until the next permit is available, and FullAfter the time until all are.
+	NextAfter, FullAfter time.Duration
+	// Wait is how long Wait has waited, or the time until the permits of Reserve can be used.
+	Wait time.Duration
+
+	Receipt limits.Receipt // names a take, for Refund
+}
 
 // Take takes n permits of a key now, or none. A refusal is not an error: check Result.Allowed. Taking 0 takes nothing, and
 // is allowed.
@@ -38,9 +46,9 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 	if err != nil {
 		return err
 	}
-	if set.one != nil && l.usable() && l.memory.takeOne(clock, key, set.one, n, true, r) {
+	if set.one != nil && l.memory.TakeOne(key, set.one, n, true, (*limits.Result)(r)) {
 		r.Receipt.Key = key
-		if l.own == nil || l.tally != nil || l.life.Calls() {
+		if l.tally != nil || l.life.Calls() {
 			l.took(ctx, key, n, r)
 		}
 		return nil
@@ -48,10 +56,6 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 	*r, err = l.take(ctx, key, limits.Op{Kind: limits.Take, Cost: n})
 	return err
 }
-
-// usable reports whether takeOne may decide. It looks itself whether a store of the limiter is closed; one that was given stays
-// open when the limiter is closed.
-func (l *Limiter) usable() bool { return l.own != nil || !l.closed() }
 
 // TakeAtMost takes the available permits of a key, up to n. Result.Permits is their number. It is refused if there are none.
 func (l *Limiter) TakeAtMost(ctx context.Context, key string, n int64) (Result, error) {
@@ -98,7 +102,7 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time
 // window of which all is given back still ends when it would have.
 func (l *Limiter) Refund(ctx context.Context, take Result) (err error) {
 	if take.Permits > 0 {
-		l.lines.Anew(func() { err = l.giveBack(ctx, take) }, take.Receipt.Key)
+		l.lines.AnewOf(take.Receipt.Key, func() { err = l.giveBack(ctx, take) })
 	}
 	return err
 }
@@ -106,7 +110,7 @@ func (l *Limiter) Refund(ctx context.Context, take Result) (err error) {
 const refundTimeout = time.Second
 
 func (l *Limiter) giveBack(ctx context.Context, take Result) error {
-	if l.own == nil {
+	if l.memory == nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 		defer cancel()
@@ -119,7 +123,7 @@ func (l *Limiter) giveBack(ctx context.Context, take Result) error {
 
 // Reset forgets the usage of a key.
 func (l *Limiter) Reset(ctx context.Context, key string) (err error) {
-	l.lines.Anew(func() { _, err = l.apply(ctx, key, limits.Op{Kind: limits.Reset}) }, key)
+	l.lines.AnewOf(key, func() { _, err = l.apply(ctx, key, limits.Op{Kind: limits.Reset}) })
 	return err
 }
 
@@ -141,11 +145,9 @@ func (l *Limiter) decided(ctx context.Context, key string, cost int64, r *Result
 	l.emitDecision(ctx, key, cost, r, waited)
 }
 
-// took is decided after takeOne, which has counted the decision itself.
+// took is decided after TakeOne, which has counted the decision itself.
 func (l *Limiter) took(ctx context.Context, key string, cost int64, r *Result) {
-	if l.own == nil { // takeOne counts for all limiters of a shared table
-		l.count(r)
-	} else if l.tally != nil {
+	if l.tally != nil {
 		l.tally.count(r)
 	}
 	l.emitDecision(ctx, key, cost, r, 0)

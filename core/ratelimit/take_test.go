@@ -309,3 +309,33 @@ func TestEvictedKeyUnderAlignedWindow(t *testing.T) {
 		require.Equal(t, 12*time.Hour-time.Second, r.RetryAfter)
 	})
 }
+
+// Neither a limiter that only its metrics look at, nor one that is idle for days and then
+// is called once, keeps what was taken.
+func TestRecoveredKeysAreDropped(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(*ratelimit.Limiter) error{
+		"stats":  func(*ratelimit.Limiter) error { return nil },
+		"take":   func(l *ratelimit.Limiter) error { _, err := l.Take(context.Background(), "one", 1); return err },
+		"wait":   func(l *ratelimit.Limiter) error { _, err := l.Wait(context.Background(), "one", 1); return err },
+		"reset":  func(l *ratelimit.Limiter) error { return l.Reset(context.Background(), "one") },
+		"denied": func(l *ratelimit.Limiter) error { _, err := l.Take(context.Background(), "one", 50); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, pause := range []time.Duration{2 * time.Minute, 3 * 24 * time.Hour} {
+				synctest.Test(t, func(t *testing.T) {
+					l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(10, time.Second, 20)})
+					for i := range 2_000 {
+						_, err := l.Take(t.Context(), fmt.Sprint(i), 1)
+						require.NoError(t, err)
+					}
+					require.Equal(t, 2_000, l.Stats().Keys)
+					time.Sleep(pause)
+					require.NoError(t, call(l))
+					require.LessOrEqual(t, l.Stats().Keys, 1)
+				})
+			}
+		})
+	}
+}

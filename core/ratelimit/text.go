@@ -13,7 +13,11 @@ import (
 )
 
 // algorithms are the first words of a text; the first two have other marks.
-var algorithms = [...]string{limits.SlidingWindow: "sliding_window", limits.SlidingCounter: "sliding_counter", limits.SlidingLog: "sliding_log"} //nolint:gochecknoglobals // a constant
+//
+//nolint:gochecknoglobals // a constant
+var algorithms = [...]string{
+	limits.SlidingWindow: "sliding_window", limits.SlidingCounter: "sliding_counter", limits.SlidingLog: "sliding_log",
+}
 
 // String returns the text of the limit.
 func (l Limit) String() string {
@@ -49,7 +53,8 @@ func (l *Limit) UnmarshalText(text []byte) error {
 		switch {
 		case !ok:
 			return validate.Bad("ratelimit.Limit", strconv.Quote(string(text)),
-				`must be as "100/1m", "1000/24h aligned", "10/1s burst 20", "sliding_window 100/1m segments 6", or several of these joined by "and"`)
+				`must be as "100/1m", "1000/24h aligned", "10/1s burst 20", "sliding_window 100/1m segments 6", `+
+					`or several of these joined by "and"`)
 		case i == 0:
 			read = of(s)
 		default:

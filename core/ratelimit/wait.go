@@ -31,7 +31,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	most := waitq.Within(ctx, cfg.MaxWait)
 	var r Result
 	if n <= 0 || n > set.capacity || !l.lines.Has(key) {
-		if set.one != nil && l.usable() && l.memory.takeOne(clock, key, set.one, n, false, &r) {
+		if set.one != nil && l.memory.TakeOne(key, set.one, n, false, (*limits.Result)(&r)) {
 			r.Receipt.Key = key
 			l.took(ctx, key, n, &r)
 			return r, nil
@@ -79,7 +79,9 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 		Return: func(r Result) { _ = l.giveBack(ctx, r) }, // if the store fails, they come back in their time
 		Refuse: func(after time.Duration) Result {
 			full := set.every(set.capacity)
-			return Result{Limit: set.capacity, RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
+			r := Result{Limit: set.capacity, RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
+			r.Receipt.Plan = set.plan
+			return r
 		},
 		Queued: func() {
 			queued = true

@@ -314,8 +314,8 @@ func TestQueueCancelRacesGrant(t *testing.T) {
 	inBubbles(t, ratelimit.Every(1, time.Second), func(t bubble) {
 		var wg sync.WaitGroup
 		var won atomic.Int64
-		l, due := t.l, spec(t.l.Limit()).Period
-		if spec(l.Limit()).Algorithm == limits.SlidingCounter {
+		l, due := t.l, spec(t.l.Config().Limit).Period
+		if spec(l.Config().Limit).Algorithm == limits.SlidingCounter {
 			due *= 2
 		}
 		for i := range 300 {
@@ -737,9 +737,10 @@ func TestGoexitInAHook(t *testing.T) {
 // A change that takes its time over a store applies also to who has begun to wait meanwhile.
 func TestQueueThatFormsDuringAChange(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(l *ratelimit.Limiter) error{
-		"reset": func(l *ratelimit.Limiter) error { return l.Reset(context.Background(), "k") },
-		"Config": func(l *ratelimit.Limiter) error {
+	for name, change := range map[string]func(l *ratelimit.Limiter, taken ratelimit.Result) error{
+		"reset":  func(l *ratelimit.Limiter, _ ratelimit.Result) error { return l.Reset(context.Background(), "k") },
+		"refund": func(l *ratelimit.Limiter, taken ratelimit.Result) error { return l.Refund(context.Background(), taken) },
+		"Config": func(l *ratelimit.Limiter, _ ratelimit.Result) error {
 			cfg := l.Config()
 			cfg.Limit = ratelimit.PerHour(10)
 			return l.SetConfig(cfg)
@@ -748,14 +749,15 @@ func TestQueueThatFormsDuringAChange(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			slow := &ratelimittest.Slow{Store: openMemory(t), Delay: 10 * ms}
 			l := newLimiter(t, ratelimit.Config{Store: slow, Limit: ratelimit.PerHour(1), MaxWait: -1})
-			require.True(t, take(t, l, "k", 1).Allowed)
+			taken := take(t, l, "k", 1)
+			require.True(t, taken.Allowed)
 			require.True(t, take(t, l, "other", 1).Allowed)
 			other := make(chan struct{})
 			go func() { _, _ = l.Wait(context.Background(), "other", 1); close(other) }() // gives its reservation back for a new Config
 			time.Sleep(time.Second)
 			slow.Set(500 * ms)
 			changed := make(chan error)
-			go func() { changed <- change(l) }()
+			go func() { changed <- change(l, taken) }()
 			synctest.Wait()
 			slow.Set(10 * ms)
 			w := waitAt(t.Context(), l, 1)
@@ -766,4 +768,26 @@ func TestQueueThatFormsDuringAChange(t *testing.T) {
 			time.Sleep(time.Second) // its permits are given back
 		})
 	}
+}
+
+func TestQueueLeavesNoKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerSecond(1)})
+		for i := range 1000 {
+			go func() {
+				for range 2 {
+					_, err := l.Wait(t.Context(), fmt.Sprint(i), 1)
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			}()
+		}
+		synctest.Wait()
+		require.Equal(t, 1000, l.Stats().Waiting)
+		time.Sleep(2*time.Minute + time.Second)
+		require.Zero(t, l.Stats().Waiting)
+		require.Zero(t, l.Stats().Keys)
+	})
 }

@@ -26,7 +26,8 @@ func Do[T any](ctx context.Context, p *Policy, operation func(context.Context) (
 	if p == nil {
 		return Loop(ctx, zero(), operation, nil)
 	}
-	if s := p.life.Load(); s.Settings.direct && !p.life.Calls() && ctx.Err() == nil && ctx.Value(attemptKey{}) == nil && p.changes(ctx) == nil {
+	if s := p.life.Load(); s.Settings.direct && !p.life.Calls() && ctx.Err() == nil && ctx.Value(attemptKey{}) == nil &&
+		p.changes(ctx) == nil {
 		result, err := operation(ctx) // without a call to keep, which is faster (BenchmarkDoFirstTry)
 		if err == nil {
 			if b := s.Config.Budget; b != nil {
@@ -56,7 +57,9 @@ func Loop[T any](ctx context.Context, p *Policy, operation func(context.Context)
 }
 
 // loop continues after the first attempt.
-func loop[T any](ctx context.Context, c *call, operation func(context.Context) (T, error), check func(T, error) Decision, result T, err error) (T, error) {
+func loop[T any](
+	ctx context.Context, c *call, operation func(context.Context) (T, error), check func(T, error) Decision, result T, err error,
+) (T, error) {
 	for {
 		why, asks := c.known(ctx, err), Decision{}
 		switch {

@@ -23,7 +23,8 @@ type Stats struct {
 
 // String returns the stats in one line, as in "succeeded=120 recovered=3 failed=1 retries=5 suppressed=0".
 func (s Stats) String() string {
-	return fmt.Sprintf("succeeded=%d recovered=%d failed=%d retries=%d suppressed=%d", s.Succeeded, s.Recovered, s.Failed, s.Retries, s.Suppressed)
+	return fmt.Sprintf("succeeded=%d recovered=%d failed=%d retries=%d suppressed=%d", s.Succeeded, s.Recovered, s.Failed, s.Retries,
+		s.Suppressed)
 }
 
 type counters struct {
@@ -35,14 +36,17 @@ type counters struct {
 }
 
 // suppressing are the reasons that suppress a retry. Those of other adapters count as the last.
-var suppressing = [...]string{deadline, tooLong, overBudget, rejected, canceled, "not_repeatable", "other"} //nolint:gochecknoglobals // a constant
+//
+//nolint:gochecknoglobals // a constant
+var suppressing = [...]string{deadline, tooLong, overBudget, rejected, canceled, "not_repeatable", "other"}
 
 var sources = [2]string{"backoff", "retry_after"} //nolint:gochecknoglobals // a constant
 
 // Stats returns the counts so far.
 func (p *Policy) Stats() Stats {
 	c := &p.counters
-	s := Stats{Succeeded: c.succeeded.Load(), Recovered: c.recovered.Load(), Failed: c.failed[0].Load() + c.failed[1].Load(), Retries: c.retries.Load()}
+	s := Stats{Succeeded: c.succeeded.Load(), Recovered: c.recovered.Load(), Failed: c.failed[0].Load() + c.failed[1].Load(),
+		Retries: c.retries.Load()}
 	for i := range c.suppressed {
 		s.Suppressed += c.suppressed[i].Load()
 	}
@@ -58,7 +62,8 @@ func (p *Policy) figures() (f registry.Figures) {
 	f.Count("calls_total", calls, c.failed[1].Load(), "result", "failure", "retried", "true")
 	f.Count("retries_total", "Attempts begun after the first of a call.", c.retries.Load())
 	for i, reason := range suppressing {
-		f.Count("suppressed_total", "Retries that would have been made, but for the reason given.", c.suppressed[i].Load(), "reason", reason)
+		const help = "Retries that would have been made, but for the reason given."
+		f.Count("suppressed_total", help, c.suppressed[i].Load(), "reason", reason)
 	}
 	for i, name := range sources {
 		f.Histogram("backoff_seconds", "Duration of waits before retries, by source.", &c.waits[i], "source", name)

@@ -132,22 +132,21 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		return core.Must(redisstore.New(offline, redisstore.Config{Mode: mode}))
 	}
 	constructors := map[string]func() error{
-		"client.New":               func() error { client.New(nil, retries.NewClient(nil, retries.ClientOptions{})); return nil },
-		"client.NewReplay":         func() error { client.NewReplay(&http.Request{}, 10); return nil },
-		"standard.NewClient":       func() error { return check(standard.NewClient(standard.ClientConfig{})) },
-		"standard.NewServer":       func() error { return check(standard.NewServer(standard.ServerConfig{})) },
-		"core.NewPipeline":         func() error { return check(core.NewPipeline(core.Must(retry.New(retry.Config{})))) },
-		"core/breaker.New":         func() error { return check(breaker.New(breaker.Config{Registry: registry})) },
-		"core/breaker.NewGroup":    func() error { return check(breaker.NewGroup(breaker.Config{})) },
-		"core/bulkhead.New":        func() error { return check(bulkhead.New(bulkhead.Config{Registry: registry})) },
-		"core/cooldown.New":        func() error { return check(cooldown.New(cooldown.Config{Registry: registry})) },
-		"core/ratelimit.New":       func() error { return check(ratelimit.New(ratelimit.Config{Registry: registry})) },
-		"core/ratelimit.NewMemory": func() error { return check(ratelimit.NewMemory(0)) },
-		"core/retry.New":           func() error { return check(retry.New(retry.Config{Registry: registry})) },
-		"core/retry.NewBudget":     func() error { return check(retry.NewBudget(0.2, 3)) },
-		"core/timeout.New":         func() error { return check(timeout.New(timeout.Config{Registry: registry})) },
-		"dash.New":                 func() error { return check(dash.New(registry, dash.Config{})) },
-		"metrics.New":              func() error { return check(metrics.New(registry, metrics.Config{Durations: true})) },
+		"client.New":            func() error { client.New(nil, retries.NewClient(nil, retries.ClientOptions{})); return nil },
+		"client.NewReplay":      func() error { client.NewReplay(&http.Request{}, 10); return nil },
+		"standard.NewClient":    func() error { return check(standard.NewClient(standard.ClientConfig{})) },
+		"standard.NewServer":    func() error { return check(standard.NewServer(standard.ServerConfig{})) },
+		"core.NewPipeline":      func() error { return check(core.NewPipeline(core.Must(retry.New(retry.Config{})))) },
+		"core/breaker.New":      func() error { return check(breaker.New(breaker.Config{Registry: registry})) },
+		"core/breaker.NewGroup": func() error { return check(breaker.NewGroup(breaker.Config{})) },
+		"core/bulkhead.New":     func() error { return check(bulkhead.New(bulkhead.Config{Registry: registry})) },
+		"core/cooldown.New":     func() error { return check(cooldown.New(cooldown.Config{Registry: registry})) },
+		"core/ratelimit.New":    func() error { return check(ratelimit.New(ratelimit.Config{Registry: registry})) },
+		"core/retry.New":        func() error { return check(retry.New(retry.Config{Registry: registry})) },
+		"core/retry.NewBudget":  func() error { return check(retry.NewBudget(0.2, 3)) },
+		"core/timeout.New":      func() error { return check(timeout.New(timeout.Config{Registry: registry})) },
+		"dash.New":              func() error { return check(dash.New(registry, dash.Config{})) },
+		"metrics.New":           func() error { return check(metrics.New(registry, metrics.Config{Durations: true})) },
 		"outbound/batch.New": func() error {
 			return check(batch.New(batch.Config[int, int]{Registry: registry, Send: func(context.Context, string, []int) ([]batch.Result[int], error) { return nil, nil }}))
 		},
@@ -182,9 +181,6 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 			return check(limits.New(limits.Config{Name: "shared", Store: store, OnStoreError: limits.Local}))
 		},
 		"plugins/ratelimit.NewStore": func() error { limits.NewStore(nil); return nil },
-		"plugins/ratelimit.NewClient": func() error {
-			return check(limits.NewClient(limits.ClientConfig{}))
-		},
 		"plugins/ratelimit.NewServer": func() error {
 			return check(limits.NewServer(nil, limits.ServerOptions{Routes: []limits.Route{{Pattern: "/a"}}}))
 		},

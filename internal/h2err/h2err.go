@@ -42,7 +42,8 @@ func Refused(err error) bool {
 // one of a server that goes away, or a transport would send a request again if it had GetBody.
 func unprocessed(err error) bool {
 	text, found := strings.CutPrefix(err.Error(), "http2: Transport: cannot retry err [")
-	return strings.HasPrefix(text, "http2: Transport received Server's graceful shutdown GOAWAY") || found && strings.Contains(text, "; REFUSED_STREAM")
+	return strings.HasPrefix(text, "http2: Transport received Server's graceful shutdown GOAWAY") ||
+		found && strings.Contains(text, "; REFUSED_STREAM")
 }
 
 // Throttled reports whether the server reset the stream, or closed the connection, since

@@ -24,7 +24,6 @@ import (
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/pace"
-	limiters "github.com/gresil/gresil/plugins/ratelimit"
 )
 
 // A made mechanism has these methods, and SetConfig.
@@ -53,9 +52,6 @@ func mechanisms() map[string]func(name string, r *core.Registry) (made, error) {
 		},
 		"cooldown": func(n string, r *core.Registry) (made, error) {
 			return cooldown.New(cooldown.Config{Name: n, Registry: r})
-		},
-		"ratelimit client": func(n string, r *core.Registry) (made, error) {
-			return limiters.NewClient(limiters.ClientConfig{Name: n, Registry: r})
 		},
 		"dispatch": func(n string, r *core.Registry) (made, error) {
 			return dispatch.New(dispatch.Config[string, int]{Name: n, Registry: r})

@@ -267,7 +267,8 @@ func (k *Key) Owe(p *Plan, d Debt) {
 		owed := r.owing(end, d.Permits, k.Now)
 		more := r.alg.look(owed, k.Now, 0)
 		switch {
-		case r.Spec.Algorithm == TokenBucket && more[full] <= raw[full], r.Spec.Algorithm != TokenBucket && more[available] >= raw[available]:
+		case r.Spec.Algorithm == TokenBucket && more[full] <= raw[full],
+			r.Spec.Algorithm != TokenBucket && more[available] >= raw[available]:
 			continue
 		case from >= 0 && v.Rule == r:
 			if r.Spec.Algorithm == TokenBucket {

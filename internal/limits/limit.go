@@ -83,7 +83,8 @@ func (l Limit) Refuse() string {
 			return reason
 		}
 		if (Clock{}).Rule(s) == nil {
-			return fmt.Sprintf("must have a burst that can be counted exactly at %d per %v: a smaller one, or permits that share a factor with the period", s.Permits, s.Period)
+			return fmt.Sprintf("must have a burst that can be counted exactly at %d per %v: "+
+				"a smaller one, or permits that share a factor with the period", s.Permits, s.Period)
 		}
 		if slices.ContainsFunc(all[:i], func(other Spec) bool {
 			other.Permits, other.Burst = s.Permits, s.Burst

@@ -37,38 +37,16 @@ type Op struct {
 // waiting does not help.
 const Never time.Duration = -1
 
-// A Result is what an operation on a key decided, and how the key stands after it. All waits
-// are from the moment of the decision, rounded up to the nanosecond.
+// A Result is ratelimit.Result, which has the docs: one can be converted to the other.
 type Result struct {
-	// Allowed reports whether the permits may be used, after Wait. It is true for a cost
-	// of 0.
-	Allowed bool
-	// Permits is how many permits were taken: the cost, or 0 when refused, or the available
-	// permits for a take of at most so many.
-	Permits int64
-	// Limit is the capacity of the limit that decided, or 0 if the store failed and the call
-	// passes all the same.
-	Limit int64
-	// Remaining is how many permits can be taken right now: 0 or more.
-	Remaining int64
-	// Wait is how long to wait before the permits may be used. It is 0 except for a
-	// reservation.
-	Wait time.Duration
-	// RetryAfter is, for a refusal, the earliest time at which the same cost can be allowed,
-	// if no other call takes until then, or [Never]. Otherwise it is 0.
-	RetryAfter time.Duration
-	// NextAfter is when there will be one permit more than Remaining. It is 0 when the key is
-	// full.
-	NextAfter time.Duration
-	// FullAfter is when the key will be full, if no other call takes until then.
-	FullAfter time.Duration
-	// Which is, of several joined limits, the place of the one that Limit, Remaining,
-	// NextAfter and FullAfter are about: of those that refused, the one with the longest
-	// wait; if all allowed, the one with least left, and of those the one with the longest
-	// NextAfter.
-	Which int
-	// Receipt names the take to a refund.
-	Receipt Receipt
+	Allowed              bool
+	Permits              int64
+	Limit, Remaining     int64
+	Which                int
+	RetryAfter           time.Duration
+	NextAfter, FullAfter time.Duration
+	Wait                 time.Duration
+	Receipt              Receipt
 }
 
 // A Receipt names a take to a refund. Its values belong to the store.

@@ -95,7 +95,8 @@ func (s *Plans) rule(spec Spec, p *Plan, alone bool) (*Rule, error) {
 	}
 	r := s.clock.Rule(spec)
 	if r == nil {
-		return nil, validate.Bad("ratelimit.Limit.Burst", spec.Burst, fmt.Sprintf("is more than can be counted exactly at %d per %v: take a smaller burst, or permits that share a factor with the period", spec.Permits, spec.Period))
+		return nil, validate.Bad("ratelimit.Limit.Burst", spec.Burst, fmt.Sprintf("is more than can be counted exactly at %d per %v: "+
+			"take a smaller burst, or permits that share a factor with the period", spec.Permits, spec.Period))
 	}
 	r.plan = p
 	s.horizon.Store(min(s.horizon.Load(), r.Horizon)) // before the first word of this limit

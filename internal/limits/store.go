@@ -55,16 +55,6 @@ type LocalTable interface {
 	Local() Table
 }
 
-// An OwingTable is a Table in memory that can be charged with usage that is known from elsewhere.
-type OwingTable interface {
-	Table
-	// Owe charges a key under each limit of a plan: a number of permits, all of which come back by
-	// until. A bucket, which recovers evenly, is charged the usage that it recovers until then. An
-	// aligned window stays aligned, and its usage ends with the current window. Owe never lowers
-	// the usage of a key: a key with more usage stays as it is.
-	Owe(key string, plan *Plan, permits int64, until time.Time) error
-}
-
 // A CountingTable is a Table that counts its keys.
 type CountingTable interface {
 	Table

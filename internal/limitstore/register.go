@@ -52,8 +52,10 @@ func Register(r *core.Registry, field, name string, store interface{ Stats() Sta
 func figures(s Stats) (f registry.Figures) {
 	f.Counts("operations_total", "Operations on a shared store by result; canceled ones are not counted.", "result",
 		"decided", s.Decided, "denied", s.Denied, "timeout", s.Timeouts, "error", s.Failed, "unsent", s.Unsent)
-	f.Count("local_operations_total", "Operations that the process decided with its share of the limit, because the server did not.", s.Local)
-	f.Count("sent_operations_total", "Operations sent to the server; divided by the count of round trips, the mean size of a batch.", s.Sent)
+	f.Count("local_operations_total", "Operations that the process decided with its share of the limit, because the server did not.",
+		s.Local)
+	f.Count("sent_operations_total", "Operations sent to the server; divided by the count of round trips, the mean size of a batch.",
+		s.Sent)
 	down := 0.0
 	if s.Unavailable {
 		down = 1

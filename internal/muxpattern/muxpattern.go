@@ -18,7 +18,8 @@ func Problem(patterns []string) string {
 	if i := strings.IndexAny(pattern, " \t"); i > 0 && pattern[:i] != strings.ToUpper(pattern[:i]) {
 		return "must have its method as it is sent, as in POST"
 	}
-	if host, _, _ := strings.Cut(strings.TrimLeft(pattern[strings.IndexAny(pattern, " \t")+1:], " \t"), "/"); host != strings.ToLower(host) {
+	host, _, _ := strings.Cut(strings.TrimLeft(pattern[strings.IndexAny(pattern, " \t")+1:], " \t"), "/")
+	if host != strings.ToLower(host) {
 		return "must have its host in lower case"
 	} else if strings.Contains(host, ":") && host[0] != '[' {
 		return "must have a host without a port, and no scheme, which no request would match"

@@ -73,7 +73,8 @@ func times(s *suite) {
 		{Kind: limits.Reset},
 	} {
 		at := s.apply("k", id, op).Receipt.At
-		s.fatalIf(at >= 0 && at <= first.Receipt.At, "Receipt.At of %+v = %d, want more than %d of the take before, or less than 0", op, at, first.Receipt.At)
+		s.fatalIf(at >= 0 && at <= first.Receipt.At,
+			"Receipt.At of %+v = %d, want more than %d of the take before, or less than 0", op, at, first.Receipt.At)
 	}
 }
 
@@ -101,7 +102,7 @@ func peek(s *suite) {
 
 func atMost(s *suite) {
 	for key, id := range s.each(10, time.Hour) {
-		op := func(n int64) ratelimit.Result {
+		op := func(n int64) limits.Result {
 			return s.apply(key, id, limits.Op{Kind: limits.TakeAtMost, Cost: n})
 		}
 		s.granted(op(1), 1, 9)
@@ -139,7 +140,8 @@ func strangeKeys(s *suite) {
 }
 
 func plans(s *suite) {
-	hundred, ten, thousand := s.plan(ratelimit.FixedWindow(100, time.Hour)), s.plan(ratelimit.FixedWindow(10, time.Hour)), s.plan(ratelimit.SlidingLog(1000, time.Hour))
+	hundred, ten := s.plan(ratelimit.FixedWindow(100, time.Hour)), s.plan(ratelimit.FixedWindow(10, time.Hour))
+	thousand := s.plan(ratelimit.SlidingLog(1000, time.Hour))
 	s.granted(s.take("w", hundred, 4), 4, 96)
 	s.granted(s.take("w", ten, 1), 1, 5)
 	s.granted(s.take("w", thousand, 1), 1, 994)

@@ -33,18 +33,18 @@ func (l held) set(limit ratelimit.Limit) { SetLimit(l, l.Limiter, limit) }
 
 func (l held) tier(limit ratelimit.Limit) held { return held{l.suite, Under(l, l.Limiter, limit)} }
 
-func (l held) of(key string, n int64) ratelimit.Result {
+func (l held) of(key string, n int64) limits.Result {
 	l.Helper()
 	r, err := l.Take(context.Background(), key, n)
 	l.fatalIf(err != nil, "Take(%q, %d): %v", key, n, err)
-	return r
+	return limits.Result(r)
 }
 
 // kinds are single limits of every algorithm.
 func kinds(n int64, period time.Duration) []ratelimit.Limit {
 	return []ratelimit.Limit{
-		ratelimit.FixedWindow(n, period), ratelimit.TokenBucket(n, period, n), ratelimit.SlidingWindow(n, period, 2), ratelimit.SlidingCounter(n, period), ratelimit.SlidingLog(n, period),
-		ratelimit.AlignedWindow(n, 1000*period),
+		ratelimit.FixedWindow(n, period), ratelimit.TokenBucket(n, period, n), ratelimit.SlidingWindow(n, period, 2),
+		ratelimit.SlidingCounter(n, period), ratelimit.SlidingLog(n, period), ratelimit.AlignedWindow(n, 1000*period),
 	}
 }
 
@@ -175,7 +175,8 @@ func changedFar(s *suite) {
 }
 
 func changedJoined(s *suite) {
-	short, long := func(n int64) ratelimit.Limit { return ratelimit.FixedWindow(n, 10*s.Unit) }, func(n int64) ratelimit.Limit { return ratelimit.SlidingLog(n, 3600*s.Unit) }
+	short := func(n int64) ratelimit.Limit { return ratelimit.FixedWindow(n, 10*s.Unit) }
+	long := func(n int64) ratelimit.Limit { return ratelimit.SlidingLog(n, 3600*s.Unit) }
 	l := s.limiter("joined", short(10).And(long(100)))
 	l.granted(l.of("k", 8), 8, 2)
 	l.set(short(20).And(long(50)))

@@ -3,12 +3,35 @@ package ratelimittest
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/limits/memory"
 )
+
+// Memory is a store in the memory of the process. A name is always the same table.
+type Memory struct{ tables sync.Map }
+
+// Open opens a table.
+func (m *Memory) Open(name string) (limits.Table, error) {
+	t, ok := m.tables.Load(name)
+	if !ok {
+		t, _ = m.tables.LoadOrStore(name, memory.New(0))
+	}
+	return t.(*memory.Table), nil //nolint:forcetypeassert // nothing else is stored
+}
+
+// Close closes all tables.
+func (m *Memory) Close() error {
+	m.tables.Range(func(_, t any) bool {
+		t.(*memory.Table).Close() //nolint:forcetypeassert // nothing else is stored
+		return true
+	})
+	return nil
+}
 
 // Slow is a store that takes Delay for each operation, or until its context ends.
 type Slow struct {
@@ -42,7 +65,7 @@ func (s *Slow) wait(ctx context.Context) error {
 }
 
 // ErrDown is the error of a [Failing] store while it is down.
-var ErrDown = limits.Unsent(errors.New("ratelimittest: store is down"), false)
+var ErrDown = limits.Unsent(errors.New("down"), false)
 
 // Failing is a store that can be taken down and up again. It starts up.
 type Failing struct {
@@ -74,9 +97,9 @@ type table struct {
 }
 
 // Apply does the operation after the step.
-func (t *table) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (ratelimit.Result, error) {
+func (t *table) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (limits.Result, error) {
 	if err := t.before(ctx); err != nil {
-		return ratelimit.Result{}, err
+		return limits.Result{}, err
 	}
 	return t.Table.Apply(ctx, key, plan, op)
 }

@@ -41,7 +41,8 @@ func slidingWindow(s *suite) {
 	id := s.plan(ratelimit.SlidingWindow(2, 2*s.Unit, 2))
 	s.granted(s.take("k", id, 2), 2, 0)
 	r := s.take("k", id, 1)
-	s.fatalIf(r.Allowed || r.RetryAfter <= s.Unit-s.Slack || r.RetryAfter > 2*s.Unit, "take 1 of 0 = %+v, want to wait more than a segment and at most a period", r)
+	s.fatalIf(r.Allowed || r.RetryAfter <= s.Unit-s.Slack || r.RetryAfter > 2*s.Unit,
+		"take 1 of 0 = %+v, want to wait more than a segment and at most a period", r)
 	time.Sleep(r.RetryAfter - 1)
 	s.fatalIf(s.Slack == 0 && s.take("k", id, 1).Allowed, "allowed before its time")
 	time.Sleep(1 + s.Slack)
@@ -88,7 +89,8 @@ func several(s *suite) {
 	s.granted(s.take("k", second, 0), 0, 2)
 	s.apply("k", id, limits.Op{Kind: limits.Reset})
 	s.granted(s.take("k", second, 0), 0, 5)
-	for _, both := range []ratelimit.Limit{short.And(ratelimit.FixedWindow(3, 1000*s.Unit)), ratelimit.FixedWindow(3, 1000*s.Unit).And(short)} {
+	longer := ratelimit.FixedWindow(3, 1000*s.Unit)
+	for _, both := range []ratelimit.Limit{short.And(longer), longer.And(short)} {
 		r = s.take(both.String(), s.plan(both), 3)
 		s.granted(r, 3, 0)
 		s.fatalIf(r.NextAfter <= s.Unit, "the longer limit has its next permit last, got %+v", r)

@@ -2,7 +2,6 @@ package ratelimittest
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -41,7 +40,8 @@ func most(l ratelimit.Limit, length int64) float64 {
 
 // CheckTurns makes random takes of one key under two limits in turns, as two processes with different numbers do, and
 // checks what docs/adr/0006-a-key-has-one-value.md promises. apply does an operation under the first limit or the second.
-func CheckTurns(tb testing.TB, rng *rand.Rand, pair [2]ratelimit.Limit, apply func(now time.Duration, which int, op limits.Op) limits.Result) {
+func CheckTurns(tb testing.TB, rng *rand.Rand, pair [2]ratelimit.Limit,
+	apply func(now time.Duration, which int, op limits.Op) limits.Result) {
 	tb.Helper()
 	now, which, full := time.Duration(0), 0, time.Duration(0)
 	var grants []grant
@@ -81,14 +81,14 @@ func CheckTurns(tb testing.TB, rng *rand.Rand, pair [2]ratelimit.Limit, apply fu
 			tb.Fatalf("%v: a take of %d is refused at %v, the time that it was told", pair, op.Cost, now)
 		}
 	}
-	buckets := !slices.ContainsFunc(pair[:], func(l ratelimit.Limit) bool { return limits.Limit(l).Specs()[0].Algorithm != limits.TokenBucket })
+	a, b := limits.Limit(pair[0]).Specs()[0], limits.Limit(pair[1]).Specs()[0]
+	buckets := a.Algorithm == limits.TokenBucket && b.Algorithm == limits.TokenBucket
 	for i, first := range grants {
 		sum := int64(0)
 		for _, g := range grants[i:] {
 			length := g.at - first.at
 			bound := most(pair[0], length) + most(pair[1], length)
 			if sum += g.permits; buckets {
-				a, b := limits.Limit(pair[0]).Specs()[0], limits.Limit(pair[1]).Specs()[0]
 				bound = float64(max(a.Burst, b.Burst)) + max(most(pair[0], length)-float64(a.Burst), most(pair[1], length)-float64(b.Burst))
 			}
 			if float64(sum) > bound+0.01 {

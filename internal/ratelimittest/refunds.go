@@ -18,7 +18,7 @@ func refund(s *suite) {
 }
 
 func lateRefund(s *suite) {
-	ids, early := s.each(4, s.Unit), map[string]ratelimit.Result{}
+	ids, early := s.each(4, s.Unit), map[string]limits.Result{}
 	for key, id := range ids {
 		early[key] = s.take(key, id, 4)
 		s.granted(early[key], 4, 0)
@@ -42,7 +42,7 @@ func lateRefund(s *suite) {
 // other one after that, when the bucket owes for later takes.
 func refundOfTwo(s *suite) {
 	id := s.plan(ratelimit.TokenBucket(4, 4*s.Unit, 4))
-	back := func(take ratelimit.Result) ratelimit.Result {
+	back := func(take limits.Result) limits.Result {
 		s.Helper()
 		return s.apply("k", id, limits.Op{Kind: limits.Refund, Cost: take.Permits, Receipt: take.Receipt})
 	}
@@ -64,7 +64,8 @@ func refundUnderAnother(s *suite) {
 		s.granted(s.take(key, was, 3), 3, 6)
 		r := s.apply(key, id, limits.Op{Kind: limits.Refund, Cost: 1, Receipt: first.Receipt})
 		stands := s.take(key, id, 0)
-		s.fatalIf(r.Limit != 6 || r.Permits != 0 || r.Remaining != stands.Remaining || r.Which != stands.Which, "%s: the refund of a take under another limit = %+v, want how the key stands, %+v", key, r, stands)
+		s.fatalIf(r.Limit != 6 || r.Permits != 0 || r.Remaining != stands.Remaining || r.Which != stands.Which,
+			"%s: the refund of a take under another limit = %+v, want how the key stands, %+v", key, r, stands)
 		s.granted(s.take(key, was, 0), 0, 7)
 	}
 	// Use that was carried over to another limit stays there.
@@ -83,7 +84,7 @@ func refundUnderAnother(s *suite) {
 
 // refundOfAll leaves windows in which nothing is used: they end when they said.
 func refundOfAll(s *suite) {
-	wholly := func(key string, id *limits.Plan, take ratelimit.Result) {
+	wholly := func(key string, id *limits.Plan, take limits.Result) {
 		s.Helper()
 		r := s.apply(key, id, limits.Op{Kind: limits.Refund, Cost: take.Permits, Receipt: take.Receipt})
 		s.fatalIf(r.Remaining != r.Limit || r.NextAfter != 0 || r.FullAfter != 0, "%s: after the refund of all %+v", key, r)

@@ -7,7 +7,7 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-func (s *suite) reserve(key string, id *limits.Plan, cost int64, wait time.Duration) ratelimit.Result {
+func (s *suite) reserve(key string, id *limits.Plan, cost int64, wait time.Duration) limits.Result {
 	s.Helper()
 	r := s.apply(key, id, limits.Op{Kind: limits.Reserve, Cost: cost, MaxWait: 10 * s.Unit})
 	s.fatalIf(!r.Allowed || r.Permits != cost, "reserve %d = %+v", cost, r)
@@ -61,7 +61,8 @@ func tooFar(s *suite) {
 }
 
 func canceledReservation(s *suite) {
-	id := s.plan(ratelimit.TokenBucket(10, s.Unit, 2)) // as in x/time/rate: the last reservation refunds all, one in the middle only permits that no later one needs
+	// As in x/time/rate: the last reservation refunds all, one in the middle only permits that no later one needs.
+	id := s.plan(ratelimit.TokenBucket(10, s.Unit, 2))
 	tenth := s.Unit / 10
 	s.reserve("k", id, 2, 0)
 	last := s.reserve("k", id, 2, 2*tenth)

@@ -131,26 +131,27 @@ func (s *suite) plan(l ratelimit.Limit) *limits.Plan {
 	return id
 }
 
-func (s *suite) apply(key string, id *limits.Plan, op limits.Op) ratelimit.Result {
+func (s *suite) apply(key string, id *limits.Plan, op limits.Op) limits.Result {
 	s.Helper()
 	r, err := s.table.Apply(context.Background(), key, id, op)
 	s.fatalIf(err != nil, "Apply(%q, %+v): %v", key, op, err)
 	return r
 }
 
-func (s *suite) take(key string, id *limits.Plan, cost int64) ratelimit.Result {
+func (s *suite) take(key string, id *limits.Plan, cost int64) limits.Result {
 	s.Helper()
 	return s.apply(key, id, limits.Op{Kind: limits.Take, Cost: cost})
 }
 
 // granted checks a grant and the permits that remain.
-func (s *suite) granted(r ratelimit.Result, granted, remaining int64) {
+func (s *suite) granted(r limits.Result, granted, remaining int64) {
 	s.Helper()
-	s.fatalIf(!r.Allowed || r.Permits != granted || r.Remaining != remaining, "got %+v, want %d granted and %d remaining", r, granted, remaining)
+	s.fatalIf(!r.Allowed || r.Permits != granted || r.Remaining != remaining, "got %+v, want %d granted and %d remaining", r, granted,
+		remaining)
 }
 
 // refused checks a refusal of a key with nothing left, and its wait.
-func (s *suite) refused(r ratelimit.Result, retryAfter time.Duration) {
+func (s *suite) refused(r limits.Result, retryAfter time.Duration) {
 	s.Helper()
 	s.fatalIf(r.Allowed || r.Permits != 0 || r.Remaining != 0, "got %+v, want a refusal with nothing remaining", r)
 	s.near("RetryAfter", r.RetryAfter, retryAfter)

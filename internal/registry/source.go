@@ -23,17 +23,19 @@ type Source struct {
 	Config func() any                    // for settings and the page
 	Set    func(cfg any, dry bool) error // the same type as Config
 
-	Rows    func(ctx context.Context) ([]Row, error)                       // for the page, at most 10,000
-	Control func(ctx context.Context, verb, row string) (n int, err error) // does a verb of a row; n things changed
+	// Rows are the parts of the instance for the page, at most 10,000, also those that could be read before an error.
+	Rows func(ctx context.Context) ([]Row, error)
+	// Control does a verb of a row. The page calls it only for a verb that the row has just offered. n things have changed.
+	Control func(ctx context.Context, verb, row string) (n int, err error)
 }
 
 // A Row is a part of an instance that a page shows and controls, such as a queue, a group of records or a hold.
 type Row struct {
-	Key    string // names the row in the instance; any text
-	Secret bool   // Key can be a secret
+	Key    string // names the row in the instance; any text. If empty, the row is about all of the instance
+	Secret bool   // Key can be a secret; without Keys the page shows the row without it, and without verbs
 	Alarm  Alarm
-	Cells  []Cell
-	Verbs  []string // that Source.Control does with it now, such as "pause"
+	Cells  []Cell   // of rows with the same alarm, those with a larger first number come first
+	Verbs  []string // that Control does with it now, such as "pause"; the page asks before one that begins with "delete"
 }
 
 // An Alarm says how much a row needs attention.
@@ -48,8 +50,8 @@ const (
 
 // A Cell is a value of a row.
 type Cell struct {
-	Name   string // the same in all rows of a kind
-	Value  any    // a number, a text, a bool, a time.Time or a time.Duration; a zero time is none
+	Name   string // as "held_until"; the same in all rows of a kind, in the same order
+	Value  any    // a text, a bool, an int, a uint64, a float64, a time.Duration, a time.Time, or a []string of details; a zero time is none
 	Secret bool   // a text that can contain secrets, such as that of an error
 }
 
@@ -102,7 +104,9 @@ type Distribution struct {
 }
 
 // bounds of the buckets of a Histogram, in microseconds.
-var bounds = [...]int64{100, 500, 1e3, 25e2, 5e3, 1e4, 25e3, 5e4, 1e5, 25e4, 5e5, 1e6, 25e5, 5e6, 1e7, 3e7} //nolint:gochecknoglobals // a constant
+//
+//nolint:gochecknoglobals // a constant
+var bounds = [...]int64{100, 500, 1e3, 25e2, 5e3, 1e4, 25e3, 5e4, 1e5, 25e4, 5e5, 1e6, 25e5, 5e6, 1e7, 3e7}
 
 // A Histogram counts durations. The zero value is ready to use.
 type Histogram struct {
@@ -112,7 +116,9 @@ type Histogram struct {
 
 // Observe adds a duration.
 func (h *Histogram) Observe(d time.Duration) {
-	i, _ := slices.BinarySearchFunc(bounds[:], d, func(bound int64, d time.Duration) int { return cmp.Compare(time.Duration(bound)*time.Microsecond, d) })
+	i, _ := slices.BinarySearchFunc(bounds[:], d, func(bound int64, d time.Duration) int {
+		return cmp.Compare(time.Duration(bound)*time.Microsecond, d)
+	})
 	h.counts[i].Add(1)
 	h.sum.Add(int64(d))
 }

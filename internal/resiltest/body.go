@@ -16,10 +16,10 @@ type Body struct {
 	next    io.ReadCloser
 	read    atomic.Int64
 	closes  atomic.Int32
-	onClose func(again bool)
+	onClose func() // once; can be nil
 }
 
-// NewBody returns a body with that text. For one that stalls, see [Reply.NewBody].
+// NewBody returns a body with that text.
 func NewBody(text string) *Body { return WrapBody(io.NopCloser(strings.NewReader(text))) }
 
 // WrapBody returns a Body that counts the reads and closes of b.
@@ -37,12 +37,11 @@ func (b *Body) Read(p []byte) (int, error) {
 
 // Close closes the wrapped body, the first time.
 func (b *Body) Close() error {
-	again := b.closes.Add(1) > 1
-	if b.onClose != nil {
-		defer b.onClose(again)
-	}
-	if again {
+	if b.closes.Add(1) > 1 {
 		return nil
+	}
+	if b.onClose != nil {
+		defer b.onClose()
 	}
 	return b.next.Close()
 }

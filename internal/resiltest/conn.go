@@ -9,25 +9,14 @@ import (
 	"time"
 )
 
-// Reset aborts a connection, so that the peer gets "connection reset by peer". It works
-// for connections of a [Network] and of TCP, also inside TLS or another wrapper with a
-// NetConn method; other connections are closed.
-func Reset(c net.Conn) {
-	inner := c
-	for {
-		outer, ok := inner.(interface{ NetConn() net.Conn })
-		if !ok {
-			break
-		}
-		inner = outer.NetConn()
-	}
-	switch inner := inner.(type) {
+// reset aborts a connection, so that the peer gets "connection reset by peer". Others than those of TCP and of a [Network] are closed.
+func reset(c net.Conn) {
+	switch c := c.(type) {
 	case *net.TCPConn:
-		_ = inner.SetLinger(0)
+		_ = c.SetLinger(0)
 	case *conn:
-		inner.end(resetError("read"), resetError("write"))
+		c.end(resetError("read"), resetError("write"))
 	}
-	_ = inner.Close()
 	_ = c.Close()
 }
 

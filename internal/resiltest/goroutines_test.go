@@ -1,7 +1,6 @@
 package resiltest_test
 
 import (
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,17 +28,6 @@ func TestGoroutinesFailsTheTestWhenOneIsLeft(t *testing.T) {
 	})
 }
 
-func TestGoroutinesWaitsForThoseThatAreEnding(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		tb, end := &fakeTB{}, make(chan struct{})
-		resiltest.Goroutines(tb)
-		go leak(end)
-		time.AfterFunc(time.Second, func() { close(end) })
-		require.Empty(t, tb.end())
-	})
-}
-
 func TestGoroutinesOfOthersDoNotCount(t *testing.T) {
 	t.Parallel()
 	end, started, stop := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -62,18 +50,4 @@ func TestGoroutinesOfOthersDoNotCount(t *testing.T) {
 	require.Empty(t, tb.end())
 	close(stop)
 	close(end)
-}
-
-func TestGoroutinesOfAServerEndWithIt(t *testing.T) {
-	t.Parallel()
-	tb := &fakeTB{}
-	resiltest.Goroutines(tb)
-	srv := resiltest.NewServer(tb, resiltest.NewScript(resiltest.Reply{Reset: true}, resiltest.Reply{Body: "x"}))
-	for range 10 {
-		resp, err := srv.Transport().RoundTrip(request(t.Context(), t, http.MethodPut, srv.URL, "order"))
-		if err == nil {
-			require.NoError(t, resp.Body.Close())
-		}
-	}
-	require.Empty(t, tb.end())
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // A Network is a network in memory. Its connections behave like those of TCP: a write
-// is done when it is in a buffer of 64 KiB, deadlines work, and they can be [Reset].
+// is done when it is in a buffer of 64 KiB, deadlines work, and they can be reset.
 // In a bubble, a goroutine that waits for it is durably blocked.
 type Network struct {
 	mu        sync.Mutex

@@ -151,25 +151,3 @@ func TestConnDeadlines(t *testing.T) {
 		require.Equal(t, 4*time.Hour, time.Since(start))
 	})
 }
-
-func TestReset(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		client, server := pair(t)
-		_, err := io.WriteString(server, "half")
-		require.NoError(t, err)
-		resiltest.Reset(server)
-		got, err := io.ReadAll(client)
-		require.ErrorIs(t, err, syscall.ECONNRESET)
-		require.Equal(t, "half", string(got))
-		_, err = io.WriteString(client, "x")
-		require.ErrorIs(t, err, syscall.ECONNRESET)
-		_, err = server.Read(make([]byte, 1))
-		require.ErrorIs(t, err, net.ErrClosed)
-
-		a, b := net.Pipe()
-		resiltest.Reset(a)
-		_, err = b.Read(make([]byte, 1))
-		require.ErrorIs(t, err, io.EOF, "others are closed")
-	})
-}

@@ -1,7 +1,6 @@
 package resiltest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -11,9 +10,6 @@ import (
 	"sync"
 	"time"
 )
-
-// BodyLimit is the number of bytes of a request's body that an [Attempt] keeps.
-const BodyLimit = 1 << 20
 
 // A Script answers attempt after attempt with its replies. It is both a transport and a
 // handler: give it to the client under test, or to [Serve].
@@ -38,19 +34,10 @@ func (s *Script) Set(replies ...Reply) {
 
 // An Attempt is the record that a Script keeps of a request.
 type Attempt struct {
-	// Request is a copy of the request, without its body. Its context is that of the
-	// request, which shows how the attempt ended.
-	Request *http.Request
-	// At is the time of its arrival.
-	At time.Time
-	// Body is the request's body, up to BodyLimit, and Size its whole length in bytes.
-	// They are empty until it is read, and with Unread.
-	Body string
-	Size int64
-	// BodyErr is the error of reading the request's body, or nil.
-	BodyErr error
-	// Response is the body of the response, nil if there is none.
-	Response *Body
+	Request  *http.Request // a copy without its body; its context shows how the attempt ended
+	At       time.Time     // of its arrival
+	Body     string        // of the request, up to 64 KiB
+	Response *Body         // nil if there is none
 }
 
 // Attempts returns the attempts so far, in the order of their arrival. Attempts whose
@@ -111,7 +98,7 @@ func (s *Script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
-		Reset(conn)
+		reset(conn)
 		return
 	}
 	panic(http.ErrAbortHandler)
@@ -121,65 +108,28 @@ func (s *Script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Script) answer(req *http.Request, closeBody func()) (*http.Response, error) {
 	ctx := req.Context()
 	r, a := s.next(req)
-	if closeBody != nil && (!r.Unread || r.Do == nil) {
+	if closeBody != nil {
 		defer closeBody()
 		defer context.AfterFunc(ctx, closeBody)() // as net/http does, or a body that stalls would hold us
 	}
-	if err := s.receive(req, &r, a); err != nil {
-		return nil, err
-	}
-	switch {
-	case r.Panic != nil:
-		panic(r.Panic)
-	case r.Err != nil:
-		return nil, r.Err
-	case r.Do == nil:
-		r.Do = r.response
-	}
-	resp, err := r.Do(req)
-	if err != nil || resp == nil {
-		return resp, err
-	}
-	if resp.Body == nil {
-		resp.Body = http.NoBody
-	}
-	body, ok := resp.Body.(*Body)
-	if w, writes := resp.Body.(io.Writer); !ok {
-		body = WrapBody(resp.Body)
-		resp.Body = withWriter(body, w, writes)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a.Response = body
-	return resp, nil
-}
-
-// receive reads the request and waits until the reply is due.
-func (s *Script) receive(req *http.Request, r *Reply, a *Attempt) error {
-	ctx := req.Context()
 	if !r.Unread && req.Body != nil && ctx.Err() == nil {
 		if err := s.read(req.Body, a); err != nil && ctx.Err() == nil {
-			return err
+			return nil, err
 		}
 	}
 	if r.Delay != 0 && ctx.Err() == nil {
 		pause(r.Delay, ctx.Done(), nil)
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	return nil
-}
-
-// withWriter keeps what an upgraded connection is written to with.
-func withWriter(b *Body, w io.Writer, writes bool) io.ReadCloser {
-	if !writes {
-		return b
+	resp, err := r.response(req)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		a.Response, _ = resp.Body.(*Body)
 	}
-	return struct {
-		*Body
-		io.Writer
-	}{b, w}
+	return resp, err
 }
 
 // next notes the request and finds the reply for it.
@@ -197,16 +147,13 @@ func (s *Script) next(req *http.Request) (Reply, *Attempt) {
 
 // read reads the request's body to its end, and keeps the beginning.
 func (s *Script) read(body io.Reader, a *Attempt) error {
-	var kept bytes.Buffer
-	size, err := io.Copy(&kept, io.LimitReader(body, BodyLimit))
-	if err == nil && size == BodyLimit {
-		var rest int64
-		rest, err = io.Copy(io.Discard, body)
-		size += rest
+	kept, err := io.ReadAll(io.LimitReader(body, 64<<10))
+	if err == nil {
+		_, err = io.Copy(io.Discard, body)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.Body, a.Size, a.BodyErr = kept.String(), size, err
+	a.Body = string(kept)
 	return err
 }
 

@@ -2,6 +2,7 @@ package resiltest
 
 import (
 	"context"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -16,13 +17,12 @@ type Server struct {
 
 	tb         testing.TB
 	li         net.Listener
-	stop       func() // stops all but the connections
+	stop       func() // stops all but the listener
 	mu         sync.Mutex
-	conns      map[*tracked]struct{} // open
-	total      int
+	open       map[net.Conn]bool
+	total      int // connections
 	busy       int // goroutines of the server that have not ended
 	transports []*http.Transport
-	closed     bool
 }
 
 // NewServer is [Serve] on a loopback port. It is not for bubbles.
@@ -35,8 +35,7 @@ func NewServer(tb testing.TB, h http.Handler) *Server {
 	return Serve(tb, li, h)
 }
 
-// Serve serves h on the listener, which it closes: HTTP/1, and HTTP/2 without TLS to
-// clients that begin with it. What net/http logs, such as a panic, is in the test's log.
+// Serve serves h on the listener, which it closes: HTTP/1, and HTTP/2 without TLS to clients that begin with it.
 func Serve(tb testing.TB, li net.Listener, h http.Handler) *Server {
 	tb.Helper()
 	s := newServer(tb, li)
@@ -50,40 +49,45 @@ func Serve(tb testing.TB, li net.Listener, h http.Handler) *Server {
 			h.ServeHTTP(w, r)
 		}),
 		Protocols:   both,
-		ErrorLog:    log.New(logWriter{s}, "", 0),
+		ErrorLog:    log.New(io.Discard, "", 0),
 		BaseContext: func(net.Listener) context.Context { return ctx },
-		ConnState: func(_ net.Conn, state http.ConnState) {
+		ConnState: func(c net.Conn, state http.ConnState) {
 			switch state {
 			case http.StateNew:
-				s.running(1)
+				s.opened(c)
 			case http.StateClosed, http.StateHijacked:
-				s.running(-1)
+				s.ended(c)
 			case http.StateActive, http.StateIdle:
 			}
 		},
 	}
 	s.stop = func() { cancel(); _ = srv.Close() }
-	go func() { defer s.running(-1); _ = srv.Serve(tracker{li, s}) }()
+	go func() { defer s.running(-1); _ = srv.Serve(li) }()
 	return s
 }
 
-// ServeConn gives each connection that the listener accepts to f, in a goroutine of
-// its own, and closes it when f returns. It is for replies that net/http does not send: half a
-// status line, bytes that are no HTTP, frames of HTTP/2 that refuse a stream.
+// ServeConn gives each connection that the listener accepts to f, in a goroutine of its own, and closes it when f returns. It is for
+// replies that net/http does not send, such as frames of HTTP/2 that refuse a stream.
 func ServeConn(tb testing.TB, li net.Listener, f func(net.Conn)) *Server {
 	tb.Helper()
 	s := newServer(tb, li)
-	s.stop = func() {}
+	s.stop = func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for c := range s.open {
+			_ = c.Close()
+		}
+	}
 	go func() {
 		defer s.running(-1)
 		for {
-			c, err := tracker{li, s}.Accept()
+			c, err := li.Accept()
 			if err != nil {
 				return
 			}
-			s.running(1)
+			s.opened(c)
 			go func() {
-				defer s.running(-1)
+				defer s.ended(c)
 				defer func() { _ = c.Close() }()
 				f(c)
 			}()
@@ -94,8 +98,8 @@ func ServeConn(tb testing.TB, li net.Listener, f func(net.Conn)) *Server {
 
 func newServer(tb testing.TB, li net.Listener) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, li: li, URL: "http://" + strings.TrimSuffix(li.Addr().String(), ":80"), conns: map[*tracked]struct{}{}, busy: 1}
-	tb.Cleanup(s.Close)
+	s := &Server{tb: tb, li: li, URL: "http://" + strings.TrimSuffix(li.Addr().String(), ":80"), open: map[net.Conn]bool{}, busy: 1}
+	tb.Cleanup(s.close)
 	return s
 }
 
@@ -106,8 +110,8 @@ func HTTP2() *http.Protocols {
 	return &p
 }
 
-// Transport returns a new transport with its own connections, for HTTP/1. Set its
-// fields before its first request. In a Network it reaches all listeners. Its idle connections are closed with the server.
+// Transport returns a new transport with its own connections, for HTTP/1. Set its fields before its first request. In a Network it
+// reaches all listeners. Its idle connections are closed with the server.
 func (s *Server) Transport() *http.Transport {
 	tr := &http.Transport{}
 	if li, ok := s.li.(*Listener); ok {
@@ -123,49 +127,25 @@ func (s *Server) Transport() *http.Transport {
 func (s *Server) Conns() (open, total int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.conns), s.total
+	return len(s.open), s.total
 }
 
-// ResetConns resets all connections that are open.
-func (s *Server) ResetConns() {
-	for _, c := range s.open() {
-		Reset(c)
-	}
-}
-
-// Close closes the listener and all connections, ends the contexts of all requests,
-// and waits for the handlers. It fails the test when some do not end. It may be
-// called before the end of the test, and again.
-func (s *Server) Close() {
+// close closes the listener and all connections, ends the contexts of all requests, and waits for the handlers. It fails the test
+// when some do not end.
+func (s *Server) close() {
 	s.tb.Helper()
-	s.mu.Lock()
-	again, transports := s.closed, s.transports
-	s.closed = true
-	s.mu.Unlock()
 	_ = s.li.Close()
+	s.mu.Lock()
+	transports := s.transports
+	s.mu.Unlock()
 	for _, tr := range transports {
 		tr.CloseIdleConnections()
 	}
 	s.stop()
-	for _, c := range s.open() {
-		_ = c.Close()
-	}
 	left := 0
-	if !eventually(func() bool { s.mu.Lock(); defer s.mu.Unlock(); left = s.busy; return left == 0 }) && !again {
+	if !eventually(func() bool { s.mu.Lock(); defer s.mu.Unlock(); left = s.busy; return left == 0 }) {
 		s.tb.Errorf("resiltest: %d goroutines of the server have not ended: does a handler ignore its context?", left)
 	}
-}
-
-// logWriter writes to the test's log, while there is one.
-type logWriter struct{ s *Server }
-
-func (w logWriter) Write(p []byte) (int, error) {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	if !w.s.closed {
-		w.s.tb.Logf("%s", strings.TrimSpace(string(p)))
-	}
-	return len(p), nil
 }
 
 func (s *Server) running(n int) {
@@ -174,48 +154,15 @@ func (s *Server) running(n int) {
 	s.busy += n
 }
 
-func (s *Server) open() (all []*tracked) {
+func (s *Server) opened(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c := range s.conns {
-		all = append(all, c)
-	}
-	return all
+	s.open[c], s.busy, s.total = true, s.busy+1, s.total+1
 }
 
-// tracker records the connections that a listener accepts.
-type tracker struct {
-	net.Listener
-	s *Server
-}
-
-func (l tracker) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	t := &tracked{Conn: c, s: l.s}
-	l.s.mu.Lock()
-	defer l.s.mu.Unlock()
-	if l.s.closed {
-		_ = c.Close()
-		return nil, net.ErrClosed
-	}
-	l.s.total++
-	l.s.conns[t] = struct{}{}
-	return t, nil
-}
-
-type tracked struct {
-	net.Conn
-	s *Server
-}
-
-func (c *tracked) NetConn() net.Conn { return c.Conn }
-
-func (c *tracked) Close() error {
-	c.s.mu.Lock()
-	delete(c.s.conns, c)
-	c.s.mu.Unlock()
-	return c.Conn.Close()
+func (s *Server) ended(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, c)
+	s.busy--
 }

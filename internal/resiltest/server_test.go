@@ -2,13 +2,11 @@ package resiltest_test
 
 import (
 	"context"
-	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"strings"
-	"sync/atomic"
-	"syscall"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,14 +39,6 @@ func TestServerCountsConnections(t *testing.T) {
 		conns(2, 2)
 		first.CloseIdleConnections()
 		conns(1, 2)
-		srv.ResetConns()
-		conns(0, 2)
-		get(second)
-		conns(1, 3)
-		srv.Close()
-		conns(0, 3)
-		_, _, err := fetch(t.Context(), t, first, srv.URL)
-		require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	})
 }
 
@@ -96,7 +86,7 @@ func TestServerCloseEndsWhatHangs(t *testing.T) {
 			} else {
 				require.NoError(t, err)
 				closed := make(chan struct{})
-				time.AfterFunc(time.Second, func() { srv.Close(); close(closed) })
+				time.AfterFunc(time.Second, func() { require.Empty(t, tb.end()); close(closed) })
 				_, err = io.Copy(io.Discard, resp.Body)
 				require.Error(t, err)
 				_ = resp.Body.Close()
@@ -126,116 +116,52 @@ func TestServerFailsTheTestWhenAHandlerDoesNotEnd(t *testing.T) {
 	})
 }
 
-func TestServerLogsPanicsUntilItsEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		tb := &fakeTB{}
-		srv := resiltest.Serve(tb, resiltest.NewNetwork().Listen(""), resiltest.NewScript(resiltest.Reply{Panic: "oh"}, resiltest.Reply{Panic: http.ErrAbortHandler}))
-		for range 2 {
-			_, _, err := fetch(t.Context(), t, srv.Transport(), srv.URL)
-			require.Error(t, err)
-		}
-		require.Empty(t, tb.end())
-		require.Len(t, tb.logged, 1)
-		require.Contains(t, tb.logged[0], "panic serving 192.0.2.1:")
-	})
+// fakeTB is a test that may fail.
+type fakeTB struct {
+	testing.TB
+
+	mu       sync.Mutex
+	cleanups []func()
+	failures []string
 }
 
-func TestServeConnReadsAndHangsUp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := resiltest.NewNetwork()
-		var got atomic.Int32
-		srv := resiltest.ServeConn(t, n.Listen(""), func(c net.Conn) {
-			got.Add(1)
-			_, _ = c.Read(make([]byte, 4096))
-		})
-		req := request(t.Context(), t, http.MethodPost, srv.URL, "order")
-		_, err := srv.Transport().RoundTrip(req)
-		require.Error(t, err)
-		require.EqualValues(t, 1, got.Load())
-		_, total := srv.Conns()
-		require.Equal(t, 1, total)
+func (*fakeTB) Helper()            {}
+func (f *fakeTB) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
 
-		hung := resiltest.ServeConn(t, n.Listen("hung.test:80"), func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, _, err = fetch(ctx, t, hung.Transport(), hung.URL)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-	})
+func (f *fakeTB) Errorf(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failures = append(f.failures, fmt.Sprintf(format, args...))
 }
 
-// Frames of HTTP/2 are short enough to be written by hand.
-func TestServeConnRefusesAStreamOfHTTP2(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const headers, reset, settings = 1, 3, 4
-		frame := func(kind, flags byte, stream uint32, payload ...byte) []byte {
-			b := binary.BigEndian.AppendUint32(nil, uint32(len(payload))<<8|uint32(kind)) //nolint:gosec // it is short
-			return append(binary.BigEndian.AppendUint32(append(b, flags), stream), payload...)
-		}
-		refused := 0
-		srv := resiltest.ServeConn(t, resiltest.NewNetwork().Listen(""), func(c net.Conn) {
-			_, _ = c.Write(frame(settings, 0, 0))
-			_, _ = io.CopyN(io.Discard, c, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")))
-			for head := make([]byte, 9); ; {
-				if _, err := io.ReadFull(c, head); err != nil {
-					return
-				}
-				_, _ = io.CopyN(io.Discard, c, int64(binary.BigEndian.Uint32(head)>>8))
-				if head[3] != headers {
-					continue
-				}
-				stream := binary.BigEndian.Uint32(head[5:])
-				if refused++; refused == 1 {
-					_, _ = c.Write(frame(reset, 0, stream, 0, 0, 0, 7)) // REFUSED_STREAM
-				} else {
-					_, _ = c.Write(frame(headers, 5, stream, 0x88)) // :status 200, and the end
-				}
-			}
-		})
-		tr := srv.Transport()
-		tr.Protocols = resiltest.HTTP2()
-		resp, err := tr.RoundTrip(request(t.Context(), t, http.MethodPost, srv.URL, "order"))
-		require.NoError(t, err, "net/http sends it again")
-		require.Equal(t, 200, resp.StatusCode)
-		require.NoError(t, resp.Body.Close())
-		require.Equal(t, 2, refused)
-	})
-}
-
-func TestManyClientsOnSockets(t *testing.T) {
-	t.Parallel()
-	script := resiltest.NewScript(resiltest.Reply{Do: func(req *http.Request) (*http.Response, error) {
-		if strings.HasSuffix(req.URL.Path, "7") {
-			return nil, errBoom
-		}
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, ContentLength: -1, Body: io.NopCloser(strings.NewReader(req.URL.Path))}, nil
-	}})
-	srv := resiltest.NewServer(t, script)
-	c := resiltest.Count(t, srv.Transport())
-	done := make(chan int)
-	for worker := range 8 {
-		go func() {
-			failed := 0
-			for i := range 10 {
-				path := "/" + string(rune('a'+worker)) + string(rune('0'+i))
-				_, body, err := fetch(t.Context(), t, c, srv.URL+path)
-				if err != nil {
-					failed++
-				} else if body != path {
-					failed += 100
-				}
-			}
-			done <- failed
-		}()
+// end ends the test, and tells how it failed.
+func (f *fakeTB) end() []string {
+	for len(f.cleanups) > 0 {
+		last := len(f.cleanups) - 1
+		c := f.cleanups[last]
+		f.cleanups = f.cleanups[:last]
+		c()
 	}
-	for range 8 {
-		require.Equal(t, 1, <-done)
-	}
-	n := c.Counts()
-	require.EqualValues(t, 80, n.Requests)
-	require.EqualValues(t, 72, n.Opened)
-	require.EqualValues(t, 72, n.Closed)
-	require.Zero(t, n.InFlight)
+	return f.failures
 }
+
+func request(ctx context.Context, t *testing.T, method, url string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
+	require.NoError(t, err)
+	return req
+}
+
+// fetch sends a GET and reads all of the answer.
+func fetch(ctx context.Context, t *testing.T, rt http.RoundTripper, url string) (int, string, error) {
+	t.Helper()
+	resp, err := rt.RoundTrip(request(ctx, t, http.MethodGet, url))
+	if err != nil {
+		return 0, "", err
+	}
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, resp.Body.Close())
+	return resp.StatusCode, string(b), err
+}
+
+var errBoom = errors.New("boom")

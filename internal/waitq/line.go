@@ -91,7 +91,22 @@ func (ls *Lines[T]) Has(key string) bool {
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return ls.byKey[key] != nil
+	l := ls.byKey[key]
+	return l != nil && l.queue.Len()+l.asking > 0
+}
+
+// line returns the line of a key, and makes it if there is none.
+func (ls *Lines[T]) line(key string) *line[T] {
+	l := ls.byKey[key]
+	if l == nil {
+		l = &line[T]{}
+		if ls.byKey == nil {
+			ls.byKey = map[string]*line[T]{}
+		}
+		ls.byKey[key] = l
+		ls.n.Store(int64(len(ls.byKey)))
+	}
+	return l
 }
 
 // Wait waits for permits at the end of the line of a key, for so long at most. Without an error the slot has permits whose
@@ -121,13 +136,13 @@ func (ls *Lines[T]) Wait(ctx context.Context, done <-chan struct{}, key string, 
 	return w.Value.slot, w.Value.err // it has left: no other goroutine writes them
 }
 
-func (ls *Lines[T]) enter(ctx context.Context, key string, now time.Time, most time.Duration, c *Caller[T]) (*line[T], *Waiter[place[T]], Slot[T]) {
+func (ls *Lines[T]) enter(
+	ctx context.Context, key string, now time.Time, most time.Duration, c *Caller[T],
+) (*line[T], *Waiter[place[T]], Slot[T]) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.byKey[key]
-	if l == nil {
-		l = &line[T]{}
-	}
+	l := ls.line(key)
+	defer ls.advance(key, l)
 	alone := l.queue.Len() == 0
 	wait := c.Hint
 	if !alone {
@@ -145,13 +160,7 @@ func (ls *Lines[T]) enter(ctx context.Context, key string, now time.Time, most t
 	} else {
 		l.behind += c.Weight
 	}
-	w := l.queue.Push(p, c.Weight)
-	if ls.byKey == nil {
-		ls.byKey = map[string]*line[T]{}
-	}
-	ls.byKey[key] = l
-	ls.advance(key, l)
-	return l, w, Slot[T]{}
+	return l, l.queue.Push(p, c.Weight), Slot[T]{}
 }
 
 // wait is how long a new caller waits, at least, if nobody leaves.
@@ -395,25 +404,35 @@ func (l *line[T]) drop(w *Waiter[place[T]]) {
 	}
 }
 
-// Anew lets those who have reserved give that back, calls f, which changes what they can get, and lets them reserve again; those
-// of one key, or of all. Who has begun to wait meanwhile reserves again too.
-func (ls *Lines[T]) Anew(f func(), keys ...string) {
-	before := ls.retract(nil, keys)
-	defer ls.resume(before)
+// AnewOf lets those of a key who have reserved give that back, calls f, which changes what they can get, and lets them reserve again.
+// Nobody reserves meanwhile: behind a reservation a refund would give nothing back.
+func (ls *Lines[T]) AnewOf(key string, f func()) {
+	ls.mu.Lock()
+	l := ls.line(key)
+	l.retract()
+	defer ls.returned(key, l, 1)
+	ls.unlock(key, l)
 	f()
-	ls.resume(ls.retract(before, keys))
 }
 
-// retract takes the slots of all waiters of some keys away, or of all keys, and returns their lines, in which nobody reserves until
-// they are resumed. Those in done stay as they are.
-func (ls *Lines[T]) retract(done map[string]*line[T], keys []string) map[string]*line[T] {
+// Anew does that for all keys. Who has begun to wait meanwhile reserves again too.
+func (ls *Lines[T]) Anew(f func()) {
+	before := ls.retract(nil)
+	defer ls.resume(before)
+	f()
+	ls.resume(ls.retract(before))
+}
+
+// retract takes the slots of all waiters away, and returns their lines, in which nobody reserves until they are resumed. Those in done
+// stay as they are.
+func (ls *Lines[T]) retract(done map[string]*line[T]) map[string]*line[T] {
 	if ls.n.Load() == 0 {
 		return nil
 	}
 	ls.mu.Lock()
 	all := map[string]*line[T]{}
 	for key, l := range ls.byKey {
-		if (len(keys) == 0 || slices.Contains(keys, key)) && done[key] != l {
+		if done[key] != l {
 			all[key] = l
 			l.retract()
 		}

@@ -79,7 +79,7 @@ func New[T, R any](cfg Config[T, R]) (*Batcher[T, R], error) {
 	if err := b.claim(&cfg); err != nil {
 		return nil, err
 	}
-	if err := b.life.Register(b, b.SetConfig, registry.Source{Figures: b.figures, Events: b.events}); err != nil {
+	if err := b.life.Register(b, b.SetConfig, registry.Source{Figures: b.figures, Events: b.events, Rows: b.rows, Control: b.act}); err != nil {
 		b.unclaim()
 		return nil, err
 	}

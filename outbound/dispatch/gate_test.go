@@ -17,6 +17,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/outbound/dispatch"
 )
 
@@ -128,7 +129,7 @@ func (s unqueued) Open(name string) (limits.Table, error) {
 
 func TestALimiterThatIsSlowerThanAProbeKeepsNoCallFromBeingSent(t *testing.T) {
 	t.Parallel()
-	for _, store := range []ratelimit.Store{nil, unqueued{core.Must(ratelimit.NewMemory(0))}} {
+	for _, store := range []ratelimit.Store{nil, unqueued{&ratelimittest.Memory{}}} {
 		synctest.Test(t, func(t *testing.T) {
 			limiter := core.Must(ratelimit.New(ratelimit.Config{Name: "vendor", Store: store, Limit: ratelimit.TokenBucket(1, 2*time.Minute, 1), MaxWait: -1}))
 			s := newScript(answer{0, limited(time.Second)})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/outbound/dispatch"
 )
 
@@ -28,7 +29,7 @@ func TestTheRateOfTheLimiterHoldsAndAllCallsAreSent(t *testing.T) {
 			cfg := config{Capacity: 1 + rng.IntN(32), Attempts: 6}
 			limits := ratelimit.Config{Name: "vendor", Limit: ratelimit.TokenBucket(1, interval, burst), MaxWait: -1}
 			if rng.IntN(2) == 0 {
-				limits.Store = unqueued{core.Must(ratelimit.NewMemory(0))}
+				limits.Store = unqueued{&ratelimittest.Memory{}}
 			}
 			if rng.IntN(2) == 0 {
 				cfg.Account = ownAccount

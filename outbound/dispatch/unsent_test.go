@@ -19,7 +19,6 @@ import (
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/plugins/breaker"
-	plugin "github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/retry"
 )
 
@@ -45,16 +44,7 @@ func TestARejectionOfAnInnerPluginIsNoRefusalOfTheVendor(t *testing.T) {
 func TestOwnRefusalsHoldNoVendor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		limits := core.Must(plugin.NewClient(plugin.ClientConfig{Limit: ratelimit.PerMinute(1), MaxWait: time.Second}))
-		rt := limits.Transport(resiltest.NewScript(resiltest.Reply{}))
-		get := func() error {
-			_, err := rt.RoundTrip(core.Must(http.NewRequest(http.MethodGet, "http://vendor.test/", http.NoBody)))
-			return err
-		}
-		require.NoError(t, get())
-		taken := get()
-		limits.Cooldown().Hold(t.Context(), "vendor.test:80", time.Minute)
-		for name, refused := range map[string]error{"breaker": &core_breaker.OpenError{Name: "b"}, "limit": taken, "hold": get()} {
+		for name, refused := range map[string]error{"breaker": &core_breaker.OpenError{Name: "b"}} {
 			require.ErrorIs(t, refused, core.ErrRejected, name)
 			d, n := core.Must(dispatch.New(config{})), 0
 			_, err := dispatch.Do(t.Context(), d, "", func(context.Context, none) (int, error) {
@@ -140,7 +130,7 @@ func TestEnhanceYourCalmHoldsTheVendorAsA429(t *testing.T) {
 
 func TestARequestWhoseDialOrLimiterFailedWasNotSent(t *testing.T) {
 	t.Parallel()
-	store := &ratelimittest.Failing{Store: core.Must(ratelimit.NewMemory(0))}
+	store := &ratelimittest.Failing{Store: &ratelimittest.Memory{}}
 	limiter := core.Must(ratelimit.New(ratelimit.Config{Name: "l", Store: store, OnStoreError: ratelimit.Deny}))
 	store.Down()
 	noSession := errors.New("no session")

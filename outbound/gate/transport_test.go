@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,9 +20,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/gate"
+	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/plugins/timeout"
 )
 
 // answers is a transport that answers with these statuses in turn, the last one for ever. It reads each body.
@@ -114,10 +121,12 @@ func TestTransportSendsAgain(t *testing.T) {
 }
 
 // A request that a hold overtakes while it connects is not sent: its body is neither read nor closed, and the next try sends it whole.
-// A trace of the caller is called as ever.
+// A trace of the caller is called as ever. No plugin around the gate or inside of it takes it for an attempt.
 func TestHeldRequestKeepsItsBody(t *testing.T) {
 	t.Parallel()
-	for name, http2 := range map[string]bool{"HTTP/1": false, "HTTP/2": true} {
+	for name, row := range map[string]struct{ http2, plugins bool }{
+		"HTTP/1": {}, "HTTP/2": {http2: true}, "HTTP/1, plugins": {plugins: true}, "HTTP/2, plugins": {true, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -132,19 +141,25 @@ func TestHeldRequestKeepsItsBody(t *testing.T) {
 					time.Sleep(time.Second)
 					return network.DialContext(ctx, "", addr)
 				}
-				if http2 {
+				if row.http2 {
 					base.Protocols = resiltest.HTTP2()
+				}
+				rt, p := g.Transport(base), newPlugins(t)
+				trial := core.Must(breaker.NewGroup(breaker.Config{Initial: breaker.HalfOpen, Trials: 1}))
+				if row.plugins {
+					attempt := timeout.NewClient(p.timeout, timeout.ClientOptions{PerAttempt: true})
+					rt = client.New(base, attempt, breaker.NewClient(trial, breaker.ClientOptions{}), g, retry.NewClient(p.retry, retry.ClientOptions{}))
 				}
 				body := resiltest.NewBody(strings.Repeat("x", 100_000))
 				var conns atomic.Int64
 				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { conns.Add(1) }})
 				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://vendor.test/post", body)
 				require.NoError(t, err)
-				p, err := g.Wait(t.Context(), gate.Call{Keys: map[string]string{"host": "vendor.test:80"}})
+				permit, err := g.Wait(t.Context(), gate.Call{Keys: map[string]string{"host": "vendor.test:80"}})
 				require.NoError(t, err)
-				time.AfterFunc(500*time.Millisecond, func() { p.Done(refusal{5 * time.Second}) }) // while the request dials
+				time.AfterFunc(500*time.Millisecond, func() { permit.Done(refusal{5 * time.Second}) }) // while the request dials
 				start := time.Now()
-				resp, err := g.Transport(base).RoundTrip(req)
+				resp, err := rt.RoundTrip(req)
 				require.NoError(t, err)
 				require.NoError(t, resp.Body.Close())
 				require.GreaterOrEqual(t, time.Since(start), 5500*time.Millisecond)
@@ -154,9 +169,143 @@ func TestHeldRequestKeepsItsBody(t *testing.T) {
 				require.Equal(t, 1, body.Closes())
 				require.EqualValues(t, 2, conns.Load())
 				require.EqualValues(t, 2, g.Stats().Sent, "a try that is held back is no attempt")
+				require.Zero(t, p.retry.Stats().Retries)
+				if row.plugins {
+					require.Equal(t, breaker.Closed, trial.For("vendor.test:80").State(), "the only trial was given back, and taken again")
+				}
 			})
 		})
 	}
+}
+
+// plugins are the mechanisms around a gate, and inside of it.
+type plugins struct {
+	retry   *retry.Policy
+	breaker *breaker.Group
+	timeout *timeout.Timeout
+}
+
+func newPlugins(t *testing.T) plugins {
+	t.Helper()
+	return plugins{
+		core.Must(retry.New(retry.Config{MaxAttempts: 2, Backoff: backoff.Constant{Delay: time.Millisecond}})),
+		core.Must(breaker.NewGroup(breaker.Config{Failures: 2})),
+		core.Must(timeout.New(timeout.Config{Limit: 2 * time.Second})),
+	}
+}
+
+// The gate is one plugin among others, whatever the order of the arguments: retries pass it, and what is inside does not see its waits.
+func TestGateAmongPlugins(t *testing.T) {
+	t.Parallel()
+	const host = "vendor.test:80"
+	refusals := func(status int, n int, then ...resiltest.Reply) []resiltest.Reply {
+		return append(slices.Repeat([]resiltest.Reply{{Status: status, Header: http.Header{"Retry-After": {"1"}}}}, n), then...)
+	}
+	held := func(t tester, g *gate.Gate, _ plugins) {
+		refused(t, g, gate.Call{Keys: map[string]string{"host": host}}, 0, time.Minute)
+	}
+	busy := func(t tester, g *gate.Gate, _ plugins) {
+		p, err := g.Wait(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		time.AfterFunc(10*time.Second, p.Cancel)
+	}
+	open := func(_ tester, _ *gate.Gate, p plugins) { _ = p.breaker.For(host).SetState(breaker.ForcedOpen) }
+	for name, row := range map[string]struct {
+		cfg     gate.Config
+		before  func(t tester, g *gate.Gate, p plugins)
+		total   bool // the timeout is that of the whole call
+		method  string
+		replies []resiltest.Reply
+		want    error
+		status  int
+		calls   int
+		retries uint64
+		after   time.Duration
+	}{
+		"the gate sends again":           {replies: refusals(429, 3, resiltest.Reply{}), status: 200, calls: 4, after: 3 * time.Second},
+		"a POST, too":                    {method: "POST", replies: refusals(429, 3, resiltest.Reply{}), status: 200, calls: 4, after: 3 * time.Second},
+		"the retry sends again":          {replies: []resiltest.Reply{{Status: 500}, {}}, status: 200, calls: 2, retries: 1},
+		"a POST is not retried":          {method: "POST", replies: []resiltest.Reply{{Status: 500}, {}}, status: 500, calls: 1},
+		"a retry after all attempts":     {cfg: gate.Config{MaxAttempts: 2}, replies: refusals(429, 2, resiltest.Reply{}), status: 200, calls: 3, retries: 1, after: 2 * time.Second},
+		"refused for ever":               {cfg: gate.Config{MaxAttempts: 2}, replies: refusals(429, 9), status: 429, calls: 4, retries: 1, after: 3 * time.Second},
+		"a retry under another's hold":   {before: held, replies: []resiltest.Reply{{Status: 500}, {}}, status: 200, calls: 2, retries: 1, after: time.Minute},
+		"a rejection is not retried":     {cfg: gate.Config{MaxWait: time.Second}, before: held, want: gate.ErrLimited},
+		"a hold beyond the timeout":      {before: held, total: true, want: gate.ErrLimited},
+		"no timeout in the gate":         {cfg: gate.Config{InFlight: 1}, before: busy, replies: refusals(200, 1), status: 200, calls: 1, after: 10 * time.Second},
+		"an attempt that hangs":          {cfg: gate.Config{InFlight: 1}, replies: []resiltest.Reply{{Delay: -1}, {}}, status: 200, calls: 2, retries: 1, after: 2 * time.Second},
+		"a probe that hangs":             {before: held, replies: []resiltest.Reply{{Delay: -1}, {}}, status: 200, calls: 2, retries: 1, after: time.Minute + 2*time.Second},
+		"refusals do not open a breaker": {replies: refusals(429, 4, resiltest.Reply{}), status: 200, calls: 5, after: 4 * time.Second},
+		"failures open a breaker":        {replies: refusals(503, 9), want: breaker.ErrOpen, calls: 2, after: 2 * time.Second},
+		"an open breaker":                {cfg: gate.Config{Limits: perSecond(1), InFlight: 1}, before: open, want: breaker.ErrOpen},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, row.cfg, func(t tester, g *gate.Gate) {
+				p := newPlugins(t.T)
+				if row.before != nil {
+					row.before(t, g, p)
+					synctest.Wait()
+				}
+				script, sent := resiltest.NewScript(row.replies...), g.Stats().Sent
+				rt := client.New(script, timeout.NewClient(p.timeout, timeout.ClientOptions{PerAttempt: !row.total}),
+					breaker.NewClient(p.breaker, breaker.ClientOptions{}), g, retry.NewClient(p.retry, retry.ClientOptions{}))
+				require.Empty(t, rt.Check())
+				body := resiltest.NewBody("text")
+				req, err := http.NewRequestWithContext(t.Context(), cmp.Or(row.method, http.MethodPut), "http://vendor.test/", body)
+				require.NoError(t, err)
+				req.GetBody = func() (io.ReadCloser, error) { return resiltest.NewBody("text"), nil }
+				start := time.Now()
+				resp, err := rt.RoundTrip(req)
+				require.ErrorIs(t, err, row.want)
+				require.Equal(t, row.want != nil, errors.Is(err, core.ErrRejected))
+				if err == nil {
+					require.Equal(t, row.status, resp.StatusCode)
+					require.Same(t, req, resp.Request)
+					require.NoError(t, resp.Body.Close())
+				}
+				require.InDelta(t, row.after, time.Since(start), float64(600*time.Millisecond))
+				require.Equal(t, []any{row.calls, row.retries}, []any{script.Calls(), p.retry.Stats().Retries})
+				require.EqualValues(t, row.calls, g.Stats().Sent-sent)
+				require.Equal(t, 1, body.Closes())
+				for _, a := range script.Attempts() {
+					require.Equal(t, "text", a.Body)
+				}
+				if row.cfg.Limits != nil { // what was rejected further in has used no slot
+					start = time.Now()
+					require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+					require.Zero(t, time.Since(start))
+				}
+			})
+		})
+	}
+}
+
+// A request that has passed a first gate and waits in a second one is not sent inside a pause of the first.
+func TestGatesInRow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		outer := core.Must(gate.New(gate.Config{Name: "all", Limits: []gate.Limit{{Name: "all"}}}))
+		inner := core.Must(gate.New(gate.Config{Limits: []gate.Limit{{N: 1, Per: 5 * time.Second}}}))
+		var arrived []time.Duration
+		start := time.Now()
+		base := resiltest.Serve(t, resiltest.NewNetwork().Listen("vendor.test:80"), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			arrived = append(arrived, time.Since(start).Round(time.Second))
+		})).Transport()
+		c := &http.Client{Transport: client.New(base, outer, inner)}
+		var group sync.WaitGroup
+		for range 2 {
+			group.Go(func() {
+				resp, err := c.Post("http://vendor.test/", "text/plain", strings.NewReader("text"))
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+			})
+			synctest.Wait()
+		}
+		time.Sleep(2 * time.Second)
+		refused(t, outer, gate.Call{}, 0, 10*time.Second)
+		group.Wait()
+		require.Equal(t, []time.Duration{0, 12 * time.Second}, arrived)
+	})
 }
 
 // net/http gives a connection to the next call before the caller has the answer to this one, if that has no body: the next one must
@@ -207,14 +356,18 @@ func TestTransportEnds(t *testing.T) {
 		err  error
 		sent uint64
 	}{
-		"transport fails":  {func(*http.Request) (*http.Response, error) { return nil, down }, down, 1},
-		"plugin rejects":   {func(*http.Request) (*http.Response, error) { return nil, core.ErrRejected }, core.ErrRejected, 0},
+		"transport fails": {func(r *http.Request) (*http.Response, error) { return nil, errors.Join(down, r.Body.Close()) }, down, 1},
+		"plugin rejects": {func(r *http.Request) (*http.Response, error) {
+			return nil, errors.Join(core.ErrRejected, r.Body.Close())
+		}, core.ErrRejected, 0},
 		"transport panics": {func(*http.Request) (*http.Response, error) { panic(down) }, down, 0},
+		"panics later":     {func(r *http.Request) (*http.Response, error) { _ = r.Body.Close(); panic(down) }, down, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubble(t, gate.Config{Limits: perSecond(1), InFlight: 1}, func(t tester, g *gate.Gate) {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://vendor.test", nil)
+				body := resiltest.NewBody("text")
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://vendor.test", body)
 				require.NoError(t, err)
 				func() {
 					defer func() {
@@ -226,6 +379,8 @@ func TestTransportEnds(t *testing.T) {
 				}()
 				require.ErrorIs(t, err, row.err)
 				require.Equal(t, row.sent, g.Stats().Sent)
+				require.Same(t, body, req.Body, "the request is never changed")
+				require.Equal(t, 1, body.Closes())
 			})
 		})
 	}

@@ -71,7 +71,7 @@ func New(cfg Config) (*Runner, error) {
 	if err := r.life.InitHooks(lifeCycle(), hooksOf, cfg); err != nil {
 		return nil, err
 	}
-	if err := r.life.Register(r, r.SetConfig, registry.Source{Figures: r.figures, Events: r.events}); err != nil {
+	if err := r.life.Register(r, r.SetConfig, registry.Source{Figures: r.figures, Events: r.events, Rows: r.rows, Control: r.control}); err != nil {
 		return nil, err
 	}
 	return r, nil

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/pace"
@@ -172,7 +171,7 @@ func ExamplePacer_Snapshot() {
 // OnStoreError decides about calls while the Store is unavailable. In a service, the store is one that
 // several processes use, for example that of redisstore.
 func ExampleFailurePolicy() {
-	remote := &ratelimittest.Failing{Store: core.Must(ratelimit.NewMemory(0))}
+	remote := &ratelimittest.Failing{Store: &ratelimittest.Memory{}}
 	store := core.Must(share.New(remote, share.Config{Instances: 2})) // for Local
 	defer func() { _ = store.Close() }()
 	remote.Down()

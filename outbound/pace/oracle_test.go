@@ -17,6 +17,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/outbound/pace"
 )
 
@@ -139,7 +140,7 @@ func randomConfig(c *chance) pace.Config {
 func randomRun(t *testing.T, seed uint64) {
 	t.Helper()
 	c := &chance{random: rand.New(rand.NewPCG(seed, 11)), hostile: seed%2 == 1} //nolint:gosec // a test
-	cfg, shared, start := randomConfig(c), core.Must(ratelimit.NewMemory(0)), time.Now()
+	cfg, shared, start := randomConfig(c), &ratelimittest.Memory{}, time.Now()
 	const lasts = 12 * time.Second
 	cost := cfg.Rates[0].Calls
 	for _, r := range cfg.Rates {

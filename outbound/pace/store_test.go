@@ -19,6 +19,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/pace"
 	"github.com/gresil/gresil/stores/share"
@@ -37,7 +38,7 @@ type remote struct {
 }
 
 func newRemote() *remote {
-	return &remote{Store: core.Must(ratelimit.NewMemory(0))}
+	return &remote{Store: &ratelimittest.Memory{}}
 }
 
 func (s *remote) Open(name string) (limits.Table, error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // windowed returns the permit of a reservation under aligned windows: it begins Skew after the start
@@ -27,7 +28,7 @@ func (c *call) windowed(r *ratelimit.Result, before, after time.Time) (permit Pe
 // firstEnd returns the time from a reservation under several rates to the end of its shortest window.
 func firstEnd(r *ratelimit.Result, per time.Duration, before time.Time) time.Duration {
 	if more := r.Receipt.More; more != nil && len(more.Stands) > 1 {
-		return slices.MinFunc(more.Stands, func(a, b ratelimit.Result) int { return cmp.Compare(a.FullAfter, b.FullAfter) }).FullAfter
+		return slices.MinFunc(more.Stands, func(a, b limits.Result) int { return cmp.Compare(a.FullAfter, b.FullAfter) }).FullAfter
 	}
 	if r.Wait > 0 { // until the start of a window
 		return r.Wait + per

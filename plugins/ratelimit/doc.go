@@ -43,9 +43,6 @@
 //
 // # When not to use it
 //
-// It does not bound how many requests are served at once, and does not protect from floods that saturate the network.
-//
-// # Clients
-//
-// A [Client] delays requests until they are within a limit, and while the server asks for a pause.
+// It does not bound how many requests are served at once, and does not protect from floods that saturate the network. A client of a
+// server that limits uses outbound/gate.
 package ratelimit

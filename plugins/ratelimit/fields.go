@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gresil/gresil/internal/header"
@@ -54,31 +55,50 @@ func setX(h http.Header, r *Result, values []string) {
 	h[xLimit], h[xRemaining], h[xReset] = values[:1:1], values[1:2:2], values[2:3:3]
 }
 
-// addDraft10 adds RateLimit and RateLimit-Policy, which are lists with an item for each limit, to those of outer limits.
+// addDraft10 adds RateLimit and RateLimit-Policy, which are lists with an item for each limit, to those of outer limits. No two items
+// have one name.
 func addDraft10(h http.Header, charges []charge) {
 	var limit []byte
-	policy := ""
+	policies, outer := "", strings.Join(h[policyField], ", ")
 	for i := range charges {
-		r, t := &charges[i].result, charges[i].limit.prepared()
-		p := t.policy(r)
-		if r.Limit <= 0 || p.item == "" { // nothing is known, or no name can be sent
+		r := &charges[i].result
+		if r.Limit <= 0 { // nothing is known
 			continue
 		}
-		if len(limit) > 0 {
-			limit, policy = append(limit, ", "...), policy+", "
-		}
-		limit = strconv.AppendInt(append(append(limit, p.item...), ";r="...), min(r.Remaining, maxInteger), 10)
-		if r.NextAfter > 0 {
-			limit = strconv.AppendInt(append(limit, ";t="...), header.Seconds(r.NextAfter), 10)
-		}
-		if p.capacity == r.Limit {
-			policy += t.line
-		} else { // of a limit for one key, or by Override, only the capacity is known
-			policy += p.item + ";q=" + strconv.FormatInt(min(r.Limit, maxInteger), 10)
+		all, decided := charges[i].limit.prepared(r)
+		for j := range all {
+			p := &all[j]
+			item, line := p.item, p.line
+			if item == "" { // the name cannot be sent
+				continue
+			}
+			for n := 2; strings.Contains(outer, item) || strings.Contains(policies, item); n++ {
+				item = strings.TrimSuffix(p.item, `"`) + "-" + strconv.Itoa(n) + `"`
+				line = item + p.line[len(p.item):]
+			}
+			if policies != "" {
+				policies += ", "
+			}
+			policies += line
+			if p == decided {
+				limit = appendItem(limit, item, r)
+			}
 		}
 	}
 	if len(limit) > 0 {
 		h[limitField] = append(h[limitField], string(limit))
-		h[policyField] = append(h[policyField], policy)
+		h[policyField] = append(h[policyField], policies)
 	}
+}
+
+// appendItem appends an item of RateLimit to a list.
+func appendItem(list []byte, item string, r *Result) []byte {
+	if len(list) > 0 {
+		list = append(list, ", "...)
+	}
+	list = strconv.AppendInt(append(append(list, item...), ";r="...), min(r.Remaining, maxInteger), 10)
+	if r.NextAfter > 0 {
+		list = strconv.AppendInt(append(list, ";t="...), header.Seconds(r.NextAfter), 10)
+	}
+	return list
 }

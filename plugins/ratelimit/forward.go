@@ -19,6 +19,8 @@ type (
 	Limiter = ratelimit.Limiter
 	// A Result is the decision about one operation: see core/ratelimit.
 	Result = ratelimit.Result
+	// A Store holds the state of keys: see core/ratelimit.
+	Store = ratelimit.Store
 	// Values keep bytes by key, for NewStore: see core/ratelimit.
 	Values = ratelimit.Values
 )

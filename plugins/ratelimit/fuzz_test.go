@@ -24,7 +24,7 @@ func found(rs *routes, given []string, r *http.Request) (patterns []string) {
 	first, more := rs.find(r)
 	all := append(more, first)
 	for _, p := range given {
-		if slices.Contains(all, rs.rules[normal(p)]) {
+		if slices.Contains(all, rs.rules[p]) {
 			patterns = append(patterns, p)
 		}
 	}

@@ -89,7 +89,7 @@ func (o *ServerOptions) validate(limiter *Limiter) error {
 	}
 	patterns := make([]string, len(o.Routes))
 	for i, r := range o.Routes {
-		patterns[i] = normal(r.Pattern)
+		patterns[i] = r.Pattern
 		if reason := muxpattern.Problem(patterns[:i+1]); reason != "" {
 			check.That(false, fmt.Sprintf("Routes[%d].Pattern", i), strconv.Quote(r.Pattern), reason)
 		}
@@ -104,6 +104,7 @@ func (o *ServerOptions) validate(limiter *Limiter) error {
 		seen[l.Limit] = true
 	}
 	printable := !strings.ContainsFunc(limiter.Name(), func(r rune) bool { return r < ' ' || r > '~' })
-	check.That(!o.RateLimit || printable, "RateLimit", o.RateLimit, "must be false for a limiter whose name is not printable ASCII, "+strconv.QuoteToASCII(limiter.Name()))
+	check.That(!o.RateLimit || printable, "RateLimit", o.RateLimit,
+		"must be false for a limiter whose name is not printable ASCII, "+strconv.QuoteToASCII(limiter.Name()))
 	return check.Err()
 }

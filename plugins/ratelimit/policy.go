@@ -25,63 +25,54 @@ type limit struct {
 
 // policies are the limits that And has joined, or the only one, with text that is prepared before requests.
 type policies struct {
-	of   Limit
+	plan *limits.Plan
 	all  []policy
-	line string // RateLimit-Policy
 }
 
 // A policy is a limit as a client knows it.
 type policy struct {
-	name     string
-	item     string        // the same as a structured field
-	refusal  *problem.Body // 429
-	capacity int64
+	name    string
+	item    string        // the same as a structured field
+	line    string        // the item of RateLimit-Policy
+	refusal *problem.Body // 429
 }
 
 const maxInteger = 999_999_999_999_999 // of a structured field
 
-// prepared returns the text about the limit that is in force.
-func (l *limit) prepared() *policies {
-	now := l.limiter.Limit()
-	p := l.current.Load()
-	if p == nil || p.of != now {
-		p = newPolicies(cmp.Or(l.under, l.limiter.Name()), now)
+// prepared returns the text about the limits that have decided, which can be those of one key or of an Override, and which of them it
+// was.
+func (l *limit) prepared(r *Result) (all []policy, decided *policy) {
+	p, plan := l.current.Load(), r.Receipt.Plan
+	if p == nil || p.plan != plan && plan != nil {
+		p = newPolicies(cmp.Or(l.under, l.limiter.Name()), plan)
 		l.current.Store(p)
 	}
-	return p
+	if r.Which < len(p.all) {
+		return p.all, &p.all[r.Which]
+	}
+	return p.all, &p.all[0]
 }
 
-func newPolicies(name string, of Limit) *policies {
-	specs := limits.Limit(of).Specs()
-	p := &policies{of: of}
-	var line httpsfv.List
-	for _, spec := range specs {
+func newPolicies(name string, plan *limits.Plan) *policies {
+	p := &policies{plan: plan}
+	for _, rule := range plan.Rules {
 		unique := name
-		if len(specs) > 1 {
-			unique += "-" + text.Duration(spec.Period)
+		if len(plan.Rules) > 1 {
+			unique += "-" + text.Duration(rule.Spec.Period)
 		}
 		for i, stem := 2, unique; slices.ContainsFunc(p.all, func(p policy) bool { return p.name == unique }); i++ {
 			unique = stem + "-" + strconv.Itoa(i)
 		}
-		item, capacity := httpsfv.NewItem(unique), limits.Capacity(spec)
+		item := httpsfv.NewItem(unique)
 		quoted, _ := httpsfv.Marshal(item) // an error leaves the field out: see ServerOptions.validate
-		item.Params.Add("q", min(capacity, maxInteger))
-		if fill, _ := limits.FillTime(spec); fill >= time.Second {
+		item.Params.Add("q", min(rule.Capacity, maxInteger))
+		if fill, _ := limits.FillTime(rule.Spec); fill >= time.Second {
 			item.Params.Add("w", header.Seconds(fill))
 		}
-		line = append(line, item)
-		p.all = append(p.all, policy{unique, quoted, quotaExceeded(unique).Body(), capacity})
+		line, _ := httpsfv.Marshal(item)
+		p.all = append(p.all, policy{unique, quoted, line, quotaExceeded(unique).Body()})
 	}
-	p.line, _ = httpsfv.Marshal(line)
 	return p
-}
-
-// policy returns the one of a decision.
-func (p *policies) policy(r *Result) *policy {
-	if r.Which < 0 || r.Which >= len(p.all) { // of a key with a limit of its own
-		return &p.all[0]
-	}
-	return &p.all[r.Which]
 }
 
 // quotaExceeded is the answer that a limit gives. It does not have the time to wait, which Retry-After has, so that it can be

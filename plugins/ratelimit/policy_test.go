@@ -47,9 +47,14 @@ func TestPolicy_Changes(t *testing.T) {
 		s := serve(t, cfg, ratelimit.ServerOptions{XRateLimit: true, RateLimit: true, Key: server.Header("User")})
 		require.NoError(t, s.limits.SetKeyLimit("ann", ratelimit.TokenBucket(2, time.Second, 2)))
 		w := fetch(s, "/", "User", "ann")
-		require.Equal(t, `"default";q=2`, w.Header().Get("RateLimit-Policy"))
+		require.Equal(t, `"default";q=2;w=1`, w.Header().Get("RateLimit-Policy"))
 		require.Equal(t, `"default";r=1;t=1`, w.Header().Get("RateLimit"))
 		require.Equal(t, "2", w.Header().Get("X-RateLimit-Limit"))
+		r := request("GET", "/", "User", "eve")
+		ctx := s.limits.Override(r.Context(), func(c *ratelimit.Config) { c.Limit = ratelimit.PerHour(5).And(ratelimit.PerMinute(2)) })
+		w = do(s, r.WithContext(ctx))
+		require.Equal(t, `"default-1h";q=5;w=3600, "default-1m";q=2;w=60`, w.Header().Get("RateLimit-Policy"))
+		require.Equal(t, `"default-1m";r=1;t=60`, w.Header().Get("RateLimit"))
 		for _, n := range []int64{20, 20, 30} {
 			cfg.Limit = ratelimit.TokenBucket(n, time.Minute, n)
 			require.NoError(t, s.limits.SetConfig(cfg))
@@ -79,6 +84,11 @@ func TestPolicy_Names(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.Config{Name: `a"b\c`}, ratelimit.ServerOptions{RateLimit: true})
 	require.Equal(t, `"a\"b\\c";q=1000;w=60`, fetch(s, "/").Header().Get("RateLimit-Policy"))
+	limits := map[string]ratelimit.Limit{"a": ratelimit.PerHour(5), "a-2": ratelimit.PerHour(7), "b": ratelimit.PerHour(9)}
+	s = serve(t, ratelimit.Config{Name: "a", Limits: limits}, ratelimit.ServerOptions{RateLimit: true, Layers: []ratelimit.Layer{{Limit: "a-2"}, {Limit: "a"}, {Limit: "b"}}})
+	w := fetch(s.plugin.Named("a").Handler(s), "/")
+	require.Equal(t, []string{`"a";q=5;w=3600`, `"a-2";q=1000;w=60, "a-2-2";q=7;w=3600, "a-3";q=5;w=3600, "b";q=9;w=3600`}, w.Header().Values("RateLimit-Policy"))
+	require.Equal(t, []string{`"a";r=4;t=3600`, `"a-2";r=999;t=60, "a-2-2";r=6;t=3600, "a-3";r=4;t=3600, "b";r=8;t=3600`}, w.Header().Values("RateLimit"))
 	s = serve(t, ratelimit.Config{Name: "naïve"}, ratelimit.ServerOptions{XRateLimit: true})
 	require.Equal(t, "1000", fetch(s, "/").Header().Get("X-RateLimit-Limit"))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gresil/gresil/core"
 	coreratelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
@@ -181,7 +182,7 @@ func (t unrefundedTable) Apply(ctx context.Context, key string, plan *limits.Pla
 func TestLayers_StoreFails(t *testing.T) {
 	t.Parallel()
 	opts := ratelimit.ServerOptions{Layers: []ratelimit.Layer{{Limit: "all"}}, XRateLimit: true, RateLimit: true}
-	cfg := ratelimit.Config{Name: "api", Limits: map[string]ratelimit.Limit{"all": ratelimit.PerMinute(1)}, Store: unrefunded{core.Must(coreratelimit.NewMemory(0))}}
+	cfg := ratelimit.Config{Name: "api", Limits: map[string]ratelimit.Limit{"all": ratelimit.PerMinute(1)}, Store: unrefunded{&ratelimittest.Memory{}}}
 	s := serve(t, cfg, opts)
 	require.Equal(t, 200, fetch(s, "/").Code)
 	require.Equal(t, 429, fetch(s, "/").Code, "a refund that fails changes no answer")

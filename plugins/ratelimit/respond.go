@@ -43,7 +43,7 @@ func (s *Server) Respond(w http.ResponseWriter, r *http.Request, key string, n i
 
 // refuse answers a request that a limit has refused. Its fields are set.
 func (o *ServerOptions) refuse(w http.ResponseWriter, r *http.Request, c *charge) {
-	p := c.limit.prepared().policy(&c.result)
+	_, p := c.limit.prepared(&c.result)
 	why := func() error {
 		return &LimitedError{Name: c.limit.limiter.Name(), Limit: c.limit.under, Key: c.key, Result: c.result}
 	}
@@ -58,7 +58,8 @@ func (o *ServerOptions) refuse(w http.ResponseWriter, r *http.Request, c *charge
 		return
 	}
 	q := quotaExceeded(p.name)
-	rej := server.Rejection{Status: q.Status, Type: q.Type, Title: q.Title, Detail: q.Detail, Policies: q.Policies, RetryAfter: c.result.RetryAfter, Err: why()}
+	rej := server.Rejection{Status: q.Status, Type: q.Type, Title: q.Title, Detail: q.Detail, Policies: q.Policies,
+		RetryAfter: c.result.RetryAfter, Err: why()}
 	if never {
 		rej.Status, rej.Type, rej.Title = http.StatusRequestEntityTooLarge, "", ""
 		rej.Detail = "The request costs " + strconv.FormatInt(c.n, 10) + ", and the limit is " + strconv.FormatInt(c.result.Limit, 10) + "."

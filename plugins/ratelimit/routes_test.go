@@ -28,7 +28,7 @@ func TestRoutes_Instead(t *testing.T) {
 		{Pattern: "/users/{id}", Limit: "user"},
 		{Pattern: "GET /users/me", Limit: "me"},
 		{Pattern: "/tree/", Limit: "tree"},
-		{Pattern: "API.example.com/", Limit: "host"},
+		{Pattern: "api.example.com/", Limit: "host"},
 		{Pattern: "/v1.0", Limit: "version"},
 		{Pattern: "GET /app.js", Limit: "app"},
 		{Pattern: "/users/list/", Limit: "list"},

@@ -47,9 +47,11 @@ func terminal(err error) bool {
 		return true
 	}
 	dns, ok := errors.AsType[*net.DNSError](err)
-	return ok && dns.IsNotFound || errors.Is(err, context.Canceled) || errors.Is(err, core.ErrConfig) || errors.Is(err, http.ErrSchemeMismatch) ||
-		blame.Has[tls.RecordHeaderError](err) || blame.Has[*net.AddrError](err) || // http.Client makes ErrSchemeMismatch of some of the first
-		blame.Has[*tls.CertificateVerificationError](err) || blame.Has[x509.UnknownAuthorityError](err) || // the latter of a VerifyConnection
+	return ok && dns.IsNotFound || errors.Is(err, context.Canceled) || errors.Is(err, core.ErrConfig) ||
+		errors.Is(err, http.ErrSchemeMismatch) ||
+		blame.Has[tls.RecordHeaderError](err) || // http.Client makes ErrSchemeMismatch of some of them
+		blame.Has[*net.AddrError](err) || blame.Has[*tls.CertificateVerificationError](err) ||
+		blame.Has[x509.UnknownAuthorityError](err) || // of a VerifyConnection
 		blame.Has[x509.HostnameError](err) || blame.Has[x509.CertificateInvalidError](err)
 }
 

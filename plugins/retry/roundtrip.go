@@ -227,7 +227,8 @@ func (r *run) asked(resp *http.Response, err error) (again bool, instead error) 
 	}
 	wrapped := asClientError(r.req, explained)
 	again, instead = decide(r.req.Context(), nil, wrapped)
-	if again || instead == wrapped || identity.Comparable(explained) && instead == explained { //nolint:errorlint // identical: the caller's http.Client will wrap it
+	//nolint:errorlint // identical: the caller's http.Client will wrap it
+	if again || instead == wrapped || identity.Comparable(explained) && instead == explained {
 		instead = nil
 	}
 	return again, instead

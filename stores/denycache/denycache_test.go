@@ -19,7 +19,7 @@ import (
 	"github.com/gresil/gresil/stores/redisstore"
 )
 
-func inMemory() ratelimit.Store { return core.Must(ratelimit.NewMemory(0)) }
+func inMemory() ratelimit.Store { return &ratelimittest.Memory{} }
 
 // newStore wraps a store. Denials last for an hour: the machine can be slow.
 func newStore(tb testing.TB, inner ratelimit.Store, cfg Config) *cache {
@@ -57,7 +57,7 @@ func open(tb testing.TB, s ratelimit.Store) limits.Table {
 	return table
 }
 
-func take(tb testing.TB, t limits.Table, key string, l ratelimit.Limit, n int64) ratelimit.Result {
+func take(tb testing.TB, t limits.Table, key string, l ratelimit.Limit, n int64) limits.Result {
 	tb.Helper()
 	id, err := t.Plan(limits.Limit(l).Specs())
 	require.NoError(tb, err)
@@ -165,7 +165,7 @@ func TestOnlyCertainRefusalsAreCached(t *testing.T) {
 		require.NoError(t, err)
 		return reached > before
 	}
-	refused := func(key string) ratelimit.Result {
+	refused := func(key string) limits.Result {
 		r := take(t, table, key, l, 6)
 		require.True(t, r.Allowed)
 		require.False(t, take(t, table, key, l, 5).Allowed)
@@ -231,15 +231,15 @@ func TestADenialLastsAsLongAsItIsTrue(t *testing.T) {
 			_, known, q := d.refuse("t", "k", p, op)
 			require.False(t, known)
 			time.Sleep(100 * time.Millisecond) // the reply takes so long
-			d.learn(q, "t", "k", p, 2, ratelimit.Result{RetryAfter: c.retry, NextAfter: 50 * time.Millisecond, FullAfter: 2 * c.retry})
+			d.learn(q, "t", "k", p, 2, limits.Result{RetryAfter: c.retry, NextAfter: 50 * time.Millisecond, FullAfter: 2 * c.retry})
 			r, known, _ := d.refuse("t", "k", p, op)
 			require.True(t, known)
-			require.Equal(t, ratelimit.Result{Receipt: limits.Receipt{At: -1, Plan: p}, RetryAfter: c.retry, NextAfter: 50 * time.Millisecond, FullAfter: 2 * c.retry}, r)
+			require.Equal(t, limits.Result{Receipt: limits.Receipt{At: -1, Plan: p}, RetryAfter: c.retry, NextAfter: 50 * time.Millisecond, FullAfter: 2 * c.retry}, r)
 			time.Sleep(c.until - 100*time.Millisecond - 1)
 			r, known, _ = d.refuse("t", "k", p, op)
 			require.True(t, known)
 			left := c.retry - c.until + 100*time.Millisecond + 1
-			require.Equal(t, ratelimit.Result{Receipt: limits.Receipt{At: -1, Plan: p}, RetryAfter: left, NextAfter: left, FullAfter: c.retry + left}, r)
+			require.Equal(t, limits.Result{Receipt: limits.Receipt{At: -1, Plan: p}, RetryAfter: left, NextAfter: left, FullAfter: c.retry + left}, r)
 			time.Sleep(time.Nanosecond)
 			_, known, _ = d.refuse("t", "k", p, op)
 			require.False(t, known, "counted from the question, not from its reply")
@@ -253,7 +253,7 @@ func TestDenialsOfSeveralCosts(t *testing.T) {
 		d, p, other := newDenials(1), &limits.Plan{}, &limits.Plan{Capacity: 1}
 		learn := func(p *limits.Plan, cost int64, retry time.Duration) {
 			_, _, q := d.refuse("t", "k", p, limits.Op{Cost: cost})
-			d.learn(q, "t", "k", p, cost, ratelimit.Result{RetryAfter: retry})
+			d.learn(q, "t", "k", p, cost, limits.Result{RetryAfter: retry})
 		}
 		denied := func(p *limits.Plan, cost int64) time.Duration {
 			r, _, _ := d.refuse("t", "k", p, limits.Op{Cost: cost})
@@ -287,7 +287,7 @@ func TestDenialsOfSeveralCosts(t *testing.T) {
 // TestAnAnswerFromBeforeARefundIsNotLearned: whichever of them comes first.
 func TestAnAnswerFromBeforeARefundIsNotLearned(t *testing.T) {
 	t.Parallel()
-	d, p, refusal := newDenials(1), &limits.Plan{}, ratelimit.Result{RetryAfter: time.Hour}
+	d, p, refusal := newDenials(1), &limits.Plan{}, limits.Result{RetryAfter: time.Hour}
 	_, _, q := d.refuse("t", "k", p, limits.Op{Cost: 1})
 	d.forget("t", "k", 0)
 	d.learn(q, "t", "k", p, 1, refusal)
@@ -309,7 +309,7 @@ func TestDenialsAreBounded(t *testing.T) {
 		for i := range 5000 {
 			key := strconv.Itoa(i % 3000)
 			_, _, q := d.refuse("t", key, p, limits.Op{Cost: 1})
-			d.learn(q, "t", key, p, 1, ratelimit.Result{RetryAfter: time.Hour})
+			d.learn(q, "t", key, p, 1, limits.Result{RetryAfter: time.Hour})
 			if last = key; i%3 == 0 {
 				d.forget("t", key, 0)
 				last = ""

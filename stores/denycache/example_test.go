@@ -14,7 +14,7 @@ import (
 // A client that ignores refusals is refused without the store, even while the store is unavailable.
 // In a service, the store is one over a network, for example that of redisstore.
 func ExampleNew() {
-	memory := core.Must(ratelimit.NewMemory(0))
+	memory := &ratelimittest.Memory{}
 	inner := &ratelimittest.Failing{Store: memory} // it can be made unavailable
 	store := core.Must(denycache.New(inner, denycache.Config{}))
 	defer func() { _ = store.Close() }()

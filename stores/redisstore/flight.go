@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/failover"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // An item is a request that waits for its result.
@@ -18,7 +18,7 @@ type item struct {
 	next  *item // of the same key
 	state atomic.Int32
 	done  chan struct{} // nil if the caller sends it
-	r     ratelimit.Result
+	r     limits.Result
 	ok    bool
 	err   error
 }
@@ -32,7 +32,7 @@ const (
 )
 
 // end gives an item its result, and reports whether its caller still waits.
-func (it *item) end(r ratelimit.Result, ok bool, err error) bool {
+func (it *item) end(r limits.Result, ok bool, err error) bool {
 	it.r, it.ok, it.err = r, ok, err
 	if !it.state.CompareAndSwap(sent, ended) && !it.state.CompareAndSwap(waiting, ended) {
 		return false
@@ -88,7 +88,7 @@ func (n *node) deliver(f *flight, err error) (rest []*item) {
 		err = explain(err, f.cmd.stamp.written)
 	}
 	for i, it := range f.items {
-		var r ratelimit.Result
+		var r limits.Result
 		ok := false
 		if err == nil {
 			r, ok = it.result(f.cmd.Val(), i)

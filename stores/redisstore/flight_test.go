@@ -142,7 +142,7 @@ func TestFlightsOfTwoKinds(t *testing.T) {
 			id := planned(t, table, second)
 			other := planned(t, table, ratelimit.SlidingLog(100, time.Hour))
 			l := s.laneOf(keyName(keyPrefix(defaultPrefix, "t"), "k", false))
-			resume := pause(t, client)
+			resume := pause(t, client, l)
 			const callers = 12
 			var left [callers]int64
 			var wg sync.WaitGroup

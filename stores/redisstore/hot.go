@@ -3,7 +3,6 @@ package redisstore
 import (
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -50,7 +49,7 @@ func (req *request) forBuckets() {
 }
 
 // bucket reads a reply of lua/buckets.lua.
-func (req *request) bucket(now int64, n []int64) (r ratelimit.Result, ok bool) {
+func (req *request) bucket(now int64, n []int64) (r limits.Result, ok bool) {
 	if n[0] == foreign {
 		return r, false
 	}
@@ -80,7 +79,7 @@ func (req *request) forWindows() {
 }
 
 // window reads a reply of lua/windows.lua.
-func (req *request) window(now int64, n []int64) (r ratelimit.Result, ok bool) {
+func (req *request) window(now int64, n []int64) (r limits.Result, ok bool) {
 	if n[0] == foreign {
 		return r, false
 	}
@@ -89,7 +88,7 @@ func (req *request) window(now int64, n []int64) (r ratelimit.Result, ok bool) {
 }
 
 // alone is the result of a script for many keys, under one limit.
-func (req *request) alone(now, granted, at int64, receipt uint64, raw limits.Raw) ratelimit.Result {
+func (req *request) alone(now, granted, at int64, receipt uint64, raw limits.Raw) limits.Result {
 	op := &req.op
 	switch {
 	case op.Kind == limits.TakeAtMost && granted == 0 && op.Cost > 0:
@@ -97,7 +96,7 @@ func (req *request) alone(now, granted, at int64, receipt uint64, raw limits.Raw
 	case op.Kind == limits.Check:
 		granted = min(granted, 0)
 	}
-	var r ratelimit.Result
+	var r limits.Result
 	req.plan.Result(now*1000, op, granted, at, []limits.Raw{raw}, &r)
 	if r.Receipt.At = now; r.Permits > 0 {
 		r.Receipt.Parts[0] = receipt

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // Instances are counted by beats: an instance without a beat for a life is not counted.
@@ -97,7 +97,7 @@ func (s *Store) sendBeat(ctx context.Context, timeout, life time.Duration) (got 
 	defer cancel()
 	_, ok, err := s.alone(ctx, context.WithoutCancel(ctx), &request{
 		script: beatScript(), key: s.instancesKey(), args: []any{s.id, number(life.Microseconds())},
-		decode: func(_ *request, _ int64, n []int64) (none ratelimit.Result, ok bool) {
+		decode: func(_ *request, _ int64, n []int64) (none limits.Result, ok bool) {
 			if ok = len(n) == 3; ok {
 				got = census{n: n[1], rank: n[2], ahead: n[0] - s.uptime()}
 			}

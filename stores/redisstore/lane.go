@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -44,22 +43,22 @@ func (s *Store) laneOf(key string) *lane {
 
 // apply waits until a request was decided, or ctx ends. If ctx ends first, the permits of the
 // request are refunded.
-func (l *lane) apply(ctx context.Context, req *request) (ratelimit.Result, bool, error) {
+func (l *lane) apply(ctx context.Context, req *request) (limits.Result, bool, error) {
 	if l.tries() {
-		return ratelimit.Result{}, false, ErrUnavailable
+		return limits.Result{}, false, ErrUnavailable
 	}
 	it := &item{request: req, done: make(chan struct{})}
 	if err := l.add(it); err != nil {
-		return ratelimit.Result{}, false, err
+		return limits.Result{}, false, err
 	}
 	select {
 	case <-it.done:
 	case <-ctx.Done():
 		switch err := explain(l.node.named(ctx.Err()), true); {
 		case it.state.CompareAndSwap(waiting, abandoned):
-			return ratelimit.Result{}, false, unsent(err)
+			return limits.Result{}, false, unsent(err)
 		case it.state.CompareAndSwap(sent, abandoned):
-			return ratelimit.Result{}, false, err
+			return limits.Result{}, false, err
 		}
 		<-it.done
 	}
@@ -101,7 +100,7 @@ func (l *lane) drop(err error) {
 	l.queue = nil
 	l.mu.Unlock()
 	for _, it := range queue {
-		it.end(ratelimit.Result{}, false, err)
+		it.end(limits.Result{}, false, err)
 	}
 }
 

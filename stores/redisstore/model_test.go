@@ -22,10 +22,10 @@ type step struct {
 	limit ratelimit.Limit
 	op    limits.Op
 	of    int // Refund: the step of the take
-	want  ratelimit.Result
+	want  limits.Result
 }
 
-func (st step) apply(t *testing.T, table limits.Table, receipts []limits.Receipt) ratelimit.Result {
+func (st step) apply(t *testing.T, table limits.Table, receipts []limits.Receipt) limits.Result {
 	t.Helper()
 	id := planned(t, table, st.limit)
 	op := st.op
@@ -46,9 +46,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, plain bool, n i
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		t.Helper()
-		m, err := ratelimit.NewMemory(0)
-		require.NoError(t, err)
-		table, err := m.Open("oracle")
+		table, err := new(ratelimittest.Memory).Open("oracle")
 		require.NoError(t, err)
 		var receipts []limits.Receipt
 		limit := all[0]

@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -16,7 +15,7 @@ type request struct {
 	width  int   // numbers for each key in the reply after the time, of a script that takes many keys; otherwise 0
 	all    bool  // the script reads every value
 
-	decode func(req *request, now int64, reply []int64) (r ratelimit.Result, ok bool) // reads the reply
+	decode func(req *request, now int64, reply []int64) (r limits.Result, ok bool) // reads the reply
 
 	// Of a decision.
 	table *table
@@ -25,7 +24,7 @@ type request struct {
 }
 
 // result reads the reply to the request at a place of those sent together.
-func (req *request) result(reply []int64, place int) (r ratelimit.Result, ok bool) {
+func (req *request) result(reply []int64, place int) (r limits.Result, ok bool) {
 	if req.width == 0 {
 		return req.decode(req, 0, reply)
 	}
@@ -62,7 +61,7 @@ func (p *plan) simple(op *limits.Op) bool {
 }
 
 // undo makes the request that refunds the permits of a take; nil for other operations.
-func (req *request) undo(take ratelimit.Result) *request {
+func (req *request) undo(take limits.Result) *request {
 	if take.Permits == 0 || req.op.Kind > limits.Reserve {
 		return nil
 	}
@@ -105,14 +104,14 @@ func (req *request) forAccount(set uint) {
 }
 
 // account reads a reply of lua/account.lua.
-func (req *request) account(_ int64, n []int64) (r ratelimit.Result, ok bool) {
+func (req *request) account(_ int64, n []int64) (r limits.Result, ok bool) {
 	const head, each = 3, 5
 	p, op := req.plan, req.op
 	if len(n) < head+each*len(p.parts) {
 		return r, false
 	}
 	us := func(t int64) int64 { return t * 1000 }
-	now, raws, stands := us(n[0]), make([]limits.Raw, len(p.parts)), make([]ratelimit.Result, len(p.parts))
+	now, raws, stands := us(n[0]), make([]limits.Raw, len(p.parts)), make([]limits.Result, len(p.parts))
 	for i, part := range p.parts {
 		of := n[head+each*i:]
 		raws[i] = limits.Raw{of[0], us(of[1]), us(of[2]), us(of[3])}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/limitstore"
 	"github.com/gresil/gresil/internal/validate"
@@ -139,7 +138,7 @@ func (s *Store) time() string {
 
 // apply has a request decided, until ctx ends; ok is false if its value could not be read. If
 // the caller's own context has ended, the outcome does not count for the server.
-func (s *Store) apply(ctx, caller context.Context, req *request) (r ratelimit.Result, ok bool, err error) {
+func (s *Store) apply(ctx, caller context.Context, req *request) (r limits.Result, ok bool, err error) {
 	if s.mode() == Coalesced {
 		return s.laneOf(req.key).apply(ctx, req)
 	}
@@ -152,7 +151,7 @@ func (s *Store) apply(ctx, caller context.Context, req *request) (r ratelimit.Re
 }
 
 // alone sends one request by itself.
-func (s *Store) alone(ctx, caller context.Context, req *request) (r ratelimit.Result, ok bool, err error) {
+func (s *Store) alone(ctx, caller context.Context, req *request) (r limits.Result, ok bool, err error) {
 	trip, err := s.nodeOf(req.key).admit(ctx)
 	if err != nil {
 		return r, false, err

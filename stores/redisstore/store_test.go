@@ -150,7 +150,7 @@ func open(tb testing.TB, s ratelimit.Store, name string) limits.Table {
 	return table
 }
 
-func take(tb testing.TB, t limits.Table, key string, l ratelimit.Limit, n int64) ratelimit.Result {
+func take(tb testing.TB, t limits.Table, key string, l ratelimit.Limit, n int64) limits.Result {
 	tb.Helper()
 	id := planned(tb, t, l)
 	r, err := t.Apply(context.Background(), key, id, limits.Op{Cost: n})

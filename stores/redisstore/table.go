@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -23,15 +22,15 @@ func newTable(s *Store, name string) *table {
 func (t *table) keyName(key string) string { return keyName(t.prefix, key, t.store.cfg.HashKeys) }
 
 // Apply does one operation on one key.
-func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits.Op) (ratelimit.Result, error) {
+func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits.Op) (limits.Result, error) {
 	switch {
 	case t.store.closed.Load():
-		return ratelimit.Result{}, limits.ErrClosed
+		return limits.Result{}, limits.ErrClosed
 	case op.Cost < 0:
-		return ratelimit.Result{}, limits.CostError(op.Cost)
+		return limits.Result{}, limits.CostError(op.Cost)
 	}
 	if ctx.Err() != nil {
-		return ratelimit.Result{}, limits.Unsent(context.Cause(ctx), false)
+		return limits.Result{}, limits.Unsent(context.Cause(ctx), false)
 	}
 	within, cancel := context.WithTimeout(ctx, t.store.cfg.timeout()) // for all that it takes
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 // While the store is unavailable, each of two processes has half of the limit. In a service, the store
 // is one that several processes use, for example that of redisstore.
 func ExampleNew() {
-	memory := core.Must(ratelimit.NewMemory(0))
+	memory := &ratelimittest.Memory{}
 	inner := &ratelimittest.Failing{Store: memory} // it can be made unavailable
 	store := core.Must(share.New(inner, share.Config{Instances: 2}))
 	defer func() { _ = store.Close() }()

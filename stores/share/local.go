@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/limits/memory"
 )
 
 const (
@@ -27,7 +28,7 @@ var errTake = errors.New("share: the permits were taken at the store, which is u
 // granted to the store before the next decision there.
 type local struct {
 	table  *table
-	memory limits.OwingTable
+	memory *memory.Table
 	seed   maphash.Seed
 	shards [16]shard
 	most   int          // keys of a shard

@@ -28,8 +28,8 @@ func TestARefundOfAShareGoesToTheLimitThatWasCharged(t *testing.T) {
 		return id
 	}
 	hundred, fifty, bucket := plan(ratelimit.PerHour(100)), plan(ratelimit.PerHour(50)), plan(ratelimit.TokenBucket(100, time.Hour, 100))
-	apply := func(id *limits.Plan, op limits.Op) ratelimit.Result {
-		var r ratelimit.Result
+	apply := func(id *limits.Plan, op limits.Op) limits.Result {
+		var r limits.Result
 		var err error
 		if op.Kind == limits.Refund {
 			r, err = l.refund(context.Background(), "k", planOf(id), op)
@@ -48,7 +48,7 @@ func TestARefundOfAShareGoesToTheLimitThatWasCharged(t *testing.T) {
 	three, two, four := apply(hundred, limits.Op{Cost: 3}), apply(fifty, limits.Op{Cost: 2}), apply(bucket, limits.Op{Cost: 4})
 	require.EqualValues(t, 9, debts())
 	for _, back := range []struct {
-		take         ratelimit.Result
+		take         limits.Result
 		under        *limits.Plan
 		owes, remain int64
 	}{{four, hundred, 5, 95}, {three, bucket, 5, 95}, {two, bucket, 5, 95}} {
@@ -70,7 +70,7 @@ func TestRefundAfterCharge(t *testing.T) {
 		l := table.(limits.LocalTable).Local().(*local) //nolint:forcetypeassert // it is ours
 		id, err := l.table.Plan(limits.Limit(ratelimit.PerHour(10)).Specs())
 		require.NoError(t, err)
-		take := func() ratelimit.Result {
+		take := func() limits.Result {
 			r, err := l.Apply(t.Context(), "k", id, limits.Op{Cost: 2})
 			require.NoError(t, err)
 			time.Sleep(time.Second)
@@ -80,7 +80,7 @@ func TestRefundAfterCharge(t *testing.T) {
 		l.charge(t.Context(), "k", l.shard("k").keys["k"], &charge{over: make(chan struct{})})
 		second := take()
 		k := l.shard("k").keys["k"]
-		for _, r := range []ratelimit.Result{first, second} {
+		for _, r := range []limits.Result{first, second} {
 			require.EqualValues(t, 2, k.parts[0].debt)
 			_, err = l.refund(t.Context(), "k", planOf(id), limits.Op{Kind: limits.Refund, Cost: 2, Receipt: r.Receipt})
 			require.NoError(t, err)

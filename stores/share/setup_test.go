@@ -36,7 +36,7 @@ func kinds(n int64, period time.Duration) map[string]ratelimit.Limit {
 	}
 }
 
-func inMemory() ratelimit.Store { return core.Must(ratelimit.NewMemory(0)) }
+func inMemory() ratelimit.Store { return &ratelimittest.Memory{} }
 
 func newStore(tb testing.TB, inner ratelimit.Store, cfg Config) *sharer {
 	tb.Helper()

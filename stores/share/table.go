@@ -7,9 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/limits/memory"
 )
 
 // A table is a table of the store that is wrapped, with the share of this process.
@@ -78,8 +77,7 @@ func (t *table) Apply(ctx context.Context, key string, of *limits.Plan, op limit
 // Local returns the table that decides while the store fails, with the share of this process.
 func (t *table) Local() limits.Table {
 	l := &local{table: t, seed: maphash.MakeSeed()}
-	m := core.Must(ratelimit.NewMemory(0))
-	l.memory = core.Must(m.Open("")).(limits.OwingTable) //nolint:forcetypeassert // those of a Memory are
+	l.memory = memory.New(0)
 	l.most = maxKeys / len(l.shards)
 	for i := range l.shards {
 		l.shards[i].keys = map[string]*known{}

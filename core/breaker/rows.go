@@ -1,0 +1,62 @@
+package breaker
+
+import (
+	"context"
+	"time"
+
+	"github.com/gresil/gresil/internal/registry"
+)
+
+// show returns the row of a breaker.
+func (b *Breaker) show(secret bool) registry.Row {
+	s, until := b.Stats(), time.Time{}
+	if e := b.refusal.Load(); e != nil {
+		until = e.until
+	}
+	r := registry.Row{Key: b.key, Secret: secret, Alarm: registry.Notice, Verbs: []string{"close"}, Cells: []registry.Cell{
+		{Name: "state", Value: s.State.String()},
+		{Name: "since", Value: s.Since},
+		{Name: "until", Value: until},
+		{Name: "calls", Value: s.Calls},
+		{Name: "failure_rate", Value: s.FailureRate},
+		{Name: "rejected", Value: s.Rejected},
+	}}
+	switch s.State {
+	case Closed:
+		r.Alarm, r.Verbs = registry.Calm, []string{"force_open"}
+	case Open, HalfOpen:
+		r.Alarm, r.Verbs = registry.Failing, []string{"close", "force_open"}
+	case ForcedOpen, Disabled, MetricsOnly:
+	}
+	return r
+}
+
+// control does a verb of a row.
+func (b *Breaker) control(_ context.Context, verb, _ string) (n int, err error) {
+	to := ForcedOpen
+	if verb == "close" {
+		to = Closed
+	}
+	return 1, b.SetState(to) //nolint:contextcheck // it takes none
+}
+
+// rows returns the rows of the keys that are neither closed nor in the state in which a new one begins.
+func (g *Group) rows(context.Context) (rows []registry.Row, _ error) {
+	secret := g.secret.Load() || !g.hosts.Load()
+	for _, b := range g.All() {
+		if !b.idle() && len(rows) < 10_000 {
+			rows = append(rows, b.show(secret))
+		}
+	}
+	return rows, nil
+}
+
+func (g *Group) control(ctx context.Context, verb, key string) (n int, err error) {
+	g.mu.RLock()
+	b := g.byKey[key]
+	g.mu.RUnlock()
+	if b == nil {
+		return 0, nil // it was closed, and evicted
+	}
+	return b.control(ctx, verb, key)
+}

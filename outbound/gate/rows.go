@@ -1,0 +1,54 @@
+package gate
+
+import (
+	"context"
+
+	"github.com/gresil/gresil/internal/registry"
+)
+
+// rows returns a row for the vendor, and one for each held key.
+func (g *Gate) rows(context.Context) ([]registry.Row, error) {
+	s, held := g.Stats(), registry.Cell{Name: "held_until"}
+	all, rows := registry.Row{}, []registry.Row{{}}
+	for _, h := range g.Holds() {
+		all.Verbs = []string{"resume"} // ends all holds
+		until := registry.Cell{Name: "held_until", Value: h.Until}
+		if h.Limit == "" && h.Key == "" {
+			all.Alarm, held = registry.Failing, until
+			continue
+		}
+		rows = append(rows, registry.Row{
+			Key: h.row(), Secret: h.Key != "" && !g.hosts(), Alarm: registry.Notice, Verbs: all.Verbs,
+			Cells: []registry.Cell{until, {Name: "limit", Value: h.Limit}},
+		})
+	}
+	all.Cells = []registry.Cell{
+		{Name: "waiting", Value: s.Waiting},
+		{Name: "in_flight", Value: s.InFlight},
+		{Name: "max_in_flight", Value: s.MaxInFlight},
+		held,
+		{Name: "limited", Value: s.Limited},
+		{Name: "rejected", Value: s.Rejected},
+	}
+	rows[0] = all
+	return rows, nil
+}
+
+func (h Hold) row() string { return h.Limit + ":" + h.Key }
+
+// hosts reports whether the keys are hosts, and no secrets.
+func (g *Gate) hosts() bool { return len(g.life.Load().Config.Limits) == 0 }
+
+// control resumes a row.
+func (g *Gate) control(ctx context.Context, _, row string) (n int, err error) {
+	held := g.Holds()
+	if row == "" {
+		return len(held), g.Resume(ctx, "", "")
+	}
+	for _, h := range held {
+		if row == h.row() {
+			return 1, g.Resume(ctx, h.Limit, h.Key)
+		}
+	}
+	return 0, nil // it is over
+}
