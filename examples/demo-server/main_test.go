@@ -221,7 +221,7 @@ func TestTheModeIsThatOfTheStore(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				sent, trips = number("resilience_ratelimitstore_sent_operations_total"), number("resilience_ratelimitstore_round_trip_seconds_count")
+				sent, trips = number("resilience_store_sent_operations_total"), number("resilience_store_round_trip_seconds_count")
 				return !failed.Load()
 			}
 			if mode == "strict" {
