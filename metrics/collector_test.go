@@ -463,17 +463,17 @@ func TestLimitStore(t *testing.T) {
 	remove, err := limitstore.Register(r, "Name", "redis", s)
 	require.NoError(t, err)
 	require.Equal(t, map[string]float64{
-		"ratelimitstore_operations_total redis decided": 1, "ratelimitstore_operations_total redis denied": 2,
-		"ratelimitstore_local_operations_total redis": 3, "ratelimitstore_operations_total redis timeout": 4,
-		"ratelimitstore_operations_total redis error": 5, "ratelimitstore_operations_total redis unsent": 6,
-		"ratelimitstore_sent_operations_total redis": 7, "ratelimitstore_unavailable redis": 1,
-		"ratelimitstore_round_trip_seconds redis count": 16, "ratelimitstore_round_trip_seconds redis sum": 1.5,
-	}, samples(t, g, "ratelimitstore"))
-	requireSample(t, 1, samples(t, g, "registry_entries"), "registry_entries ratelimitstore")
+		"store_operations_total redis decided": 1, "store_operations_total redis denied": 2,
+		"store_local_operations_total redis": 3, "store_operations_total redis timeout": 4,
+		"store_operations_total redis error": 5, "store_operations_total redis unsent": 6,
+		"store_sent_operations_total redis": 7, "store_unavailable redis": 1,
+		"store_round_trip_seconds redis count": 16, "store_round_trip_seconds redis sum": 1.5,
+	}, samples(t, g, "store"))
+	requireSample(t, 1, samples(t, g, "registry_entries"), "registry_entries store")
 	families, err := g.Gather()
 	require.NoError(t, err)
 	for _, f := range families {
-		if f.GetName() != "resilience_ratelimitstore_round_trip_seconds" {
+		if f.GetName() != "resilience_store_round_trip_seconds" {
 			continue
 		}
 		buckets := f.GetMetric()[0].GetHistogram().GetBucket()
@@ -484,14 +484,14 @@ func TestLimitStore(t *testing.T) {
 		}
 	}
 	s.stats.Unavailable, s.stats.Instances = false, 3
-	got := samples(t, g, "ratelimitstore")
-	requireSample(t, 0, got, "ratelimitstore_unavailable redis")
-	requireSample(t, 3, got, "ratelimitstore_instances redis")
+	got := samples(t, g, "store")
+	requireSample(t, 0, got, "store_unavailable redis")
+	requireSample(t, 3, got, "store_instances redis")
 	problems, err := testutil.GatherAndLint(g)
 	require.NoError(t, err)
 	require.Empty(t, problems)
 	remove()
-	require.Empty(t, samples(t, g, "ratelimitstore"))
+	require.Empty(t, samples(t, g, "store"))
 }
 
 // A cost above the capacity is refused without the store: it is throttled, and no error.

@@ -42,7 +42,7 @@ type Stats struct {
 // Register adds a store to r, which may be nil, and returns a function that removes it. field is that of the name in a Config.
 func Register(r *core.Registry, field, name string, store interface{ Stats() Stats }) (remove func(), err error) {
 	source := registry.Source{Figures: func() registry.Figures { return figures(store.Stats()) }}
-	remove, err = (*registry.Registry)(r).Add(registry.Entry{Kind: "ratelimitstore", Name: name, Instance: store, Source: source})
+	remove, err = (*registry.Registry)(r).Add(registry.Entry{Kind: "store", Name: name, Instance: store, Source: source})
 	if err != nil {
 		return nil, validate.Bad(field, name, err.Error())
 	}

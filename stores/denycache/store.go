@@ -14,20 +14,17 @@ import (
 )
 
 // Config configures a store. The zero value is ready to use.
-//
-// A Config is a plain value: copy it to derive another one from it.
 type Config struct {
 	// Name is the name of the store in its Registry. If empty, it is "default".
 	Name string
-	// Registry is where the store is registered, as kind "ratelimitstore", with the counters of the
-	// store that it wraps: do not register both. If nil, the store is not registered.
+	// Registry registers the store under the kind "store" and its name, with the counters of the store that it wraps: do not
+	// register both. If nil, it is not registered.
 	Registry *core.Registry
-	// MaxKeys is the highest number of refused keys that are remembered. If zero, it is 10,000.
-	// It must not be negative.
+	// MaxKeys is the number of refused keys that are remembered; beyond it the oldest is evicted. If zero, it is 10,000.
 	MaxKeys int
 }
 
-// Validate reports every field that cannot be used.
+// Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
 func (c Config) Validate() error {
 	if c.MaxKeys < 0 {
 		return &core.ConfigError{Field: "denycache.Config.MaxKeys", Value: c.MaxKeys, Reason: "must be >= 0 (0 means 10000)"}
@@ -47,8 +44,8 @@ type cache struct {
 	closed  atomic.Bool
 }
 
-// New wraps a store. It returns the error of [Config.Validate], or of
-// a Registry that has the name already.
+// New wraps a store. Close of the result closes that store. It returns the errors of [Config.Validate], or an error if the
+// name is in use.
 func New(store ratelimit.Store, cfg Config) (ratelimit.Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

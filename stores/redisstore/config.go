@@ -29,14 +29,11 @@ const (
 )
 
 // Config configures a [Store]. The zero value is ready to use.
-//
-// A Config is a plain value: copy it to derive another one from it.
 type Config struct {
 	// Name is the name of the store in its Registry. It is not part of the names of keys. If
 	// empty, it is "default".
 	Name string
-	// Registry is where the store is registered, as kind "ratelimitstore", so that metrics include
-	// it. If nil, the store is not registered.
+	// Registry registers the store under the kind "store" and its name. If nil, it is not registered.
 	Registry *core.Registry
 
 	// Prefix is the first part of the names of all keys. Stores on one server with different
@@ -58,7 +55,7 @@ type Config struct {
 	HashKeys bool
 }
 
-// Validate reports every field that cannot be used, joined.
+// Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
 func (c Config) Validate() error {
 	check := validate.Of("redisstore.Config")
 	check.That(len(c.Prefix) <= maxPlain && plain(c.Prefix, ":"), "Prefix", c.Prefix, fmt.Sprintf("must be up to %d letters, digits or any of -._: (empty means %s)", maxPlain, defaultPrefix))

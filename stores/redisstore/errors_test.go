@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 
 // replies is a server that says one thing to all that is not a greeting; nothing at all where
 // that is empty.
-func replies(t *testing.T, says string) string {
+func replies(t *testing.T, says string, asked *atomic.Int64) string {
 	t.Helper()
 	var lc net.ListenConfig
 	l, err := lc.Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -45,6 +46,9 @@ func replies(t *testing.T, says string) string {
 					return
 				}
 				words = append(words, strings.ToLower(string(word[:size])))
+			}
+			if words[0] != "hello" && words[0] != "client" {
+				asked.Add(1)
 			}
 			switch answer := says; {
 			case words[0] == "hello" || words[0] == "client":
@@ -87,7 +91,8 @@ func TestErrorReplies(t *testing.T) {
 	} {
 		modes(t, func(t *testing.T, mode Mode) {
 			t.Helper()
-			client := redis.NewClient(&redis.Options{Addr: replies(t, says), DisableIdentity: true})
+			var asked atomic.Int64
+			client := redis.NewClient(&redis.Options{Addr: replies(t, says, &asked), DisableIdentity: true})
 			defer func() { _ = client.Close() }()
 			timeout := 100 * time.Millisecond
 			if says != "" { // it is the reply that ends a decision, however slow the machine is
@@ -97,12 +102,15 @@ func TestErrorReplies(t *testing.T) {
 			l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, OnStoreError: ratelimit.Deny})
 			require.NoError(t, err)
 			for range 3 {
+				asked.Store(0)
 				_, err = l.Take(context.Background(), "k", 1)
 				require.ErrorIs(t, err, ratelimit.ErrStore)
 				require.NotErrorIs(t, err, core.ErrRejected)
 				require.ErrorContains(t, err, c.want)
 				_, unsent := limits.IsUnsent(err)
-				require.Equal(t, c.unsent, unsent, err)
+				if asked.Load() > 0 || c.unsent { // otherwise a busy machine might have made no connection in time
+					require.Equal(t, c.unsent, unsent, err)
+				}
 			}
 		})
 	}

@@ -48,8 +48,8 @@ func (it *item) end(r limits.Result, ok bool, err error) bool {
 // again in the same order, before all others on their keys.
 func (t trip) exchange(ctx, caller context.Context, batch []*item) {
 	n, outcome, written := t.node, core.Ignored, true
-	defer func() { t.ended(outcome, written) }()
-	if len(batch) > 0 { // otherwise all callers have left
+	defer func() { t.ended(outcome, written) }() //nolint:contextcheck // connections are made for later requests
+	if len(batch) > 0 {                          // otherwise all callers have left
 		n.wait(ctx)
 	}
 	for rest := batch; len(rest) > 0; {
@@ -117,7 +117,7 @@ type flight struct {
 
 // fly sends flights, and again those that the server has refused because it is not the primary.
 func (n *node) fly(ctx context.Context, flights []*flight) {
-	_ = n.conns.Do(ctx, n.processor(), func() (err error) { // the commands have the errors
+	_ = n.send(ctx, func() (err error) { // the commands have the errors
 		n.flyOnce(ctx, flights)
 		var refused []*flight
 		for _, f := range flights {

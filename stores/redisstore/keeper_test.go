@@ -45,9 +45,9 @@ func counted(tb testing.TB, n int, stores ...*Store) {
 }
 
 // serverTime is the time of the server, as scripts have it.
-func serverTime(tb testing.TB, client *redis.Client) float64 {
+func serverTime(ctx context.Context, tb testing.TB, client *redis.Client) float64 {
 	tb.Helper()
-	now, err := client.Time(context.Background()).Result()
+	now, err := client.Time(ctx).Result()
 	require.NoError(tb, err)
 	return float64(now.UnixMicro() - epoch)
 }
@@ -78,14 +78,14 @@ func TestInstances(t *testing.T) {
 			return ranks == 7
 		}, busy, 5*time.Millisecond)
 		_, _, now := open(t, stores[0], "l").(*table).Instances() //nolint:forcetypeassert // it is one of ours
-		require.InDelta(t, serverTime(t, client), now.Microseconds(), float64(patient.Microseconds()))
+		require.InDelta(t, serverTime(ctx, t, client), now.Microseconds(), float64(patient.Microseconds()))
 		require.Equal(t, 3, stores[0].Stats().Instances)
 		require.Greater(t, client.PTTL(ctx, instancesKey).Val(), 300*24*time.Hour, "what is known outlives the beats")
 		require.NoError(t, stores[0].Close())
 		counted(t, 2, stores[1:]...)
 		require.EqualValues(t, 2, client.ZCard(ctx, instancesKey).Val(), "it left")
 
-		require.NoError(t, client.ZAdd(ctx, instancesKey, redis.Z{Member: "crashed", Score: serverTime(t, client)}).Err())
+		require.NoError(t, client.ZAdd(ctx, instancesKey, redis.Z{Member: "crashed", Score: serverTime(ctx, t, client)}).Err())
 		counted(t, 3, stores[1:]...)
 		counted(t, 2, stores[1:]...)
 
@@ -126,7 +126,7 @@ func TestInstancesOfAServerThatForgot(t *testing.T) {
 	s := newStore(t, client, Config{})
 	add := func(name string, ahead time.Duration) {
 		t.Helper()
-		score := serverTime(t, client) + float64(ahead.Microseconds())
+		score := serverTime(ctx, t, client) + float64(ahead.Microseconds())
 		require.NoError(t, client.ZAdd(ctx, instancesKey, redis.Z{Member: name, Score: score}).Err())
 	}
 	beat := func(n int64, why string) {

@@ -34,7 +34,6 @@ type caller struct {
 	policy ratelimit.FailurePolicy
 	took   []time.Duration
 	failed int
-	waits  time.Duration // the longest that it was told to wait
 }
 
 // A load is callers that go on through a fault, some by a limiter that denies what cannot be
@@ -43,8 +42,7 @@ type load struct {
 	t       *testing.T
 	timeout time.Duration
 	callers []*caller
-	mu      sync.Mutex   // of the callers
-	gate    sync.RWMutex // of whom no call may meet
+	mu      sync.Mutex // of the callers
 	done    chan struct{}
 	wg      sync.WaitGroup
 
@@ -86,10 +84,8 @@ func (l *load) start(c *caller) {
 
 // call is one call; false at the end.
 func (l *load) call(c *caller) bool {
-	l.gate.RLock()
 	began := time.Now()
 	r, err := l.limiters[index(c.policy)].Take(context.Background(), c.key, 1)
-	l.gate.RUnlock()
 	took := time.Since(began)
 	switch {
 	case errors.Is(err, ratelimit.ErrStore) && c.policy == ratelimit.Deny:
@@ -115,7 +111,6 @@ func (l *load) call(c *caller) bool {
 		c.failed++
 	}
 	c.took = append(c.took, took)
-	c.waits = max(c.waits, r.RetryAfter)
 	l.mu.Unlock()
 	select {
 	case <-l.done:
@@ -142,16 +137,6 @@ func (l *load) until(n *atomic.Int64, more int64) time.Duration {
 	began, want := time.Now(), n.Load()+more
 	require.Eventually(l.t, func() bool { return n.Load() >= want }, 30*time.Second, time.Millisecond)
 	return time.Since(began)
-}
-
-// waits is the longest that a caller was told to wait.
-func (l *load) waits() (most time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range l.callers {
-		most = max(most, c.waits)
-	}
-	return most
 }
 
 // left is what one may take of the first key; -1 if that cannot be said.

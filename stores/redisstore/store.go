@@ -19,7 +19,7 @@ import (
 // longest is the read timeout of a client that has to keep the deadlines of contexts.
 const longest = 5 * time.Second
 
-var errNoClient = validate.Bad("redisstore client", nil, "must be a *redis.Client or a *redis.ClusterClient") //nolint:gochecknoglobals // a constant
+var errNoClient = validate.Bad("redisstore client", nil, "must be a *redis.Client or a *redis.ClusterClient")
 
 // A Store is a [ratelimit.Store] in Redis. It is safe for concurrent use.
 type Store struct {

@@ -538,7 +538,7 @@ func TestContextEndsADecision(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()
-		client := redis.NewClient(&redis.Options{Addr: replies(t, ""), ReadTimeout: time.Hour})
+		client := redis.NewClient(&redis.Options{Addr: replies(t, "", &atomic.Int64{}), ReadTimeout: time.Hour})
 		defer func() { _ = client.Close() }()
 		s, err := New(client, Config{Mode: mode, Timeout: time.Hour})
 		require.NoError(t, err)

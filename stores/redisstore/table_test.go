@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
@@ -81,45 +81,6 @@ func (s localStore) Open(name string) (limits.Table, error) {
 	return t, err
 }
 
-func TestCluster(t *testing.T) {
-	t.Parallel()
-	_, client := startCluster(t, nil)
-	modes(t, func(t *testing.T, mode Mode) {
-		t.Helper()
-		table := open(t, newStore(t, client, Config{Mode: mode, Prefix: string(mode)}), "cluster")
-		var wg sync.WaitGroup
-		for name, l := range kinds(10, time.Hour) {
-			for i := range 10 {
-				for range 12 {
-					wg.Go(func() {
-						id, err := table.Plan(limits.Limit(l).Specs())
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						if _, err := table.Apply(context.Background(), name+strconv.Itoa(i), id, limits.Op{Cost: 1}); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-			}
-		}
-		wg.Wait()
-		for _, key := range []string{"{a}", "}{", "{}", "{a", "b}", "a\nb", "\xff", strings.Repeat("{x}", 10_000)} {
-			for _, l := range kinds(10, time.Hour) { // each of another kind, so that counts are handed over
-				require.NotZero(t, take(t, table, key, l, 1).Limit, "%.20q", key)
-			}
-		}
-		for name, l := range kinds(10, time.Hour) {
-			for i := range 10 {
-				r := take(t, table, fmt.Sprint(name, i), l, 1)
-				require.False(t, r.Allowed)
-				require.Zero(t, r.Remaining)
-			}
-		}
-	})
-}
-
 // TestVirtualTimeKeepsKeys: a key that the server would have expired by its own clock is
 // there as long as the clock of the store stands still.
 func TestVirtualTimeKeepsKeys(t *testing.T) {
@@ -142,39 +103,44 @@ func TestVirtualTimeKeepsKeys(t *testing.T) {
 	}
 }
 
-// TestSharedLimit: four instances, each with connections and a mode of its own, grant
-// what the limit has and no more, one after the other.
+// TestSharedLimit: four instances, each with connections and a mode of its own, grant what the limit has and no more, one after
+// the other.
 func TestSharedLimit(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t)
-	for name, l := range kinds(500, time.Hour) {
-		var mu sync.Mutex
-		var left []int64
-		var wg sync.WaitGroup
-		for i := range 4 {
-			table := open(t, newStore(t, srv.client(t), Config{Mode: []Mode{Strict, Coalesced}[i%2]}), "shared")
-			id := planned(t, table, l)
-			for range 8 {
-				wg.Go(func() {
-					for range 20 {
-						r, err := table.Apply(context.Background(), name, id, limits.Op{Cost: 1})
-						if err != nil {
-							t.Error(err)
+	_, cluster := startCluster(t, nil)
+	for where, client := range map[string]func() redis.UniversalClient{
+		"server": func() redis.UniversalClient { return srv.client(t) }, "cluster": func() redis.UniversalClient { return cluster },
+	} {
+		for name, l := range kinds(500, time.Hour) {
+			var mu sync.Mutex
+			var left []int64
+			var wg sync.WaitGroup
+			for i := range 4 {
+				table := open(t, newStore(t, client(), Config{Mode: []Mode{Strict, Coalesced}[i%2]}), "shared")
+				id := planned(t, table, l)
+				for range 8 {
+					wg.Go(func() {
+						for range 20 {
+							r, err := table.Apply(context.Background(), name, id, limits.Op{Cost: 1})
+							if err != nil {
+								t.Error(where, err)
+							}
+							if r.Allowed {
+								mu.Lock()
+								left = append(left, r.Remaining)
+								mu.Unlock()
+							}
 						}
-						if r.Allowed {
-							mu.Lock()
-							left = append(left, r.Remaining)
-							mu.Unlock()
-						}
-					}
-				})
+					})
+				}
 			}
-		}
-		wg.Wait()
-		slices.Sort(left)
-		require.Len(t, left, 500, name)
-		for i, n := range left {
-			require.EqualValues(t, i, n, "%s: each grant leaves another number", name)
+			wg.Wait()
+			slices.Sort(left)
+			require.Len(t, left, 500, where, name)
+			for i, n := range left {
+				require.EqualValues(t, i, n, "%s, %s: each grant leaves another number", where, name)
+			}
 		}
 	}
 }
@@ -479,59 +445,5 @@ func checkFlood(t *testing.T, memory string, flood int) {
 	require.NotContains(t, client.Info(ctx, "stats").Val(), "evicted_keys:0\r", "the flood was larger than the memory")
 	for i := range indebted {
 		require.False(t, take(t, table, fmt.Sprint("debtor", i), l, 2).Allowed)
-	}
-}
-
-// TestClockStepsUnderLoad: a step forward is time in which a key is repaid, a whole capacity at
-// most, and a step back neither repays it nor has it owe for longer than it did.
-func TestClockStepsUnderLoad(t *testing.T) {
-	t.Parallel()
-	const limit, period = 50, 2 * time.Second
-	for name, limits := range kinds(limit, period) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			modes(t, func(t *testing.T, mode Mode) {
-				t.Helper()
-				leavesNothing(t)
-				longest := period
-				if name == "counter" {
-					longest *= 2 // what it has weighs as long
-				}
-				var ahead atomic.Int64
-				s := newStore(t, startServer(t).virtual(t), Config{Mode: mode})
-				s.clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-				began := time.Now()
-				l := startLoad(t, s, limits, "k")
-				shown, forward := time.Duration(0), int64(0)
-				for _, step := range []time.Duration{10 * time.Second, -10 * time.Second, -10 * time.Second, 10 * time.Second, -10 * time.Second} {
-					l.until(&l.decided, 2*limit)
-					l.gate.Lock() // a server does not show two times at once
-					ahead.Add(int64(step))
-					l.gate.Unlock()
-					if step > 0 {
-						shown += step
-						forward++
-					}
-				}
-				l.until(&l.decided, 2*limit)
-				l.stop()
-				spent := time.Since(began)
-				periods := int64(spent/period) + 1
-				t.Logf("%s %v: granted %d and %d in %v and %d steps forward: at most %d; told to wait up to %v", name, mode,
-					l.granted[index(ratelimit.Deny)].Load(), l.granted[index(ratelimit.Allow)].Load(), spent, forward, limit*(periods+forward+1), l.waits())
-				l.within(limit * (periods + forward + 1))
-				l.within(limit * (int64((spent+shown)/period) + 2))
-				require.Zero(t, l.failed.Load())
-
-				ahead.Add(int64(-10 * time.Second))
-				r, err := l.limiters[index(ratelimit.Deny)].Take(t.Context(), "k", limit)
-				require.NoError(t, err)
-				require.LessOrEqual(t, max(l.waits(), r.RetryAfter), longest, "it owes no longer than when it was charged")
-				ahead.Add(int64(r.RetryAfter))
-				r, err = l.limiters[index(ratelimit.Deny)].Take(t.Context(), "k", limit)
-				require.NoError(t, err)
-				require.True(t, r.Allowed)
-			})
-		})
 	}
 }

@@ -18,7 +18,7 @@ func (n *node) wait(ctx context.Context) {
 		return
 	}
 	select {
-	case <-n.warm():
+	case <-n.warm(): //nolint:contextcheck // connections are made for later requests too
 	case <-ctx.Done():
 	}
 }

@@ -40,8 +40,8 @@ type sharer struct {
 	owing    atomic.Int64  // debts of all tables
 }
 
-// New wraps a store. It neither waits for the store nor starts a goroutine. It returns the error of
-// [Config.Validate], or of a Registry that has the name already.
+// New wraps a store. It neither waits for it nor starts a goroutine. Close of the result charges the store once more, for
+// up to a second, and closes it. It returns the errors of [Config.Validate], or an error if the name is in use.
 func New(store ratelimit.Store, cfg Config) (ratelimit.Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
