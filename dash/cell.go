@@ -48,6 +48,9 @@ func float(value any) (n float64, ok bool) {
 	return n, !math.IsNaN(n) && !math.IsInf(n, 0)
 }
 
+// decimal returns the text of a number, with at most 3 digits after the point.
+func decimal(n float64) string { return strconv.FormatFloat(math.Round(n*1000)/1000, 'f', -1, 64) }
+
 // cell returns a value as a cell.
 func (v *view) cell(c registry.Cell) cell {
 	n, number := float(c.Value)
@@ -76,8 +79,7 @@ func (v *view) cell(c registry.Cell) cell {
 	if !number {
 		return cell{}
 	}
-	text := strconv.FormatFloat(n, 'f', -1, 64)
-	return cell{Text: text, Full: text, Class: "number", value: c.Value, n: n}
+	return cell{Text: decimal(n), Full: decimal(n), Class: "number", value: c.Value, n: n}
 }
 
 // text returns a text. One that can contain secrets is cut, and is without the parts of URLs that can be some, unless keys are shown.
@@ -104,9 +106,9 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z
 
 func relative(t, now time.Time) string {
 	if d := t.Sub(now); d > 0 {
-		return "in " + rough(d)
+		return "in " + rough(d.Round(time.Second))
 	}
-	return rough(now.Sub(t)) + " ago"
+	return rough(now.Sub(t).Round(time.Second)) + " ago"
 }
 
 // rough is a duration for people.

@@ -53,7 +53,7 @@ func (h *Handler) control(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), controlTimeout)
 	defer cancel()
 	c, err := readCommand(w, r)
-	var found *row
+	found, n := (*row)(nil), 0
 	if err == nil {
 		found, err = h.find(ctx, r, &c)
 	}
@@ -64,7 +64,6 @@ func (h *Handler) control(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
-	n := 0
 	if err == nil {
 		err = guarded(func() (err error) {
 			n, err = found.in.Source.Control(ctx, c.Verb, c.Row)

@@ -43,7 +43,7 @@ func figuresOf(all registry.Figures) cell {
 			name += "{" + strings.Join(labels, ",") + "}"
 		}
 		values[name] = f.N
-		lines = append(lines, name+" "+strconv.FormatFloat(f.N, 'f', -1, 64))
+		lines = append(lines, name+" "+decimal(f.N))
 	}
 	return list(lines, values)
 }
@@ -55,13 +55,13 @@ func (v *view) settings(lines []string, field string, of reflect.Value) []string
 		return lines
 	}
 	text, ok := of.Interface().(fmt.Stringer)
-	kind, value := of.Kind(), "set"
+	kind, value := of.Kind(), "(set)"
 	switch {
 	case ok:
 		value = text.String()
 	case kind == reflect.Struct:
 		for i := range of.NumField() {
-			if f := of.Type().Field(i); f.IsExported() && f.Name != "Registry" {
+			if f := of.Type().Field(i); f.IsExported() && f.Name != "Registry" && (field != "" || f.Name != "Name") {
 				lines = v.settings(lines, strings.TrimPrefix(field+"."+f.Name, "."), of.Field(i))
 			}
 		}

@@ -33,10 +33,10 @@ func TestFiguresAndConfig(t *testing.T) {
 		h := handler(t, all, dash.Config{Keys: true})
 		row := state(t, h, "?kind=ratelimit").Tables[0].Rows[0]
 		require.Equal(t, "api", row.Name)
-		require.Equal(t, []string{"Limit = 100/1m", "Limits[export] = 5/1s", "Limits[import] = 1/1h", "MaxWait = 1m0s", "Name = api"}, row.Config)
+		require.Equal(t, []string{"Limit = 100/1m", "Limits[export] = 5/1s", "Limits[import] = 1/1h", "MaxWait = 1m0s"}, row.Config)
 		figures, _ := row.Figures.(map[string]any)
 		require.InDelta(t, 1, figures[`requests_total{result="allowed"}`], 0, figures)
-		require.Equal(t, []string{"Backoff = set", "RetryIf = set"}, state(t, h, "?kind=retry").Tables[0].Rows[0].Config)
+		require.Equal(t, []string{"Backoff = (set)", "RetryIf = (set)"}, state(t, h, "?kind=retry").Tables[0].Rows[0].Config)
 		page := get(h, "/").Body.String()
 		require.Contains(t, page, "<li>Limits[export] = 5/1s</li>")
 		require.Contains(t, page, "<li>requests_total{result=&#34;allowed&#34;} 1</li>")
@@ -63,11 +63,11 @@ func TestStrangeInstances(t *testing.T) {
 		put(t, all, "a", "settled", registry.Source{Config: func() any { return cfg }})
 		put(t, all, "b", "panics", registry.Source{Figures: func() registry.Figures { panic("no figures") }})
 		put(t, all, "c", "numbers", registry.Source{Figures: func() registry.Figures {
-			return registry.Figures{{Name: "mean", N: math.NaN()}, {Name: "waits", N: 1, Dist: &registry.Distribution{}}, {Name: "n", N: 1 << 40}}
+			return registry.Figures{{Name: "mean", N: math.NaN()}, {Name: "waits", N: 1, Dist: &registry.Distribution{}}, {Name: "n", N: 1 << 40}, {Name: "ratio", N: 1.0 / 3}}
 		}})
 		s := state(t, handler(t, all, dash.Config{}), "")
-		require.Equal(t, []string{"Any = set", "Nested.On = true", "Sizes[1] = 2", "URL = redis://host"}, s.Tables[0].Rows[0].Config)
+		require.Equal(t, []string{"Any = (set)", "Nested.On = true", "Sizes[1] = 2", "URL = redis://host"}, s.Tables[0].Rows[0].Config)
 		require.Equal(t, "panic: no figures", s.Tables[1].Rows[0].Figures)
-		require.Equal(t, map[string]any{"n": float64(1 << 40)}, s.Tables[2].Rows[0].Figures)
+		require.Equal(t, map[string]any{"n": float64(1 << 40), "ratio": 1.0 / 3}, s.Tables[2].Rows[0].Figures)
 	})
 }

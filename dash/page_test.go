@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -41,9 +42,13 @@ func TestTextsAreEscaped(t *testing.T) {
 		}
 		h := handler(t, all, dash.Config{Controls: allow})
 		for _, query := range append(hostile(), "v") {
-			for _, page := range []string{"/?q=", "/?kind=gate&sort=", "/?kind=", "/?done=", "/none?"} {
+			for _, page := range []string{"/?q=", "/?kind=gate&sort=", "/?kind=", "/?kind=none&done=", "/none?"} {
 				requireHarmless(t, get(h, page+url.QueryEscape(query)).Body.String())
 			}
+		}
+		for _, text := range hostile() {
+			refusing := handler(t, all, dash.Config{Controls: func(*http.Request, dash.Action) error { return errors.New(text) }})
+			requireHarmless(t, post(refusing, formType, form("pause", text)).Body.String())
 		}
 		body := get(h, "/").Body.String()
 		require.Contains(t, body, "<td>&lt;script&gt;alert(1)&lt;/script&gt;</td>")
@@ -52,6 +57,7 @@ func TestTextsAreEscaped(t *testing.T) {
 		require.Contains(t, body, "<td>日本語</td>")
 		require.Contains(t, body, `<td>&#39;&#34; onmouseover=&#39;x</td>`)
 		require.Contains(t, body, strings.Repeat("x", 200)+"…</td>")
+		require.NotContains(t, body, strings.Repeat("x", 1024)+"</td>")
 		require.Equal(t, len(hostile())-1, strings.Count(body, "</table>"))
 	})
 }

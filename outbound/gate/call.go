@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/gresil/gresil/internal/gatestore"
 )
 
 // A call is one call that was accepted: all of its attempts. It belongs to one goroutine, apart from what the lock of the gate guards.
@@ -18,11 +20,13 @@ type call struct {
 	key    any     // of the connection
 	pinned bool    // it keeps its connection
 
+	asks     bool  // it does not wait, but for the Store
 	turn     *turn // of the last admission; nil if it was undone
 	token    bool
 	since    time.Time // of the wait
 	deadline time.Time // of the wait; zero: none
 	queue    *queue[*call]
+	class    *class // in which it has waited last, with a Store
 	index    int
 	granted  chan struct{}
 	err      error // of the wait
@@ -39,10 +43,11 @@ type call struct {
 type claim struct {
 	*scope
 
-	cost  int64
-	seen  uint64 // the generation of the scope at the admission
-	slot  slot
-	paced bool // the admission was counted
+	cost   int64
+	seen   uint64 // the generation of the scope at the admission
+	stored uint64 // that of the Store
+	slot   slot
+	paced  bool // the admission was counted
 }
 
 func (c *call) before(o *call) bool { return c.seq < o.seq }
@@ -123,7 +128,7 @@ func (c *call) pass(ctx context.Context) error {
 		return err
 	}
 	late, cancel := context.WithCancel(ctx)
-	if end, has := ctx.Deadline(); !c.deadline.IsZero() && (!has || !end.Equal(c.deadline)) { // two timers for one time: either can be first
+	if end, has := ctx.Deadline(); !c.deadline.IsZero() && !c.asks && (!has || !end.Equal(c.deadline)) { // two timers for one time: either can be first
 		late, cancel = context.WithDeadline(ctx, c.deadline)
 	}
 	defer cancel()
@@ -140,6 +145,9 @@ func (c *call) pass(ctx context.Context) error {
 		if c.g.unqueue(c); err == nil {
 			at, limit, _ := c.estimate()
 			err = c.limited(at, limit)
+		}
+		if c.g.shared != nil && c.g.failed != nil && c.g.byStore() {
+			err = c.g.storeError(err)
 		}
 	case c.err != nil:
 		err = c.err
@@ -188,8 +196,9 @@ func (c *call) enqueue(ctx context.Context) error {
 	c.since, c.granted, c.err = g.now, make(chan struct{}), nil
 	g.queueUp(c)
 	g.serve()
-	full := first && g.waiting > g.settings().MaxQueue
-	if c.queue == nil || g.settings().MaxWait >= 0 && !full {
+	full, down := first && g.waiting > g.settings().MaxQueue, g.shared != nil && g.failed != nil
+	c.asks = g.settings().MaxWait < 0 && !down && c.class != nil && c.queue == &c.class.parked
+	if c.queue == nil || (g.settings().MaxWait >= 0 || c.asks) && !full {
 		return nil
 	}
 	if g.unqueue(c); full {
@@ -205,7 +214,7 @@ func (c *call) estimate() (at time.Time, limit string, ok bool) {
 	at, ok = c.g.tokenFor(last)
 	for _, cl := range c.claims {
 		own := c.free(cl)
-		if last && cl.counts(cl.cost) {
+		if last && cl.counts(cl.cost) && !c.g.byStore() {
 			own = own.Add(span(cl.units, cl.spacing))
 		}
 		if own.After(at) {
@@ -219,7 +228,7 @@ func (c *call) estimate() (at time.Time, limit string, ok bool) {
 func (c *call) free(cl claim) time.Time {
 	held, _ := cl.held(c.g.now)
 	at := later(held, c.g.now)
-	if cl.counts(cl.cost) {
+	if cl.counts(cl.cost) && !c.g.byStore() {
 		at, _ = cl.next(cl.cost, at)
 	}
 	return at
@@ -238,22 +247,32 @@ func (c *call) limited(at time.Time, limit string) error {
 // up. With slots it takes those of the call, and waits for them, and for nothing else.
 func (c *call) ready(ctx context.Context, slots bool) bool {
 	for {
-		wait, ok := c.check(ctx, slots)
-		if !ok || wait <= 0 {
-			return ok
-		}
-		if !sleep(ctx, wait) {
+		wait, ask, ok := c.check(ctx, slots)
+		switch {
+		case !ok:
+			return false
+		case ask.Calls > 0:
+			if !c.askedAgain(ask) {
+				return false
+			}
+		case wait <= 0:
+			return true
+		case !sleep(ctx, wait):
 			return false
 		}
 	}
 }
 
-func (c *call) check(ctx context.Context, slots bool) (wait time.Duration, ok bool) {
+func (c *call) check(ctx context.Context, slots bool) (wait time.Duration, ask gatestore.Ask, ok bool) {
 	defer c.g.lock()()
-	if ok = c.turn != nil && !c.turn.givenUp && ctx.Err() == nil && c.current(); ok && slots {
+	switch ok = c.turn != nil && !c.turn.givenUp && ctx.Err() == nil && c.current(); {
+	case !ok || !slots:
+	case c.turn.granted != nil:
+		wait, ask = c.question()
+	default:
 		wait = c.takeSlots()
 	}
-	return wait, ok
+	return wait, ask, ok
 }
 
 // current reports whether no hold on a key of the call has begun since its admission.
@@ -263,7 +282,7 @@ func (c *call) current() bool {
 
 // charge takes the slots of a call that was sent without them, as it did not tell when.
 func (c *call) charge() {
-	if !slices.ContainsFunc(c.claims, func(cl claim) bool { return !cl.slot.at.IsZero() }) {
+	if c.turn != nil && c.turn.granted == nil && !slices.ContainsFunc(c.claims, func(cl claim) bool { return !cl.slot.at.IsZero() }) {
 		c.takeSlots()
 	}
 }
@@ -336,7 +355,9 @@ func (c *call) judge(sig Signal, success bool, err error) {
 		g.stop(c, sig)
 	}
 	if g.leaveRamp(c, success); success && c.current() {
-		g.grow()
+		if g.grow(); c.turn != nil {
+			c.turn.success = true
+		}
 	}
 	c.spend()
 	c.token, c.counted = false, true

@@ -19,7 +19,7 @@ import (
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
-	// Name names the vendor, in the registry and in errors. If empty, it is "default".
+	// Name names the vendor, in the registry, in errors, and in the Store, which requires it. If empty, it is "default".
 	Name string
 	// Registry registers the gate under the kind "gate" and its name. If nil, it is not registered.
 	Registry *core.Registry
@@ -30,7 +30,7 @@ type Config struct {
 	// Limiter is a further limit: each call takes one token of it. Calls wait in the queue of the gate, and only the first
 	// of them reserves a token. If nil, there is none.
 	Limiter *rate.Limiter
-	// InFlight is the number of calls that can be in flight. A hold of all present calls halves the number in force, and it
+	// InFlight is the number of calls that can be in flight, in all processes together with a Store. A hold of all present calls halves the number in force, and it
 	// grows again while calls succeed. A request is in flight until the body of its response is closed or read to its end, or
 	// its context ends; a probe without an answer, for 10 seconds. If zero, there is no limit.
 	InFlight int
@@ -58,6 +58,14 @@ type Config struct {
 	MaxWait time.Duration
 	// MaxQueue is the number of calls that can wait; one more gets [ErrFull]. If zero, it is 65,536.
 	MaxQueue int
+
+	// Store shares the gate with other processes that use its Name: make it with redisstore.New. If nil, the state is that of
+	// this process. SetConfig cannot change it. The gate does not close it.
+	Store Store
+	// AllowOnStoreError lets each process use the whole limits while the Store is unavailable, so that n processes can send
+	// n times as much. If false, a process uses its share for 10 seconds; after that, calls wait for the Store. Holds that
+	// the process knows stay in force in both cases.
+	AllowOnStoreError bool
 }
 
 // A Limit is one limit of a vendor: at most N in any Per, for each key by itself.
@@ -118,6 +126,7 @@ func (c Config) Validate() error {
 			check.That(false, field+"Burst", l.Burst, "must be smaller: the steady rate is N - Burst + 1 in each Per")
 		}
 	}
+	check.That(c.Store == nil || c.Name != "", "Name", c.Name, "is required with a Store")
 	check.That(c.InFlight >= 0, "InFlight", c.InFlight, "must be >= 0 (0 means no limit)")
 	check.That(c.Slack >= 0 && c.Slack <= time.Minute, "Slack", c.Slack, "must be 0 to 1m0s (0 means 50ms)")
 	check.That(c.MaxHold >= 0, "MaxHold", c.MaxHold, "must be >= 0 (0 means 24h0m0s)")

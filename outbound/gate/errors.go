@@ -17,6 +17,10 @@ var (
 	// ErrClosed is the error of a call after Close. It matches core.ErrRejected if the call was not sent.
 	ErrClosed = fmt.Errorf("gate: %w", core.ErrClosed)
 
+	// ErrStore is the error of a call whose wait ended while the Store was unavailable. It wraps the error of the Store, and
+	// matches core.ErrRejected.
+	ErrStore = fmt.Errorf("gate: store unavailable: %w", core.ErrRejected)
+
 	errReentrant = fmt.Errorf("gate: the pool is used by one of its own calls: %w", core.ErrRejected)
 	errCut       = &cutError{}
 )

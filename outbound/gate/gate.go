@@ -10,9 +10,11 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/internal/announce"
+	"github.com/gresil/gresil/internal/gatestore"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/roundtrip"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 var _ client.Plugin = (*Gate)(nil)
@@ -40,6 +42,7 @@ type Gate struct {
 	soon                bool      // limit grows fast
 	resumed             time.Time // the end of the last hold that has halved it
 	tokens
+	*shared // nil without a Store
 
 	held, sweepAt       int
 	floor               map[string]time.Time // the usage of evicted keys, by limit
@@ -61,6 +64,10 @@ func lifeCycle() *instance.Kind[Config, *settings] {
 	return &instance.Kind[Config, *settings]{
 		Kind: "gate", Type: "gate.Config", DefaultName: "default", Settings: settingsOf,
 		Fields: func(c *Config) instance.Fields { return instance.Fields{Name: &c.Name, Registry: &c.Registry} },
+		Fixed: func(check *validate.Check, old, cfg *Config) {
+			cfg.Store = cmp.Or(cfg.Store, old.Store)
+			check.That(cfg.Store == old.Store, "Store", cfg.Store, "cannot be changed")
+		},
 	}
 }
 
@@ -72,6 +79,13 @@ func New(cfg Config) (*Gate, error) {
 	}
 	if err := g.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
+	}
+	if cfg.Store != nil {
+		table, err := cfg.Store.OpenGate(g.Name())
+		if err != nil {
+			return nil, err
+		}
+		g.shared = newShared(table)
 	}
 	source := registry.Source{Figures: g.figures, Hosts: g.hosts, Rows: g.rows, Control: g.control}
 	if err := g.life.Register(g, g.SetConfig, source); err != nil {
@@ -97,8 +111,8 @@ func (g *Gate) Config() Config { return g.life.Load().Config }
 
 // SetConfig replaces the Config while the gate is in use. Holds stay. Slots that were given keep their times, and count
 // under the new limits; calls that wait get other ones. Calls that wait are not under a limit that is new. An empty Name and a nil
-// Registry stay as they are. Another Name or Registry, and each error of Config.Validate, is a *core.ConfigError, and nothing
-// changes.
+// Registry and Store stay as they are. Another Name, Registry or Store, and each error of Config.Validate, is a *core.ConfigError,
+// and nothing changes.
 func (g *Gate) SetConfig(cfg Config) error {
 	if err := g.life.SetConfig(cfg, nil); err != nil {
 		return err
@@ -111,7 +125,7 @@ func (g *Gate) SetConfig(cfg Config) error {
 	g.most = set.InFlight
 	for _, s := range g.scopes {
 		if !s.vendor {
-			s.change(set.find(s.name), g.now)
+			s.change(g.share(s.name), g.now)
 		}
 		g.wake(s, time.Time{})
 	}
@@ -142,21 +156,36 @@ func (g *Gate) Holds() (all []Hold) {
 }
 
 // Resume ends the hold of a key before its time, and with an empty limit and key all holds. Answers to calls from before do not begin
-// it again. The next call is a probe.
-func (g *Gate) Resume(_ context.Context, limit, key string) error {
-	defer g.lock()()
+// it again. The next call is a probe. With a Store, the other processes know it within 3 seconds; the error is that of the Store.
+func (g *Gate) Resume(ctx context.Context, limit, key string) error {
+	var keys []gatestore.Key
+	unlock := g.lock()
 	for _, s := range g.scopes {
 		if _, ok := s.held(g.now); ok && (limit == "" && key == "" || s.name == limit && s.key == key) {
-			s.hold.until, s.hold.end = g.now, g.now.Add(probeTime)
-			g.resumed = g.now
-			g.wake(s, time.Time{})
+			g.release(s)
+			keys = append(keys, s.shared())
 		}
 	}
-	return nil
+	unlock()
+	if g.shared == nil {
+		return nil
+	}
+	if limit != "" || key != "" { // it can be one that this process does not know
+		keys = append(keys, gatestore.Key{Limit: limit, Key: key})
+	}
+	return g.table.Resume(ctx, keys)
+}
+
+// release ends a hold before its time.
+func (g *Gate) release(s *scope) {
+	s.hold.until, s.hold.end = g.now, g.now.Add(probeTime)
+	g.resumed = g.now
+	g.wake(s, time.Time{})
 }
 
 // Close accepts no more calls: they get [ErrClosed]. It waits until the accepted ones are done. If ctx ends before, it
-// cancels their contexts, and returns the cause of ctx. Then it closes the connections of its pools.
+// cancels their contexts, and returns the cause of ctx. Then it closes the connections of its pools, and gives its
+// places in the Store back. Holds stay in the Store.
 func (g *Gate) Close(ctx context.Context) (err error) {
 	_ = g.life.Close() // always nil
 	pools := g.refuse()
@@ -168,6 +197,7 @@ func (g *Gate) Close(ctx context.Context) (err error) {
 	for _, p := range pools {
 		p.close()
 	}
+	g.leave()
 	return err
 }
 

@@ -43,6 +43,7 @@ type vendor struct {
 	status func() gate.Stats // of the client, at the beginning of a pause
 	pauses int               // that are left
 	busy   int               // calls that are being answered when a pause begins
+	trip   time.Duration     // to the Store
 
 	mu             sync.Mutex
 	from, until    time.Time // of the pause
@@ -61,7 +62,7 @@ func (v *vendor) arrive(h http.Header) (status int) {
 	defer v.mu.Unlock()
 	v.arrived = append(v.arrived, now)
 	paused := now.Before(v.until)
-	if paused && now.Sub(v.from) > pardon {
+	if paused && now.Sub(v.from) > pardon+v.trip {
 		v.inside++
 	}
 	if !paused && len(v.ends) > len(v.firsts) {
@@ -277,6 +278,25 @@ func (w *world) run(l load, one func(context.Context) error) {
 	}
 }
 
+// shared returns a call that is made by each of four processes in turn.
+func (w *world) shared(row setup) func(context.Context) error {
+	gates, _ := newFake(row.trip/2).gates(w.T, 4, row.cfg)
+	var calls []func(context.Context) error
+	for _, g := range gates {
+		calls = append(calls, row.call(&world{w.T, w.v, g, w.base}))
+	}
+	w.Cleanup(func() { closeAll(gates) })
+	w.v.status = func() (s gate.Stats) {
+		for _, g := range gates {
+			s.Waiting += g.Stats().Waiting
+			s.InFlight = max(s.InFlight, g.Stats().InFlight)
+		}
+		return s
+	}
+	var n atomic.Int64
+	return func(ctx context.Context) error { return calls[n.Add(1)%4](ctx) }
+}
+
 type setup struct {
 	tell   func(h http.Header, now time.Time, pause time.Duration) (int, time.Duration)
 	cfg    gate.Config
@@ -284,6 +304,7 @@ type setup struct {
 	busy   int
 	dial   time.Duration
 	http2  bool
+	trip   time.Duration // to a Store of four processes
 	call   func(w *world) func(context.Context) error
 	stages string // that must be seen when pauses begin: queued, admitted, connecting, being answered
 }
@@ -333,7 +354,10 @@ func TestNoCallInsideToldPause(t *testing.T) {
 			one := overTransport(w)
 			return func(ctx context.Context) error { return w.g.Do(ctx, gate.Call{}, one) }
 		}, stages: all},
-		"client.New with all": {cfg: rate, load: flow, dial: slow, call: overAll, stages: all},
+		"client.New with all":       {cfg: rate, load: flow, dial: slow, call: overAll, stages: all},
+		"4 processes, 60 in flight": {cfg: gate.Config{InFlight: 60}, trip: 30 * time.Millisecond, load: some, busy: 8, call: overTransport, stages: "queued admitted answered"},
+		"4 processes, slow dial":    {cfg: rate, trip: 30 * time.Millisecond, load: flow, dial: slow, call: overTransport, stages: "admitted connecting"},
+		"4 processes, HTTP/2":       {cfg: rate, trip: 5 * time.Millisecond, load: flow, http2: true, call: overTransport, stages: "admitted"},
 		"control without the last check": {cfg: rate, load: flow, dial: slow, call: func(w *world) func(context.Context) error {
 			return w.send(w.g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
 				return w.base.RoundTrip(r.WithContext(untraced{r.Context()})) //nolint:contextcheck // it is that of r
@@ -343,12 +367,16 @@ func TestNoCallInsideToldPause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				v := &vendor{tell: row.tell, pauses: pauses, busy: row.busy}
+				v := &vendor{tell: row.tell, pauses: pauses, busy: row.busy, trip: row.trip}
 				if v.tell == nil {
 					v.tell = seconds(http.StatusTooManyRequests)
 				}
 				w := newWorld(t, v, row.cfg, row.dial, row.http2)
-				w.run(row.load, row.call(w))
+				one := row.call(w)
+				if row.trip > 0 {
+					one = w.shared(row)
+				}
+				w.run(row.load, one)
 				require.Len(t, v.firsts, pauses)
 				if row.stages == "" {
 					require.Greater(t, v.inside, pauses, "the control broke no pause: the load was too weak")
@@ -356,7 +384,7 @@ func TestNoCallInsideToldPause(t *testing.T) {
 				}
 				require.Zero(t, v.inside, "of %d calls", len(v.arrived))
 				for _, d := range v.firsts {
-					require.LessOrEqual(t, d, 200*time.Millisecond+row.dial)
+					require.LessOrEqual(t, d, 200*time.Millisecond+row.dial+5*row.trip)
 				}
 				if len(row.cfg.Limits) > 0 {
 					require.LessOrEqual(t, most(v.arrived, nil, time.Second), int64(9))

@@ -31,7 +31,14 @@ func (g *Gate) serve() {
 			g.park(c, &s.parked)
 			continue
 		}
-		if g.limit > 0 && g.flying >= g.limit || !g.token() {
+		if g.byStore() {
+			if !g.token() {
+				break
+			}
+			g.byGrant(c)
+			continue
+		}
+		if n, limited := g.places(); limited && g.flying >= n || !g.token() {
 			break
 		}
 		if c.pool != nil && c.conn == nil && !c.pool.take(c) {
@@ -41,6 +48,7 @@ func (g *Gate) serve() {
 		g.admit(c)
 	}
 	g.settleToken()
+	g.askAll()
 	g.arm()
 }
 
@@ -55,7 +63,7 @@ func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
 		if len(s.parked) > 0 && s.parked[0].seq < c.seq && s.wake.After(g.now) {
 			return s, s.wake
 		}
-		if s.needs(cl.cost, cl.slot, g.now) {
+		if !g.byStore() && s.needs(cl.cost, cl.slot, g.now) {
 			if at = s.admission(cl.cost, g.now); at.After(g.now) {
 				return s, at
 			}
@@ -66,18 +74,23 @@ func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
 
 // admit lets a call pass.
 func (g *Gate) admit(c *call) {
-	g.unqueue(c)
-	c.turn = &turn{at: g.now, flying: true}
-	g.flying++
+	g.begin(c, &turn{})
 	for i := range c.claims {
 		cl := &c.claims[i]
-		if cl.seen = cl.gen; cl.hold != nil {
+		if cl.seen, cl.stored = cl.gen, unknown; cl.hold != nil {
 			cl.hold.out = append(cl.hold.out, c.turn)
 		}
 		if cl.paced = cl.needs(cl.cost, cl.slot, g.now); cl.paced {
 			cl.admit(cl.cost, g.now)
 		}
 	}
+}
+
+// begin ends the wait of a call.
+func (g *Gate) begin(c *call, t *turn) {
+	g.unqueue(c)
+	t.at, t.flying, c.turn = g.now, true, t
+	g.flying++
 	c.token = g.useToken()
 	g.waits.Observe(g.now.Sub(c.since))
 	c.grant(nil)
@@ -85,6 +98,11 @@ func (g *Gate) admit(c *call) {
 
 // undo takes back the admission of a call that was not sent, with all that it has got.
 func (g *Gate) undo(c *call) {
+	shared := c.turn != nil && c.turn.granted != nil
+	if shared && g.reuse(c) {
+		delete(g.flights, c.turn)
+		c.turn.granted = nil
+	}
 	g.leaveRamp(c, false)
 	g.land(c.turn)
 	c.turn = nil
@@ -95,7 +113,9 @@ func (g *Gate) undo(c *call) {
 		}
 		cl.paced = false
 	}
-	c.putSlots()
+	if !shared { // otherwise it keeps those that are still good
+		c.putSlots()
+	}
 	if c.token {
 		c.token = false
 		g.credit++
@@ -107,6 +127,12 @@ func (g *Gate) undo(c *call) {
 
 // leaveRamp ends the turn of a call, which has succeeded or not.
 func (g *Gate) leaveRamp(c *call, success bool) {
+	if t := c.turn; t != nil && t.granted != nil && t.Turn {
+		t.Turn = false
+		if g.tell(t.granted, c.claims, true, false, success); success && t.Probe {
+			g.report(c, "calls are made again", c.claims[0].scope)
+		}
+	}
 	for i := range c.claims {
 		s := c.claims[i].scope
 		if success && s.gen == c.claims[i].seen {
@@ -131,6 +157,10 @@ func (g *Gate) land(t *turn) {
 	if t != nil && t.flying {
 		t.flying = false
 		g.flying--
+		if t.granted != nil && t.place {
+			delete(g.flights, t)
+			g.tell(t.granted, t.claims, false, true, t.success)
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ type Permit struct {
 }
 
 // Wait waits until a call may be sent, and returns its permit: make the call at once, and then call [Permit.Done]. The
-// error is a [*LimitedError], [ErrFull], [ErrClosed] or the cause of ctx.
+// error is a [*LimitedError], [ErrFull], [ErrClosed], [ErrStore] or the cause of ctx.
 func (g *Gate) Wait(ctx context.Context, call Call) (*Permit, error) {
 	p, err := g.permit(ctx, call)
 	if err != nil {
@@ -34,7 +34,11 @@ func (g *Gate) Reserve(ctx context.Context, call Call) (*Permit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = p.book(); err == nil && ctx.Err() != nil {
+	booked, err := p.bookShared()
+	if err == nil && !booked {
+		err = p.book()
+	}
+	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -85,7 +89,7 @@ func (p *Permit) book() error {
 // its slots are too old, it takes other ones. It can be called again, as after a dial: while the permit is still good, it
 // returns at once. The errors are those of [Gate.Wait].
 func (p *Permit) Wait(ctx context.Context) error {
-	if wait := time.Until(p.At); wait > 0 && !sleep(ctx, wait) {
+	if wait := time.Until(p.At) - p.c.g.early(); wait > 0 && !sleep(ctx, wait) {
 		return context.Cause(ctx)
 	}
 	return p.c.sendable(ctx, true, nil)

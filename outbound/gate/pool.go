@@ -61,6 +61,7 @@ type pooling interface {
 	put(c *call)       // the opposite
 	waiting() *queue[*call]
 	size() int // connections
+	room() int // connections that calls can take now
 	close()
 }
 
@@ -232,3 +233,5 @@ func (p *Pool[K, C]) close() {
 }
 
 func (p *Pool[K, C]) size() int { return p.used }
+
+func (p *Pool[K, C]) room() int { return p.cfg.Capacity - p.used + len(p.idle) }

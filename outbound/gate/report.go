@@ -14,7 +14,7 @@ type Stats struct {
 	Holds    uint64 // that began, or were extended by a second or more
 
 	Waiting     int // calls
-	InFlight    int // attempts
+	InFlight    int // attempts, of all processes with a Store
 	MaxInFlight int // in force: Config.InFlight, or less after holds
 	Connections int // of all pools
 }
@@ -25,6 +25,9 @@ func (g *Gate) Stats() Stats {
 	defer g.mu.Unlock()
 	s := g.stats
 	s.Waiting, s.InFlight, s.MaxInFlight = g.waiting, g.flying, g.limit
+	if sh := g.shared; sh != nil && g.byStore() && sh.state.Processes > 0 {
+		s.InFlight, s.MaxInFlight = max(s.InFlight, sh.state.InFlight), sh.state.MaxInFlight
+	}
 	for _, p := range g.pools {
 		s.Connections += p.size()
 	}
@@ -41,6 +44,10 @@ func (g *Gate) figures() (f registry.Figures) {
 		}
 	}
 	evicted, overflowed := g.evicted, g.overflowed
+	failures := uint64(0)
+	if g.shared != nil {
+		failures = g.errors
+	}
 	g.mu.Unlock()
 	f.Counts("attempts_total", "Attempts that were sent, by whether the vendor refused them because of a limit.", "result", "passed", s.Sent-s.Limited, "limited", s.Limited)
 	f.Count("rejected_total", "Calls that were not made: their wait was too long, or their context has ended.", s.Rejected)
@@ -53,5 +60,6 @@ func (g *Gate) figures() (f registry.Figures) {
 	f.Histogram("wait_seconds", "Waits of attempts for their admission.", &g.waits)
 	f.Warn("keys_evicted_total", "Keys whose usage was charged to other keys, as there were too many.", evicted, "keys evicted: too many are in use")
 	f.Warn("holds_widened_total", "Holds of a key that became holds of the vendor, as there were too many.", overflowed, "the whole vendor is held: too many keys are")
+	f.Count("store_errors_total", "Requests to the Store that have failed.", failures)
 	return f
 }

@@ -33,6 +33,7 @@ type scope struct {
 	units int64 // that calls wait for
 
 	gen      uint64 // counts holds: only a hold makes the answers to earlier calls late
+	stored   uint64 // the generation in the Store
 	hold     *hold
 	refusals int // in a row, without a told pause
 	pause    time.Duration
@@ -48,13 +49,16 @@ type hold struct {
 	told       time.Time // the until that was last counted and reported
 	room       int       // how many turns may be out
 	out        []*turn   // the oldest first
+	asked      time.Time // when the Store has confirmed it
 }
 
 // A turn is one admission of a call.
 type turn struct {
-	at      time.Time
-	flying  bool // it has a place
-	givenUp bool
+	at       time.Time
+	flying   bool // it has a place
+	success  bool
+	*granted // nil: by this process alone
+	givenUp  bool
 }
 
 func (s *scope) before(o *scope) bool { return s.wake.Before(o.wake) }
@@ -71,10 +75,21 @@ func (s *scope) held(now time.Time) (until time.Time, ok bool) {
 // shut returns the time until which the scope admits no call, or false. It gives up turns that are out for too long, and ends a ramp
 // that is over. A ramp without any answer does not end while its probe is out, nor right after that: exactly one other probe follows.
 func (g *Gate) shut(s *scope) (until time.Time, ok bool) {
-	if until, ok = s.held(g.now); ok || s.hold == nil {
+	if until, ok = s.held(g.now); s.hold == nil {
 		return until, ok
 	}
 	h := s.hold
+	if sh := g.shared; sh != nil && !g.settings().AllowOnStoreError {
+		if again := h.asked.Add(renewEvery); ok && g.byStore() && sh.failed == nil && len(sh.reports) == 0 && !sh.sending && again.Before(until) {
+			return again, again.After(g.now) // another process can have ended it
+		}
+		if !ok && g.now.Before(h.end) { // the turns are in the Store
+			return h.end, !g.byStore()
+		}
+	}
+	if ok {
+		return until, ok
+	}
 	for len(h.out) > 0 && g.now.Sub(h.out[0].at) >= probeTime {
 		h.out[0].givenUp = true
 		g.land(h.out[0])
@@ -84,9 +99,8 @@ func (g *Gate) shut(s *scope) (until time.Time, ok bool) {
 	}
 	switch {
 	case h.room >= fullRoom, !g.now.Before(h.end) && (h.room > 1 || len(h.out) == 0):
-		if s.hold, s.refusals, s.pause = nil, 0, 0; !s.vendor {
-			g.held--
-		}
+		g.end(s)
+		s.refusals, s.pause = 0, 0
 	case len(h.out) >= h.room:
 		return h.out[0].at.Add(probeTime), true
 	}
@@ -102,7 +116,7 @@ func (g *Gate) scope(id scopeID) *scope {
 		}
 		s = &scope{scopeID: id, index: -1}
 		if !id.vendor {
-			s.limit, s.tail = g.settings().find(id.name), g.floor[id.name]
+			s.limit, s.tail = g.share(id.name), g.floor[id.name]
 		}
 		g.scopes[id] = s
 	}
@@ -174,33 +188,52 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
 		}
 		pause = s.pause
 	}
-	until := g.now.Add(min(pause, set.MaxHold) + pad + rand.N(pad)) //nolint:gosec // jitter keeps no secret
+	halve, until := false, g.now.Add(min(pause, set.MaxHold)+pad+rand.N(pad)) //nolint:gosec // jitter keeps no secret
 	switch {
 	case !inForce:
-		if s.hold == nil && !s.vendor {
-			g.held++
-		}
-		s.hold = &hold{until: until, end: until.Add(probeTime), room: 1}
+		g.end(s)
 		s.gen++
-		if s.calls == len(g.calls) && g.now.After(g.resumed) { // all present calls, and once for all keys of the call
+		if halve = s.calls == len(g.calls) && g.now.After(g.resumed); halve { // all present calls, and once for all keys of the call
 			g.halve(until)
 		}
-	case until.After(end):
-		s.hold.until, s.hold.end = until, until.Add(probeTime)
-	default:
+	case !until.After(end):
 		return
 	}
+	g.extend(s, until)
+	if g.shared != nil {
+		g.reports = append(g.reports, report{s, until, cl.stored, halve})
+		g.kick()
+	}
+	if until.Sub(s.hold.told) >= time.Second { // refusals of calls that were in flight together are one hold
+		s.hold.told = until
+		g.stats.Holds++
+		g.report(c, "calls are held back", s, slog.Time("until", until), slog.Duration("pause", until.Sub(g.now)))
+	}
+}
+
+// end forgets a hold.
+func (g *Gate) end(s *scope) {
+	if s.hold != nil && !s.vendor {
+		g.held--
+	}
+	s.hold = nil
+}
+
+// extend begins or extends a hold.
+func (g *Gate) extend(s *scope, until time.Time) {
+	if s.hold == nil {
+		if s.hold = (&hold{room: 1}); !s.vendor {
+			g.held++
+		}
+	}
+	s.hold.until, s.hold.asked = later(s.hold.until, until), g.now
+	s.hold.end = s.hold.until.Add(probeTime)
 	g.wake(s, time.Time{})
 	for w := range g.calls { // those that cannot wait that long are refused now
 		if w.queue != nil && !w.deadline.IsZero() && until.After(w.deadline) && w.under(s) {
 			g.unqueue(w)
 			w.grant(w.limited(until, s.name))
 		}
-	}
-	if until.Sub(s.hold.told) >= time.Second { // refusals of calls that were in flight together are one hold
-		s.hold.told = until
-		g.stats.Holds++
-		g.report(c, "calls are held back", s, slog.Time("until", until), slog.Duration("pause", until.Sub(g.now)))
 	}
 }
 

@@ -30,12 +30,12 @@ func (s *Store) Check(ctx context.Context) error {
 		}
 		to = master
 	}
-	info := newSingle(ctx, "info")
-	if err := to.Process(ctx, info); err != nil {
+	info, err := to.Info(ctx).Result()
+	if err != nil {
 		return explain(err, false)
 	}
 	field := func(name string) string {
-		_, rest, _ := strings.Cut(info.Val(), "\n"+name+":")
+		_, rest, _ := strings.Cut(info, "\n"+name+":")
 		value, _, _ := strings.Cut(rest, "\n")
 		return strings.TrimSpace(value)
 	}
@@ -57,7 +57,7 @@ func (s *Store) distance(ctx context.Context, to redis.UniversalClient) error {
 	trip := time.Duration(math.MaxInt64)
 	for range 3 {
 		began := time.Now()
-		if err := to.Process(ctx, newSingle(ctx, "ping")); err != nil {
+		if err := to.Ping(ctx).Err(); err != nil {
 			return explain(err, false)
 		}
 		trip = min(trip, time.Since(began))

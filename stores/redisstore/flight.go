@@ -2,11 +2,110 @@ package redisstore
 
 import (
 	"context"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/failover"
+	"github.com/gresil/gresil/internal/limits"
 )
+
+// An item is a request that waits for its result.
+type item struct {
+	*request
+	next  *item // of the same key
+	state atomic.Int32
+	done  chan struct{} // nil if the caller sends it
+	r     limits.Result
+	ok    bool
+	err   error
+}
+
+// States of an item.
+const (
+	waiting = iota
+	sent
+	ended
+	abandoned
+)
+
+// end gives an item its result, and reports whether its caller still waits.
+func (it *item) end(r limits.Result, ok bool, err error) bool {
+	it.r, it.ok, it.err = r, ok, err
+	if !it.state.CompareAndSwap(sent, ended) && !it.state.CompareAndSwap(waiting, ended) {
+		return false
+	}
+	if it.done != nil {
+		close(it.done)
+	}
+	return true
+}
+
+// exchange sends items until ctx ends, and ends them. If the context of the caller has ended, a failure does not count for the
+// server. Items whose value the script could not read are sent
+// again in the same order, before all others on their keys.
+func (t trip) exchange(ctx, caller context.Context, batch []*item) {
+	n, outcome, written := t.node, core.Ignored, true
+	defer func() { t.ended(outcome, written) }()
+	if len(batch) > 0 { // otherwise all callers have left
+		n.wait(ctx)
+	}
+	for rest := batch; len(rest) > 0; {
+		flights := n.flights(rest)
+		began, failed := time.Now(), false
+		n.fly(ctx, flights)
+		took := time.Since(began)
+		if rest[0].table != nil { // a beat is no operation
+			n.store.counters.trip(len(rest), took)
+		}
+		rest = nil
+		for _, f := range flights {
+			err := n.named(f.cmd.Err())
+			switch {
+			case err == nil:
+				outcome = core.Success // every reply shows that it is available
+			case outcome == core.Ignored:
+				outcome, written = outcomeOf(err), f.cmd.stamp.written
+			}
+			failed = failed || err != nil && !isServerError(err)
+			rest = append(rest, n.deliver(f, err)...)
+		}
+		if !failed {
+			n.observe(took)
+		}
+	}
+	if outcome == core.Failure && hasEnded(caller) {
+		outcome = core.Ignored
+	}
+}
+
+// deliver ends the items of a flight, and refunds their permits if their callers have left. It returns
+// the items to send again.
+func (n *node) deliver(f *flight, err error) (rest []*item) {
+	if err != nil {
+		err = explain(err, f.cmd.stamp.written)
+	}
+	for i, it := range f.items {
+		var r limits.Result
+		ok := false
+		if err == nil {
+			r, ok = it.result(f.cmd.Val(), i)
+		}
+		if err == nil && !ok && it.state.Load() == sent && it.general() {
+			rest = append(rest, it)
+			continue
+		}
+		if it.end(r, ok, err) {
+			continue
+		}
+		if back := it.undo(r); back != nil {
+			_ = n.store.laneOf(back.key).add(&item{request: back, done: make(chan struct{})})
+		}
+	}
+	return rest
+}
 
 // A flight is a group of items that are sent as one command.
 type flight struct {
@@ -17,9 +116,9 @@ type flight struct {
 }
 
 // fly sends flights, and again those that the server has refused because it is not the primary.
-func (l *lane) fly(ctx context.Context, flights []*flight) {
-	_ = l.node.send(ctx, func() (err error) { // the commands have the errors
-		l.flyOnce(ctx, flights)
+func (n *node) fly(ctx context.Context, flights []*flight) {
+	_ = n.send(ctx, func() (err error) { // the commands have the errors
+		n.flyOnce(ctx, flights)
 		var refused []*flight
 		for _, f := range flights {
 			if e := f.cmd.Err(); failover.Refused(e) {
@@ -31,42 +130,61 @@ func (l *lane) fly(ctx context.Context, flights []*flight) {
 	})
 }
 
-// flyOnce sends flights, and again the flights whose script the server did not have.
-func (l *lane) flyOnce(ctx context.Context, flights []*flight) {
+// flyOnce sends flights, and again, with its text, those whose script the server does not have.
+func (n *node) flyOnce(ctx context.Context, flights []*flight) {
 	var before *script
 	for _, f := range flights {
 		is := f.items[0].script
 		if f.followed || is != before { // a retry would come after the other flight; or it is the first
-			f.text = !l.node.knows(is)
+			f.text = !n.knows(is)
 		}
 		before = is
 	}
-	l.store.exec(ctx, flights)
-	if again := l.unknown(flights); len(again) > 0 {
-		l.store.exec(ctx, again)
-	}
-}
-
-// unknown returns the flights whose script the server does not have, to be sent with its text.
-func (l *lane) unknown(flights []*flight) (again []*flight) {
+	n.exec(ctx, flights)
+	var again []*flight
 	for _, f := range flights {
 		switch err := f.cmd.Err(); {
 		case isNoScript(err):
 			f.text, again = true, append(again, f)
 		case f.text && err == nil:
-			l.node.learn(f.items[0].script)
+			n.learn(f.items[0].script)
 		}
 	}
 	if again != nil {
-		l.node.scripts.Clear() // the server has lost all scripts
+		n.scripts.Clear() // the server has lost all scripts
+		n.exec(ctx, again)
 	}
-	return again
+}
+
+// exec sends flights, in Coalesced in one pipeline, whose connections are other ones. The commands have the errors.
+func (n *node) exec(ctx context.Context, flights []*flight) {
+	for _, f := range flights {
+		first := f.items[0]
+		keys, args := make([]any, 0, len(f.items)), make([]any, 0, len(f.items)*len(first.args))
+		for _, it := range f.items {
+			keys, args = append(keys, it.key), append(args, it.args...)
+		}
+		f.cmd = n.store.command(ctx, first.script, f.text, keys, args)
+	}
+	if n.store.mode() == Strict && len(flights) == 1 {
+		_ = n.store.client.Process(ctx, flights[0].cmd)
+		return
+	}
+	_, _ = n.store.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for _, f := range flights {
+			_ = pipe.Process(ctx, f.cmd)
+		}
+		return nil
+	})
 }
 
 // flights groups the items that one script can decide, one key after the other: of many keys if
 // all are on one server, otherwise of one key. They are sent in this order, which for each key is
 // the order of the calls.
-func (l *lane) flights(batch []*item) (flights []*flight) {
+func (n *node) flights(batch []*item) (flights []*flight) {
+	if len(batch) == 1 {
+		return []*flight{{items: batch}}
+	}
 	batch = byKey(batch)
 	alike(batch)
 	from := 0 // the flight of the item before, of the same key
@@ -74,7 +192,7 @@ func (l *lane) flights(batch []*item) (flights []*flight) {
 		same := i > 0 && it.key == batch[i-1].key
 		if !same {
 			from = 0
-			if !l.store.single {
+			if !n.store.single {
 				from = len(flights)
 			}
 		}
@@ -130,19 +248,4 @@ func alike(batch []*item) {
 			}
 		}
 	}
-}
-
-// exec sends flights in one pipeline.
-func (s *Store) exec(ctx context.Context, flights []*flight) {
-	_, _ = s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the commands have the errors
-		for _, f := range flights {
-			reqs := make([]*request, len(f.items))
-			for i, it := range f.items {
-				reqs[i] = it.request
-			}
-			f.cmd = s.command(ctx, f.text, reqs...)
-			_ = pipe.Process(ctx, f.cmd)
-		}
-		return nil
-	})
 }

@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"time"
+
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // Instances are counted by beats: an instance without a beat for a life is not counted.
@@ -93,13 +95,17 @@ func (s *Store) beat(ctx context.Context) bool {
 func (s *Store) sendBeat(ctx context.Context, timeout, life time.Duration) (got census, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	req := &request{script: beatScript(), key: s.instancesKey(), args: []any{s.id, number(life.Microseconds())}}
-	reply, err := s.exchange(ctx, context.WithoutCancel(ctx), req)
-	switch {
-	case err != nil:
-		return got, err
-	case len(reply) != 3:
-		return got, errReply
+	_, ok, err := s.alone(ctx, context.WithoutCancel(ctx), &request{
+		script: beatScript(), key: s.instancesKey(), args: []any{s.id, number(life.Microseconds())},
+		decode: func(_ *request, _ int64, n []int64) (none limits.Result, ok bool) {
+			if ok = len(n) == 3; ok {
+				got = census{n: n[1], rank: n[2], ahead: n[0] - s.uptime()}
+			}
+			return none, ok
+		},
+	})
+	if err == nil && !ok {
+		err = errReply
 	}
-	return census{n: reply[1], rank: reply[2], ahead: reply[0] - s.uptime()}, nil
+	return got, err
 }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"hash/maphash"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/internal/limits"
 )
@@ -31,25 +29,6 @@ type lane struct {
 	queue []*item
 	busy  bool
 }
-
-// An item is a request that waits.
-type item struct {
-	*request
-	next  *item // of the same key
-	state atomic.Int32
-	done  chan struct{}
-	r     limits.Result
-	ok    bool
-	err   error
-}
-
-// States of an item.
-const (
-	waiting = iota
-	sent
-	ended
-	abandoned
-)
 
 // laneOf returns the lane of a key: one key always has the same lane, which keeps its order. With
 // several servers, each has one lane: two would make the batches smaller, and each request in them
@@ -137,9 +116,15 @@ func (l *lane) work() {
 		if l.node.distant() {
 			l.overlap(trip, batch)
 		} else {
-			l.exchange(trip, batch)
+			l.send(trip, batch)
 		}
 	}
+}
+
+func (l *lane) send(trip trip, batch []*item) {
+	ctx, cancel := context.WithTimeout(context.Background(), l.store.cfg.timeout())
+	defer cancel()
+	trip.exchange(ctx, context.Background(), batch)
 }
 
 // overlap sends a batch, and returns when the next one is due: with the replies, or after a part of
@@ -148,7 +133,7 @@ func (l *lane) overlap(trip trip, batch []*item) {
 	ended := make(chan struct{})
 	l.store.wg.Go(func() {
 		defer close(ended)
-		l.exchange(trip, batch)
+		l.send(trip, batch)
 	})
 	due := time.NewTimer(l.store.cfg.timeout() / overlaps)
 	defer due.Stop()
@@ -181,71 +166,4 @@ func (l *lane) next() []*item {
 		l.queue = l.queue[1:]
 	}
 	return batch
-}
-
-// end gives an item its result, and reports whether its caller still waits.
-func (it *item) end(r limits.Result, ok bool, err error) bool {
-	it.r, it.ok, it.err = r, ok, err
-	if !it.state.CompareAndSwap(sent, ended) && !it.state.CompareAndSwap(waiting, ended) {
-		return false
-	}
-	close(it.done)
-	return true
-}
-
-// exchange sends a batch, and ends its items. Items whose value the script could not read are sent
-// again in the same order, before all others on their keys.
-func (l *lane) exchange(trip trip, batch []*item) {
-	outcome, written := core.Ignored, true
-	defer func() { trip.ended(outcome, written) }()
-	ctx, cancel := context.WithTimeout(context.Background(), l.store.cfg.timeout())
-	defer cancel()
-	for rest := batch; len(rest) > 0; {
-		flights := l.flights(rest)
-		began, failed := time.Now(), false
-		l.fly(ctx, flights)
-		took := time.Since(began)
-		l.store.counters.trip(len(rest), took)
-		rest = nil
-		for _, f := range flights {
-			err := l.node.named(f.cmd.Err())
-			switch {
-			case err == nil:
-				outcome = core.Success // every reply shows that it is available
-			case outcome == core.Ignored:
-				outcome, written = outcomeOf(err), f.cmd.stamp.written
-			}
-			failed = failed || err != nil && !isServerError(err)
-			rest = append(rest, l.deliver(f, err)...)
-		}
-		if !failed {
-			l.node.observe(took)
-		}
-	}
-}
-
-// deliver ends the items of a flight, and refunds their permits if their callers have left. It returns
-// the items to send again.
-func (l *lane) deliver(f *flight, err error) (rest []*item) {
-	if err != nil {
-		err = explain(err, f.cmd.stamp.written)
-	}
-	for i, it := range f.items {
-		var r limits.Result
-		ok := false
-		if err == nil {
-			r, ok = it.result(f.cmd.Val(), i)
-		}
-		if err == nil && !ok && it.state.Load() == sent && it.general() {
-			rest = append(rest, it)
-			continue
-		}
-		if it.end(r, ok, err) {
-			continue
-		}
-		if back := it.undo(r); back != nil {
-			_ = l.add(&item{request: back, done: make(chan struct{})})
-		}
-	}
-	return rest
 }

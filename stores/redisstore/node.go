@@ -2,12 +2,9 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,10 +28,10 @@ type node struct {
 
 	trip    atomic.Int64 // the round trip, in ns: the shortest of late
 	base    time.Time
-	asked   atomic.Int64 // time of the last request, from base
-	replied atomic.Int64 // time of the last reply, from base
-	flying  atomic.Int64 // requests under way
-	warming atomic.Bool  // a goroutine makes connections
+	asked   atomic.Int64                  // time of the last request, from base
+	replied atomic.Int64                  // time of the last reply, from base
+	flying  atomic.Int64                  // requests under way
+	warming atomic.Pointer[chan struct{}] // closed at the end, while a goroutine makes connections
 
 	lanes   [lanes]lane
 	scripts sync.Map // that the server probably has
@@ -149,7 +146,7 @@ func (n *node) admit(ctx context.Context) (trip, error) {
 // are made for the next ones.
 func (t trip) ended(outcome core.Outcome, written bool) {
 	n := t.node
-	flying := n.flying.Add(-1) + 1
+	n.flying.Add(-1)
 	switch {
 	case outcome == core.Success:
 		n.replied.Store(n.now())
@@ -158,95 +155,8 @@ func (t trip) ended(outcome core.Outcome, written bool) {
 	}
 	t.permit.Done(outcome)
 	if outcome == core.Failure || outcome == core.Ignored && !written {
-		n.warm(int(flying))
+		n.warm()
 	}
-}
-
-// warmTime limits the time to make connections in the background: five round trips each, with TLS seven.
-func (s *Store) warmTime() time.Duration { return max(opTimeout, 10*s.cfg.timeout()) }
-
-// warm makes connections in the background, as a decision has no time to make one at a distance: first one, and
-// when the server answers on that, as many as there are requests. So it closes the breaker, too.
-func (n *node) warm(requests int) {
-	if n.store.mode() == Coalesced && n.distant() {
-		requests = lanes * overlaps
-	}
-	if n.store.closed.Load() || n.warming.Swap(true) {
-		return
-	}
-	go func() {
-		defer n.warming.Store(false)
-		ctx, cancel := context.WithTimeout(n.store.ctx, n.store.warmTime())
-		defer cancel()
-		if n.connect(ctx) != nil {
-			return
-		}
-		if n.guard.State() == breaker.Open {
-			_ = n.guard.SetState(breaker.HalfOpen) // the next decision tries it, without a further delay
-		}
-		if n.full() {
-			return
-		}
-		var all sync.WaitGroup
-		for range min(requests, n.size, mostMade) - 1 {
-			all.Go(func() { _ = n.ping(ctx) })
-		}
-		all.Wait()
-	}()
-}
-
-// mostMade is the number of connections to a node that are made at a time.
-const mostMade = 64
-
-// connect waits for a reply of the node. It asks again while it meets connections that were cut while
-// idle, which the client does not detect with TLS: each time the client closes one.
-func (n *node) connect(ctx context.Context) error {
-	if c, ok := n.store.client.(*redis.ClusterClient); ok && n == n.store.first {
-		_, err := c.MasterForKey(ctx, n.store.cfg.prefix()) // so the client learns the slots
-		return err
-	}
-	err := n.ping(ctx)
-	for idle := n.processor().PoolStats().IdleConns; idle > 0 && cut(err) && ctx.Err() == nil; idle-- {
-		err = n.ping(ctx)
-	}
-	return err
-}
-
-// cut reports whether a connection that was there has ended.
-func cut(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
-		ok && op.Op != "dial" && !op.Timeout()
-}
-
-// ping sends a command that any server answers, over a connection as decisions use it.
-func (n *node) ping(ctx context.Context) error {
-	began := time.Now()
-	err := n.conns.Do(ctx, n.processor(), func() error {
-		cmd := newSingle(ctx, "ping")
-		if n.store.mode() == Coalesced {
-			_, err := n.processor().Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Process(ctx, cmd) })
-			return err
-		}
-		return n.processor().Process(ctx, cmd)
-	})
-	if isServerError(err) && !transient(err) { // it is not allowed; the connection is ready all the same
-		err = nil
-	}
-	if err == nil {
-		n.observe(time.Since(began))
-	}
-	return err
-}
-
-// A single is a command that is sent once.
-type single struct{ *redis.StringCmd }
-
-// NoRetry is true.
-func (single) NoRetry() bool { return true }
-
-func newSingle(ctx context.Context, name string) single {
-	return single{redis.NewStringCmd(ctx, name)}
 }
 
 // named returns the error of a request; if the pool had no free connection, the error says so.
@@ -255,16 +165,6 @@ func (n *node) named(err error) error {
 		return fmt.Errorf("%w: %w", redis.ErrPoolTimeout, err)
 	}
 	return err
-}
-
-// full reports whether all connections of the client's pool are in use.
-func (n *node) full() bool {
-	c := n.client.Load()
-	if c == nil {
-		return false
-	}
-	stats := c.PoolStats()
-	return stats.IdleConns == 0 && int(stats.TotalConns) >= n.size
 }
 
 // send calls f, which sends a command once, and again over another connection if the server has refused it
@@ -287,17 +187,3 @@ func (n *node) knows(is *script) bool {
 }
 
 func (n *node) learn(is *script) { n.scripts.Store(is, true) }
-
-// observe remembers how long a round trip took. The shortest counts, and less so the longer ago it
-// was: a server that was busy for a moment is not a distant one.
-func (n *node) observe(took time.Duration) {
-	last := n.trip.Load()
-	if last == 0 || int64(took) < last {
-		n.trip.Store(int64(took))
-	} else {
-		n.trip.Store(min(int64(took), last+last/8))
-	}
-}
-
-// distant reports whether a batch that waits for the reply to the one before could miss Timeout.
-func (n *node) distant() bool { return time.Duration(n.trip.Load()) > n.store.cfg.timeout()/3 }

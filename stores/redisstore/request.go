@@ -15,11 +15,24 @@ type request struct {
 	width  int   // numbers for each key in the reply after the time, of a script that takes many keys; otherwise 0
 	all    bool  // the script reads every value
 
-	// Of a decision; decode reads the reply.
-	table  *table
-	plan   *plan
-	op     limits.Op
-	decode func(req *request, now int64, reply []int64) (r limits.Result, ok bool)
+	decode func(req *request, now int64, reply []int64) (r limits.Result, ok bool) // reads the reply
+
+	// Of a decision.
+	table *table
+	plan  *plan
+	op    limits.Op
+}
+
+// result reads the reply to the request at a place of those sent together.
+func (req *request) result(reply []int64, place int) (r limits.Result, ok bool) {
+	if req.width == 0 {
+		return req.decode(req, 0, reply)
+	}
+	from := 1 + place*req.width
+	if len(reply) < from+req.width {
+		return r, false
+	}
+	return req.decode(req, reply[0], reply[from:from+req.width])
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
@@ -59,9 +72,9 @@ func (req *request) undo(take limits.Result) *request {
 }
 
 // general makes a request one for account with all algorithms, which reads every value; false if it is
-// already.
+// already, or is none of a decision.
 func (req *request) general() bool {
-	if req.all {
+	if req.all || req.plan == nil {
 		return false
 	}
 	req.forAccount(algAll)

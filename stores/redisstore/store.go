@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/limitstore"
 	"github.com/gresil/gresil/internal/validate"
@@ -67,9 +66,6 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	}
 	switch c := client.(type) {
 	case *redis.Client:
-		if c == nil {
-			return nil, errNoClient
-		}
 		if !c.Options().ContextTimeoutEnabled {
 			c = c.WithTimeout(max(cfg.timeout(), longest))
 			c.Options().ContextTimeoutEnabled = true
@@ -78,9 +74,6 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 		s.single = true
 		s.first = s.newNode(c)
 	case *redis.ClusterClient:
-		if c == nil {
-			return nil, errNoClient
-		}
 		if !c.Options().ContextTimeoutEnabled {
 			return nil, validate.Bad("redis.ClusterOptions.ContextTimeoutEnabled", false, "must be true, otherwise a decision could take longer than Timeout")
 		}
@@ -143,7 +136,7 @@ func (s *Store) time() string {
 	return number(s.clock().UnixMicro() - epoch)
 }
 
-// apply has a request decided, until ctx ends; ok is false if the script could not decide it. If
+// apply has a request decided, until ctx ends; ok is false if its value could not be read. If
 // the caller's own context has ended, the outcome does not count for the server.
 func (s *Store) apply(ctx, caller context.Context, req *request) (r limits.Result, ok bool, err error) {
 	if s.mode() == Coalesced {
@@ -154,57 +147,19 @@ func (s *Store) apply(ctx, caller context.Context, req *request) (r limits.Resul
 	if s.closed.Load() {
 		return r, false, limits.ErrClosed
 	}
-	reply, err := s.exchange(ctx, caller, req)
+	return s.alone(ctx, caller, req)
+}
+
+// alone sends one request by itself.
+func (s *Store) alone(ctx, caller context.Context, req *request) (r limits.Result, ok bool, err error) {
+	trip, err := s.nodeOf(req.key).admit(ctx)
 	if err != nil {
 		return r, false, err
 	}
-	r, ok = req.result(reply, 0)
-	return r, ok, nil
-}
-
-// exchange sends one request by itself.
-func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, error) {
-	to := s.nodeOf(req.key)
-	trip, err := to.admit(ctx)
-	if err != nil {
-		return nil, err
-	}
-	outcome, written := core.Ignored, true
-	defer func() { trip.ended(outcome, written) }()
-	began := time.Now()
-	cmd, err := s.process(ctx, to, req)
-	took := time.Since(began)
-	if req.decode != nil { // a beat is no operation
-		s.counters.trip(1, took)
-	}
-	err, written = to.named(err), cmd.stamp.written
-	if outcome = outcomeOf(err); hasEnded(caller) {
-		outcome = core.Ignored
-	}
-	if err != nil {
-		return nil, explain(err, written)
-	}
-	to.observe(took)
-	return cmd.Val(), nil
-}
-
-// process sends a request, with the text of its script where the server does not know it.
-func (s *Store) process(ctx context.Context, to *node, req *request) (cmd call, err error) {
-	err = to.send(ctx, func() error {
-		known := to.knows(req.script)
-		cmd = s.command(ctx, !known, req)
-		err := s.client.Process(ctx, cmd)
-		if known && isNoScript(err) {
-			to.scripts.Clear() // the server has lost all scripts
-			cmd, known = s.command(ctx, true, req), false
-			err = s.client.Process(ctx, cmd)
-		}
-		if err == nil && !known {
-			to.learn(req.script)
-		}
-		return err
-	})
-	return cmd, err
+	it := &item{request: req}
+	it.state.Store(sent)
+	trip.exchange(ctx, caller, []*item{it})
+	return it.r, it.ok, it.err
 }
 
 // A call is a command that is sent once: a take whose reply was lost might have been counted.
@@ -229,38 +184,19 @@ func (t *stamp) MarshalBinary() ([]byte, error) {
 	return []byte(t.time), nil
 }
 
-// command is the one for requests of one script.
-func (s *Store) command(ctx context.Context, text bool, reqs ...*request) call {
-	first, at := reqs[0], &stamp{time: s.time()}
-	args := make([]any, 0, 4+len(reqs)*(1+len(first.args)))
+// command runs a script, by its text or its hash. The first argument after the keys is the time.
+func (s *Store) command(ctx context.Context, is *script, text bool, keys, args []any) call {
+	at := &stamp{time: s.time()}
+	all := make([]any, 0, 4+len(keys)+len(args))
 	if text {
-		args = append(args, "eval", first.script.text)
+		all = append(all, "eval", is.text)
 	} else {
-		args = append(args, "evalsha", first.script.arg)
+		all = append(all, "evalsha", is.arg)
 	}
-	args = append(args, len(reqs))
-	for _, req := range reqs {
-		args = append(args, req.key)
-	}
-	args = append(args, at)
-	for _, req := range reqs {
-		args = append(args, req.args...)
-	}
-	cmd := redis.NewIntSliceCmd(ctx, args...)
+	all = append(append(append(all, len(keys)), keys...), at)
+	cmd := redis.NewIntSliceCmd(ctx, append(all, args...)...)
 	cmd.SetStepCount(1) // or the client of a Cluster asks the server for it, by COMMAND
 	return call{cmd, at}
-}
-
-// result reads the reply to the request at a place of those sent together.
-func (req *request) result(reply []int64, place int) (r limits.Result, ok bool) {
-	if req.width == 0 {
-		return req.decode(req, 0, reply)
-	}
-	from := 1 + place*req.width
-	if len(reply) < from+req.width {
-		return r, false
-	}
-	return req.decode(req, reply[0], reply[from:from+req.width])
 }
 
 func isNoScript(err error) bool {

@@ -34,7 +34,10 @@ func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits
 	}
 	within, cancel := context.WithTimeout(ctx, t.store.cfg.timeout()) // for all that it takes
 	defer cancel()
-	r, err := t.decide(within, ctx, key, planOf(p), op)
+	r, ok, err := t.store.apply(within, ctx, t.request(key, planOf(p), op))
+	if err == nil && !ok {
+		err = errReply
+	}
 	if err != nil && ctx.Done() != nil && hasEnded(ctx) {
 		<-ctx.Done() // its timer may be later than that of a connection
 		_, unsent := limits.IsUnsent(err)
@@ -43,18 +46,5 @@ func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits
 		}
 	}
 	t.store.counters.ended(err)
-	return r, err
-}
-
-// decide has the server decide.
-func (t *table) decide(ctx, caller context.Context, key string, p *plan, op limits.Op) (r limits.Result, err error) {
-	req := t.request(key, p, op)
-	r, ok, err := t.store.apply(ctx, caller, req)
-	if err == nil && !ok && req.general() {
-		r, ok, err = t.store.apply(ctx, caller, req)
-	}
-	if err == nil && !ok {
-		err = errReply
-	}
 	return r, err
 }

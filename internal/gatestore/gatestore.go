@@ -1,0 +1,113 @@
+// Package gatestore holds what outbound/gate shares with its stores. Nobody outside of this module can implement one.
+package gatestore
+
+import (
+	"context"
+	"time"
+)
+
+// A Store keeps the state of vendors for all processes.
+type Store interface {
+	// OpenGate opens the state of the vendor with that name. It sends nothing.
+	OpenGate(name string) (Table, error)
+}
+
+// A Table is the state of one vendor: one value for the vendor, and one for each key of a limit that is in use. Times are from now, by
+// the clock of the store. An attempt has an ID, by which its place and its turns are known; each is leased for 10 seconds.
+type Table interface {
+	// Pass asks for the places, turns and slots of calls, all or none for each.
+	Pass(ctx context.Context, ask Ask) (Grant, error)
+	// End ends places and turns, and reports results.
+	End(ctx context.Context, ends []End) (State, error)
+	// Hold sets holds, each as the later of its own end and the one in force. It returns what is in force then.
+	Hold(ctx context.Context, holds []Hold) ([]Hold, error)
+	// Resume ends holds. Answers to calls from before do not begin them again.
+	Resume(ctx context.Context, keys []Key) error
+	// Renew keeps the leases of places, and notes that the process is there.
+	Renew(ctx context.Context, process string, ids []uint64) (State, error)
+	// Leave notes that the process is gone.
+	Leave(ctx context.Context, process string) error
+}
+
+// A Key is a key of a limit, or the whole vendor.
+type Key struct {
+	Vendor     bool   // all calls
+	Limit, Key string // of the limit; in it
+}
+
+// A Mode is what an Ask is for.
+type Mode string
+
+// The modes.
+const (
+	Pass    Mode = "pass"    // calls that are sent at their slots
+	Again   Mode = "again"   // the call with Ask.ID, which has passed: it is granted unless a hold has begun, or its lease is over
+	Reserve Mode = "reserve" // slots alone, however far ahead
+)
+
+// An Ask is what one or several calls with the same keys and costs need.
+type Ask struct {
+	Process   string
+	Mode      Mode
+	Calls     int
+	Draws     []Draw        // the vendor is the first
+	InFlight  int           // 0: no places
+	RoundTrip time.Duration // there is no slot before it
+	Ahead     time.Duration // nor one after it
+	ID        uint64
+}
+
+// A Draw is the part of a call in one key.
+type Draw struct {
+	Key
+
+	Spacing    time.Duration // of all permits of the call; 0: no slot
+	Lead       time.Duration // how far ahead of the end of the usage the slot can be
+	Generation uint64        // that a call has seen that asks again
+}
+
+// A State is what is known of a vendor in passing.
+type State struct {
+	Processes   int // seen lately
+	InFlight    int // of all processes
+	MaxInFlight int // in force
+}
+
+// A Grant is the answer to an Ask: the calls that may be sent, and why the others may not.
+type Grant struct {
+	State
+
+	Slots      []Slot
+	Again      time.Duration // when there is a slot, or the hold is over; with Poll, when to ask again; 0 if all calls were granted
+	Poll       bool          // a place or a turn is missing: nothing tells when there is one
+	Draw       int           // the index of the draw that has refused
+	Held       bool          // it is held
+	Generation uint64        // of its hold
+}
+
+// A Slot is the permission for one call.
+type Slot struct {
+	ID          uint64
+	At          time.Duration
+	Turn, Probe bool
+	Generations []uint64 // of the last holds, by Draw
+	Taken       []bool   // whether a slot was taken, by Draw
+}
+
+// An End is the end of a place, of the turns of an attempt, or of both.
+type End struct {
+	ID          uint64
+	Keys        []Key
+	Generations []uint64
+	Turn, Place bool
+	Success     bool
+}
+
+// A Hold is a pause of one key.
+type Hold struct {
+	Key
+
+	For        time.Duration
+	Generation uint64 // of the attempt that was refused, or of the hold in force
+	Halve      bool   // the number of places
+}

@@ -1,0 +1,188 @@
+package gate_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/quiettest"
+	"github.com/gresil/gresil/internal/redistest"
+	"github.com/gresil/gresil/internal/tcpproxy"
+	"github.com/gresil/gresil/outbound/gate"
+	"github.com/gresil/gresil/stores/redisstore"
+)
+
+// processes returns gates with a Store of their own each, as in as many processes.
+func processes(t *testing.T, addr string, n int, cfg gate.Config) []*gate.Gate {
+	t.Helper()
+	cfg.Name = rand.Text()
+	var all []*gate.Gate
+	for range n {
+		client := redis.NewClient(&redis.Options{Addr: addr})
+		store := core.Must(redisstore.New(client, redisstore.Config{Timeout: time.Second}))
+		cfg.Store = store
+		g := core.Must(gate.New(cfg))
+		all = append(all, g)
+		t.Cleanup(func() {
+			_ = g.Close(context.Background())
+			_ = store.Close()
+			_ = client.Close()
+		})
+	}
+	return all
+}
+
+type limited struct{ pause time.Duration }
+
+func (limited) Error() string               { return "limited" }
+func (l limited) RetryAfter() time.Duration { return l.pause }
+
+// A counter counts the calls that are under way.
+type counter struct {
+	mu           sync.Mutex
+	flying, most int
+	begun        []time.Time
+}
+
+func (c *counter) call(takes time.Duration) {
+	c.mu.Lock()
+	c.begun = append(c.begun, time.Now())
+	c.flying++
+	c.most = max(c.most, c.flying)
+	c.mu.Unlock()
+	time.Sleep(takes)
+	c.mu.Lock()
+	c.flying--
+	c.mu.Unlock()
+}
+
+// loop makes calls by each gate in some goroutines until ctx ends.
+func loop(ctx context.Context, t *testing.T, gates []*gate.Gate, callers int, fn func(process int)) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for i, g := range gates {
+		for range callers {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					err := g.Do(ctx, gate.Call{}, func(context.Context) error {
+						fn(i)
+						return nil
+					})
+					if err != nil && !errors.Is(err, gate.ErrLimited) && ctx.Err() == nil {
+						t.Error(err)
+					}
+					if errors.Is(err, gate.ErrLimited) {
+						<-ctx.Done() // its deadline comes before a slot
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+func TestSharedProbe(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{4, 16} {
+		gates := processes(t, redistest.Start(t).Addr, n, gate.Config{})
+		var probe, later counter
+		probing, answered := make(chan struct{}, n+1), make(chan struct{})
+		var first sync.Once
+		var limitedAt time.Time
+		call := func(context.Context) (err error) {
+			first.Do(func() {
+				limitedAt = time.Now()
+				err = limited{500 * time.Millisecond}
+			})
+			if err != nil {
+				return err
+			}
+			select {
+			case <-answered:
+				later.call(time.Millisecond)
+			default:
+				probe.call(0)
+				probing <- struct{}{}
+				<-answered
+			}
+			return nil
+		}
+		var wg sync.WaitGroup
+		refused := gates[0].Do
+		wg.Go(func() { assert.NoError(t, refused(t.Context(), gate.Call{}, call)) })
+		require.Eventually(t, func() bool { return len(gates[0].Holds()) == 1 }, time.Minute, time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // the hold is on its way
+		for _, g := range gates[1:] {
+			wg.Go(func() { assert.NoError(t, g.Do(t.Context(), gate.Call{}, call)) })
+		}
+		<-probing
+		require.Greater(t, time.Since(limitedAt), 500*time.Millisecond)
+		time.Sleep(time.Second) // every process asks
+		require.Len(t, probe.begun, 1)
+		close(answered)
+		wg.Wait()
+		require.Len(t, later.begun, n-1)
+	}
+}
+
+func TestSharedRate(t *testing.T) {
+	t.Parallel()
+	proxy := core.Must(tcpproxy.Start(redistest.Start(t).Addr))
+	defer proxy.Close()
+	proxy.Delay(15 * time.Millisecond)
+	quiettest.Repeat(t, func() error {
+		gates := processes(t, proxy.Addr, 4, gate.Config{Limits: []gate.Limit{{N: 500, Per: time.Second}}})
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		var c counter
+		loop(ctx, t, gates, 60, func(int) { c.call(0) })
+		require.LessOrEqual(t, most(c.begun, nil, time.Second), int64(500))
+		n, ideal := 0, 2*500/1.05
+		for _, at := range c.begun {
+			if since := at.Sub(c.begun[0]); since > time.Second && since <= 3*time.Second {
+				n++
+			}
+		}
+		if float64(n) < 0.85*ideal {
+			return fmt.Errorf("%d calls in 2 s", n)
+		}
+		return nil
+	})
+}
+
+func TestSharedPlaces(t *testing.T) {
+	t.Parallel()
+	addr := redistest.Start(t).Addr
+	quiettest.Repeat(t, func() error {
+		gates := processes(t, addr, 4, gate.Config{InFlight: 5})
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+		defer cancel()
+		var c counter
+		counts := make([]atomic.Int64, 4)
+		loop(ctx, t, gates, 10, func(i int) {
+			c.call(500 * time.Millisecond)
+			counts[i].Add(1)
+		})
+		require.LessOrEqual(t, c.most, 5)
+		sum := len(c.begun)
+		if used := float64(sum) / (5 * 2 * 8); used < 0.85 {
+			return fmt.Errorf("%v of the places used", used)
+		}
+		for i := range counts {
+			if n := int(counts[i].Load()); n*100 < 15*sum {
+				return fmt.Errorf("process %d has made %d of %d", i, n, sum)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,206 @@
+package redisstore
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gresil/gresil/internal/gatestore"
+	"github.com/gresil/gresil/internal/limits"
+)
+
+//nolint:gochecknoglobals // constants
+var (
+	_          gatestore.Store = (*Store)(nil)
+	gateScript                 = sync.OnceValue(func() *script { return newScript("time.lua", "gate.lua") })
+)
+
+// gateTimeout is the least time for a request of a gate: its calls wait anyway, and a connection may have to be made.
+const gateTimeout = time.Second
+
+// OpenGate is for the Config of a gate.
+func (s *Store) OpenGate(name string) (gatestore.Table, error) {
+	if s.closed.Load() {
+		return nil, limits.ErrClosed
+	}
+	return &gateTable{s, s.cfg.prefix() + ":{gate" + escape(name, "", false) + "}"}, nil
+}
+
+// A gateTable is the state of a vendor. It has none here.
+type gateTable struct {
+	store *Store
+	name  string // of the vendor's value, and the beginning of those of its keys
+}
+
+func (t *gateTable) key(k gatestore.Key) string {
+	if k.Vendor {
+		return t.name
+	}
+	return t.name + escape(k.Limit, "", false) + escape(k.Key, ":@/+,;|~ ", t.store.cfg.HashKeys)
+}
+
+// keys are the names of the values of a command, the vendor's first.
+type keys struct {
+	table *gateTable
+	names []any
+}
+
+func (t *gateTable) keys(of ...gatestore.Key) *keys {
+	k := &keys{t, []any{t.name}}
+	for _, key := range of {
+		k.index(key)
+	}
+	return k
+}
+
+// index returns the number of a key in the script, as text.
+func (k *keys) index(of gatestore.Key) string {
+	name := any(k.table.key(of))
+	i := slices.Index(k.names, name)
+	if i < 0 {
+		i = len(k.names)
+		k.names = append(k.names, name)
+	}
+	return number(int64(i + 1))
+}
+
+// run runs the script, once: what it did is not known if there is no reply. The reply has at least a number of integers.
+func (k *keys) run(ctx context.Context, least int, op string, args ...any) ([]int64, error) {
+	s, script := k.table.store, gateScript()
+	s.ending.RLock()
+	defer s.ending.RUnlock()
+	if s.closed.Load() {
+		return nil, limits.ErrClosed
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(s.cfg.timeout(), gateTimeout))
+	defer cancel()
+	var cmd call
+	send := func(text bool) error {
+		return s.nodeOf(k.table.name).send(ctx, func() error {
+			cmd = s.command(ctx, script, text, k.names, append([]any{op}, args...))
+			return s.client.Process(ctx, cmd)
+		})
+	}
+	err := send(false)
+	if isNoScript(err) {
+		err = send(true)
+	}
+	reply := cmd.Val()
+	switch {
+	case err != nil:
+		return nil, explain(err, cmd.stamp.written)
+	case len(reply) < least:
+		return nil, errReply
+	}
+	return reply, nil
+}
+
+// state runs the script for operations whose reply is the state.
+func (k *keys) state(ctx context.Context, op string, args ...any) (s gatestore.State, err error) {
+	reply, err := k.run(ctx, 3, op, args...)
+	if err == nil {
+		s = stateOf(reply)
+	}
+	return s, err
+}
+
+func stateOf(reply []int64) gatestore.State {
+	return gatestore.State{InFlight: int(reply[0]), MaxInFlight: int(reply[1]), Processes: int(reply[2])}
+}
+
+func usec(d time.Duration) string {
+	return number(int64((d + time.Microsecond - 1) / time.Microsecond)) // rounded up
+}
+
+func bit(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
+}
+
+// Pass has the script decide on calls.
+func (t *gateTable) Pass(ctx context.Context, ask gatestore.Ask) (g gatestore.Grant, err error) {
+	args := []any{ask.Process, number(int64(ask.Calls)), number(int64(ask.InFlight)), usec(ask.RoundTrip), usec(ask.Ahead), string(ask.Mode), number(int64(ask.ID))}
+	k := t.keys()
+	for _, d := range ask.Draws {
+		k.index(d.Key)
+		args = append(args, usec(d.Spacing), usec(d.Lead), number(int64(d.Generation)))
+	}
+	const head = 8
+	reply, err := k.run(ctx, head, "pass", args...)
+	if err != nil {
+		return g, err
+	}
+	width := 4 + 2*len(ask.Draws)
+	if len(reply) != head+width*int(reply[7]) {
+		return g, errReply
+	}
+	g = gatestore.Grant{
+		State: stateOf(reply), Again: time.Duration(reply[3]) * time.Microsecond,
+		Poll: reply[4] < 0, Draw: max(0, int(reply[4])-1), Held: reply[5] == 1, Generation: uint64(reply[6]),
+	}
+	for r := range slices.Chunk(reply[head:], width) {
+		slot := gatestore.Slot{ID: uint64(r[0]), At: time.Duration(r[1]) * time.Microsecond, Turn: r[2] == 1, Probe: r[3] == 1}
+		for i := 4; i < width; i += 2 {
+			slot.Generations = append(slot.Generations, uint64(r[i]))
+			slot.Taken = append(slot.Taken, r[i+1] == 1)
+		}
+		g.Slots = append(g.Slots, slot)
+	}
+	return g, nil
+}
+
+// End has the script end places and turns.
+func (t *gateTable) End(ctx context.Context, ends []gatestore.End) (gatestore.State, error) {
+	k := t.keys()
+	var args []any
+	for _, e := range ends {
+		args = append(args, number(int64(e.ID)), bit(e.Turn), bit(e.Place), bit(e.Success), number(int64(len(e.Keys))))
+		for i, key := range e.Keys {
+			args = append(args, k.index(key), number(int64(e.Generations[i])))
+		}
+	}
+	return k.state(ctx, "end", args...)
+}
+
+// Hold has the script hold keys.
+func (t *gateTable) Hold(ctx context.Context, holds []gatestore.Hold) ([]gatestore.Hold, error) {
+	k := t.keys()
+	var args []any
+	for _, h := range holds {
+		args = append(args, k.index(h.Key), usec(h.For), number(int64(h.Generation)), bit(h.Halve))
+	}
+	reply, err := k.run(ctx, 2*len(holds), "hold", args...)
+	if err != nil {
+		return nil, err
+	}
+	inForce := slices.Clone(holds)
+	for i := range inForce {
+		inForce[i].Generation, inForce[i].For = uint64(reply[2*i]), time.Duration(reply[2*i+1])*time.Microsecond
+	}
+	return inForce, nil
+}
+
+// Resume has the script end holds.
+func (t *gateTable) Resume(ctx context.Context, of []gatestore.Key) error {
+	vendor := slices.ContainsFunc(of, func(k gatestore.Key) bool { return k.Vendor })
+	_, err := t.keys(of...).run(ctx, 1, "resume", bit(vendor))
+	return err
+}
+
+// Renew has the script renew the leases of a process.
+func (t *gateTable) Renew(ctx context.Context, process string, ids []uint64) (gatestore.State, error) {
+	args := []any{process}
+	for _, id := range ids {
+		args = append(args, number(int64(id)))
+	}
+	return t.keys().state(ctx, "renew", args...)
+}
+
+// Leave has the script forget a process.
+func (t *gateTable) Leave(ctx context.Context, process string) error {
+	_, err := t.keys().run(ctx, 1, "close", process)
+	return err
+}
