@@ -26,7 +26,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/bulkhead"
-	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
@@ -139,7 +138,6 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"core/breaker.New":      func() error { return check(breaker.New(breaker.Config{Registry: registry})) },
 		"core/breaker.NewGroup": func() error { return check(breaker.NewGroup(breaker.Config{})) },
 		"core/bulkhead.New":     func() error { return check(bulkhead.New(bulkhead.Config{Registry: registry})) },
-		"core/cooldown.New":     func() error { return check(cooldown.New(cooldown.Config{Registry: registry})) },
 		"core/ratelimit.New":    func() error { return check(ratelimit.New(ratelimit.Config{Registry: registry})) },
 		"core/retry.New":        func() error { return check(retry.New(retry.Config{Registry: registry})) },
 		"core/retry.NewBudget":  func() error { return check(retry.NewBudget(0.2, 3)) },
