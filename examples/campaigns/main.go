@@ -3,12 +3,12 @@
 //
 //	campaigns [-campaigns N] [-calls N] [-workers N] [-cps N] [-redis HOST:PORT] [-vendor URL] [-algorithm A] [-engine memory|asynq] [-kill N] [-json]
 //
-// With the algorithm gresil, each process has a pacer of outbound/pace, and the pacers share the limit in Redis. The control,
-// naive, has no limit. Without -algorithm, -vendor and -json, the control makes the same calls afterwards.
+// With the algorithm gresil, each process has a gate of outbound/gate, and the gates share the limit in Redis. A call that the
+// vendor refuses with 429, or with a Retry-After, pauses all processes, and is made again after that. The control, naive, has
+// no limit. Without -algorithm, -vendor and -json, the control makes the same calls afterwards.
 //
 // Without -redis, the program starts a redis-server of its own, on a free port, if it needs one: naive and a single worker
-// with gresil do not. The key of the limit is the URL of the vendor, so that runs with one Redis and one vendor share the
-// limit.
+// with gresil do not. The gate has the name of the vendor's URL, so that runs with one Redis and one vendor share the limit.
 //
 // The vendor is a process that the program starts, or the one at the URL. It must answer
 //
@@ -21,7 +21,7 @@
 //
 // Each worker is a process. It reads the numbers of calls from its standard input, and writes when one is started, and done.
 // With -kill N, a worker is killed N times on the way. A worker that has ended is replaced by another process, and its
-// numbers go to other workers. The calls that were in flight are printed. They are repeated with the same Idempotency-Key:
+// numbers go to other workers. The calls that were in flight are listed with -json. They are repeated with the same Idempotency-Key:
 // each can have arrived before. Other calls arrive once.
 //
 // The calls are jobs of outbound/jobs. With the engine memory, they are in the memory of the program and of the worker that
@@ -31,7 +31,7 @@
 //
 // The exit code is 0 if all calls were served and the vendor saw no second above the limit, otherwise 1, and 2 for a wrong
 // command line. It is 3 if the run is void: a second was above the limit because the machine stalled, as a process or a call
-// was delayed by more than the skew of the pacer. No limiter can prevent that. A control that has run exits with 0 in any case.
+// was delayed by more than half of the gate's slack. No limiter can prevent that. A control that has run exits with 0 in any case.
 //
 // "campaigns vendor -addr 127.0.0.1:8090" is the vendor alone.
 package main

@@ -72,7 +72,7 @@ func TestSummaryHasAllNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"algorithm": `"gresil"`, "engine": `"memory"`, "runs_per_call": "1", "retried": "0", "campaigns": "2", "calls": "5", "workers": "2",
 		"cps": "100", "kill": "0", "served": "10", "failed": "0", "deaths": "0", "in_flight": "[]", "lost": "0", "ideal_seconds": "0.1",
-		"slack_ms": "50", "skew_ms": "20", "judged": "true", "arrivals": "10", "unique": "10", "duplicates": "0", "void": "false", "ok": "true",
+		"slack_ms": "50", "skew_ms": "25", "judged": "true", "arrivals": "10", "unique": "10", "duplicates": "0", "void": "false", "ok": "true",
 	} {
 		require.Equal(t, want, string(r.Figures[name]), name)
 	}

@@ -27,9 +27,9 @@ type task struct {
 	inFlight []int                         // numbers that were sent when their worker ended
 	done     map[int]struct{}
 	ends     []end
-	feed     func() // called once, when all workers are ready
-	decided  map[*demo.Member]int
-	stale    map[*demo.Member]int
+	feed     func()               // called once, when all workers are ready
+	passed   map[*demo.Member]int // by the gate
+	started  int
 	served   int
 	failed   int
 	runs     int // of handlers
@@ -47,7 +47,7 @@ const mostAhead = 5000 // numbers that a worker has: they fit in a pipe
 func newTask(c config, screen *demo.Screen) *task {
 	t := &task{
 		cfg: c, hands: map[*demo.Member]map[int]bool{}, done: map[int]struct{}{}, feed: func() {},
-		decided: map[*demo.Member]int{}, stale: map[*demo.Member]int{},
+		passed: map[*demo.Member]int{},
 		order: order{
 			Run: demo.NewRun(), Algorithm: c.Algorithm, Engine: c.engine, Campaigns: c.campaigns, CPS: c.cps,
 			Ahead: min(mostAhead, max(100, 2*c.cps/c.workers)),
@@ -92,10 +92,8 @@ func (t *task) deal(m *demo.Member) string {
 func (t *task) Hear(m *demo.Member, word string, n int, rest string) {
 	hand := t.hands[m]
 	switch word {
-	case "decided":
-		t.decided[m] = n
-	case "stale":
-		t.stale[m] = n
+	case "passed":
+		t.passed[m] = n
 	case "run":
 		t.runs++
 		if rest != "1" {
@@ -104,6 +102,7 @@ func (t *task) Hear(m *demo.Member, word string, n int, rest string) {
 		hand[n] = false
 	case "started":
 		hand[n] = true
+		t.started++
 	case "done", "failed":
 		delete(hand, n)
 		t.ended(n, word == "done", rest)
@@ -151,7 +150,8 @@ func (t *task) Progress() (done, total int, text string) {
 }
 
 // keys returns the names of the calls that were in flight.
-func (t *task) keys() (keys list) {
+func (t *task) keys() []string {
+	keys := []string{} // in JSON, not null
 	for _, n := range t.inFlight {
 		keys = append(keys, t.key(n))
 	}
@@ -171,15 +171,8 @@ func (t *task) times() (elapsed, worst, best float64) {
 			}
 		}
 	}
-	return elapsed, float64(slices.Min(served)) / float64(t.cfg.calls), float64(slices.Max(served)) / float64(t.cfg.calls)
-}
-
-// decisions returns the decisions of the limiters, and the permits that were not used.
-func (t *task) decisions() (all, stale int) {
-	for m := range t.decided {
-		all, stale = all+t.decided[m], stale+t.stale[m]
-	}
-	return all, stale
+	part := func(n int) float64 { return demo.Round(float64(n) / float64(t.cfg.calls)) }
+	return elapsed, part(slices.Min(served)), part(slices.Max(served))
 }
 
 // feeder sets feed, which feeds the campaigns to the engine asynq. stop ends it, and removes the queue.
@@ -210,7 +203,7 @@ func (t *task) feeder(ctx context.Context, fail context.CancelCauseFunc) (stop f
 		}
 	}
 	return func() {
-		_ = runner.Close() // always nil
+		_ = runner.Close(ctx) // nothing runs
 		feeding.Wait()
 		t.forget(context.WithoutCancel(ctx), client)
 		_ = client.Close()

@@ -54,7 +54,7 @@ func TestCallsOfDeadWorker(t *testing.T) {
 	require.Equal(t, "0\n2\n3\n4\n5\n", c.Feed(b))
 	c.Hear(b, "started", 3, "")
 	require.True(t, c.Fold(b))
-	require.Equal(t, list{"-2/2", "-2/3", "-2/2"}, c.keys(), "once for each death")
+	require.Equal(t, []string{"-2/2", "-2/3", "-2/2"}, c.keys(), "once for each death")
 	for _, n := range []int{0, 2, 3, 4, 5, 3} {
 		c.ended(n, true, "")
 	}

@@ -66,8 +66,8 @@ func TestEachOptionNeedsItsCalls(t *testing.T) {
 func TestSlackOfShortMinute(t *testing.T) {
 	t.Parallel()
 	for scale, want := range map[float64][2]time.Duration{
-		1: {600 * time.Millisecond, 20 * time.Millisecond}, 60: {50 * time.Millisecond, 20 * time.Millisecond},
-		600: {5 * time.Millisecond, 2 * time.Millisecond},
+		1: {600 * time.Millisecond, 300 * time.Millisecond}, 60: {50 * time.Millisecond, 25 * time.Millisecond},
+		600: {5 * time.Millisecond, 2500 * time.Microsecond},
 	} {
 		minute := (&terms{Scale: scale}).minute()
 		require.Equal(t, want, [2]time.Duration{slack(minute), skew(minute)}, scale)
@@ -155,7 +155,7 @@ func TestTwoRunsShareLimit(t *testing.T) {
 // requireNoRecords checks that no group is left, and that each key which is left expires.
 func requireNoRecords(t *testing.T, redis *redisserver.Server) {
 	t.Helper()
-	keys, err := redis.Do("keys grouped-calls:*")
+	keys, err := redis.Do("keys gresil:groups:*")
 	require.NoError(t, err)
 	for key := range strings.FieldsSeq(keys) {
 		ttl, err := redis.Do("ttl " + key)

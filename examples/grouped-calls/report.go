@@ -37,7 +37,7 @@ func newTask(c config, screen *demo.Screen) *task {
 	}}
 	long := max(leastPatience, patience*c.minute())
 	if c.Algorithm != demo.Control {
-		long = max(long, patience*leaseTime)
+		long = max(long, 2*leaseTime)
 	}
 	t.crew = &demo.Crew{
 		Task: t, Word: "process", Size: c.processes, Screen: screen, Silence: silenceTime, Patience: long,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,8 +18,8 @@ import (
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/examples/internal/demo"
 	"github.com/gresil/gresil/outbound/batch"
-	"github.com/gresil/gresil/outbound/batch/redisbatch"
-	"github.com/gresil/gresil/outbound/pace"
+	"github.com/gresil/gresil/outbound/gate"
+	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 	"github.com/gresil/gresil/stores/redisstore"
 )
 
@@ -64,25 +65,24 @@ func (o order) numbers(ctx context.Context, most int, f func(ctx context.Context
 
 // These are times and counts of our own, which no scale changes.
 const (
-	someSlack  = 50 * time.Millisecond // of a permit; of a long minute, it is more
-	mostSkew   = 20 * time.Millisecond // of two calls on their way
+	someSlack  = 50 * time.Millisecond // of the gate; of a long minute, it is more
 	answerTime = 10 * time.Second      // of the vendor
-	leaseTime  = 3 * time.Second       // then another process takes the records of one that has ended
+	leaseTime  = 90 * time.Second      // then another process takes the records of one that has ended
 
 	adders      = 64  // records that are added at a time, of a worker
 	concurrency = 32  // calls in flight, of a worker
 	sockets     = 100 // likewise, of a control
-	attempts    = 20  // of a record
 )
 
 const firstWait = 5 * time.Second // of the vendor, after a call that failed; it doubles
 
-// slack returns the shelf life of a permit: with skew, it costs at most 7 % of the calls of a minute.
+// slack returns the slack of the gate: it costs at most 5 % of the calls of a minute.
 func slack(minute time.Duration) time.Duration {
 	return max(min(someSlack, minute/20), minute/100)
 }
 
-func skew(minute time.Duration) time.Duration { return min(mostSkew, minute/50) }
+// skew is the half of the slack that is for the network.
+func skew(minute time.Duration) time.Duration { return slack(minute) / 2 }
 
 // burst returns how many calls may be sent at once after a pause, such as one without CPU. It costs at most 4 % of the calls
 // of a minute.
@@ -104,6 +104,7 @@ type worker struct {
 	client  *http.Client
 	redis   *redis.Client                    // or nil
 	batcher *batch.Batcher[record, struct{}] // nil for the control
+	failed  atomic.Uint64                    // records that were reported
 }
 
 func work(ctx context.Context, told *demo.Worker) error {
@@ -135,15 +136,14 @@ func (w *worker) start(ctx context.Context) (err error) {
 	if w.Algorithm == demo.Control {
 		return nil
 	}
-	pacing := pace.Config{
-		Name: "grouped-calls", Slack: slack(w.minute()), Skew: skew(w.minute()),
-		Rates: []pace.Rate{{Calls: int64(w.CallsPerMinute), Per: w.minute(), Burst: burst(w.CallsPerMinute)}},
+	own := gate.Config{
+		Name: "grouped-calls of " + w.Vendor, Slack: slack(w.minute()),
+		Limits:  []gate.Limit{{N: int64(w.CallsPerMinute), Per: w.minute(), Burst: burst(w.CallsPerMinute)}},
+		Backoff: backoff.Exponential{Delay: w.scaled(firstWait), Max: w.minute(), Jitter: 0.2},
 	}
 	cfg := batch.Config[record, struct{}]{
-		Name: "grouped-calls", Method: w.Vendor + " " + method, Option: func(r record) string { return r.option }, Send: w.send,
-		MaxRecords: w.MaxRecords, MaxPending: w.Records, MaxGroups: w.Options, Concurrency: concurrency, Timeout: answerTime, Lease: leaseTime, MaxAttempts: attempts,
-		Backoff: backoff.Exponential{Delay: w.scaled(firstWait), Max: w.minute(), Jitter: 0.2},
-		Hooks:   batch.Hooks{Failed: func(_ context.Context, info batch.Info) { w.Say("failed", info.Records, "%v", info.Err) }},
+		Name: "grouped-calls " + w.Run, Option: func(r record) string { return r.option }, Send: w.send,
+		MaxRecords: w.MaxRecords, Concurrency: concurrency, Backoff: own.Backoff, MaxPending: max(w.Records, 1),
 	}
 	if w.Redis != "" {
 		logging.Disable() // go-redis would log each connection that fails
@@ -151,20 +151,41 @@ func (w *worker) start(ctx context.Context) (err error) {
 		if err := w.redis.Ping(ctx).Err(); err != nil {
 			return fmt.Errorf("redis at %s: %w", w.Redis, err)
 		}
-		if pacing.Store, err = redisstore.New(w.redis, redisstore.Config{Mode: redisstore.Coalesced}); err != nil {
+		if own.Store, err = redisstore.New(w.redis, redisstore.Config{}); err != nil {
 			return err
 		}
-		if cfg.Store, err = redisbatch.New(w.redis, redisbatch.Config{Prefix: "grouped-calls:" + w.Run}); err != nil {
+		if cfg.Engine, err = asynqjobs.New(w.redis, asynqjobs.Config{}); err != nil {
 			return err
 		}
 	}
-	if cfg.Pacer, err = pace.New(pacing); err != nil { //nolint:contextcheck // it starts nothing
+	if cfg.Gate, err = gate.New(own); err != nil {
 		return err
 	}
+	w.client.Transport = cfg.Gate.Transport(w.client.Transport)
 	if w.batcher, err = batch.New(cfg); err != nil || w.Added {
 		return err
 	}
+	w.Stats = func() { w.failures(context.WithoutCancel(ctx)) }
 	return w.numbers(ctx, adders, func(ctx context.Context, n int) error { return w.add(ctx, newRecord(w.Run, n, w.Options)) })
+}
+
+// failures says how many records have failed, since it said so before.
+func (w *worker) failures(ctx context.Context) {
+	failed := w.batcher.Stats().Failed
+	n := failed - w.failed.Swap(failed)
+	if n == 0 {
+		return
+	}
+	err := errors.New("a record has failed")
+	for option := range w.catalog {
+		for f, listed := range w.batcher.Failed(ctx, option) {
+			if listed == nil {
+				err = f.Err
+			}
+			break
+		}
+	}
+	w.Say("failed", int(n), "%v", err)
 }
 
 // add is the call of the business code. It rejects a record whose option has no predefined arguments.
@@ -246,12 +267,13 @@ func (w *worker) stop(ctx context.Context) error {
 }
 
 // errRefused is the error of a call that was over the limit.
-var errRefused = errors.New("the vendor refuses the call: too many in a minute")
+var errRefused = errors.New("the vendor refuses the call: it is over a limit")
 
 // call makes one call. A call that is sent is waited for.
 func (w *worker) call(ctx context.Context, key, option string, records []record) ([]result, error) {
 	results, err := w.exchange(context.WithoutCancel(ctx), key, option, records)
 	switch {
+	case errors.Is(err, core.ErrRejected):
 	case errors.Is(err, errRefused):
 		w.Say("refused", 1, "")
 	case err != nil:
@@ -264,22 +286,21 @@ func (w *worker) call(ctx context.Context, key, option string, records []record)
 
 func (w *worker) exchange(ctx context.Context, key, option string, records []record) ([]result, error) {
 	header := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {key}}
-	demo.SetSent(header) // from here on nothing checks the permit
 	body, err := json.Marshal(call[record]{option, records})
 	if err != nil {
 		return nil, err
 	}
 	got, err := demo.Fetch(ctx, w.client, http.MethodPost, w.Vendor+"/merge?"+w.catalog[option], header, body)
-	if err != nil {
+	switch {
+	case errors.Is(err, core.ErrRejected): // it was not sent
+		return nil, err
+	case err != nil:
 		return nil, demo.NoAnswer(w.Vendor, err)
-	}
-	switch got.StatusCode {
-	case http.StatusTooManyRequests:
+	case gate.Classify(got.Response, nil).Limited:
 		return nil, errRefused
-	case http.StatusBadRequest: // it will never be accepted as it is
+	case got.StatusCode == http.StatusBadRequest: // it will never be accepted as it is
 		return nil, core.Permanent(fmt.Errorf("the vendor rejects the call: %s", bytes.TrimSpace(got.Text)))
-	case http.StatusOK:
-	default:
+	case got.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("the vendor at %s answers %s to a call: must be 200, 400 or 429", w.Vendor, got.Status)
 	}
 	var a answer

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ func TestVendorWithoutJudge(t *testing.T) {
 				calls[body.Option]++
 				keys[s.Header.Get("Idempotency-Key")] = true
 				require.Equal(t, catalog(3)[body.Option], s.URL.Query().Encode())
+				require.NotEmpty(t, s.Header.Get("X-Sent"))
 				for _, record := range body.Records {
 					require.Equal(t, r.Text("run"), record["run"])
 					numbers[record["number"].(float64)] = true
@@ -97,7 +99,7 @@ func TestInterruptDrains(t *testing.T) {
 func TestUnknownOptionIsRejected(t *testing.T) {
 	t.Parallel()
 	w := &worker{order: order{terms: terms{Options: 2, MaxRecords: 1, CallsPerMinute: 1, Scale: 60}, Records: 1, Workers: 1, Added: true}}
-	w.Worker, w.catalog = &demo.Worker{}, catalog(2)
+	w.Worker, w.catalog, w.client = &demo.Worker{}, catalog(2), &http.Client{}
 	require.NoError(t, w.start(t.Context()))
 	r := newRecord("run", 0, 2)
 	require.NoError(t, w.add(t.Context(), r))
@@ -206,4 +208,35 @@ func TestRefusedCallIsRepeatedAlone(t *testing.T) {
 	}
 	require.Len(t, times, 6)
 	require.Equal(t, 2, times[call(1)], "with the same key and records")
+}
+
+// A refusal pauses both processes, and its call is made again. The vendor pardons what arrives within 100 ms and a round trip
+// of its refusal.
+func TestNothingIsSentInPause(t *testing.T) {
+	t.Parallel()
+	const pardon = 200 * time.Millisecond
+	var mu sync.Mutex
+	var from, until time.Time
+	refused, inside := 0, 0
+	f := &demotest.Foreign{Call: func(w http.ResponseWriter, _ *http.Request, n int, body []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		now := time.Now()
+		if now.Before(until) && now.Sub(from) > pardon {
+			inside++
+		}
+		if n == 5 || n == 20 || n == 30 {
+			refused++
+			from, until = now, now.Add(time.Second)
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		accept(w, body)
+	}}
+	const args = "-options 4 -records 400 -max-records 10 -scale 60 -vendor %s"
+	r := demotest.RunBinary(t.Context(), t, io.Discard, args, f.Start(t, pattern))
+	require.Zero(t, r.Code, r.Stdout)
+	require.Equal(t, []int{400, 0, 40, 3}, r.Nums("served", "failed", "calls", "refused"))
+	require.Equal(t, [2]int{3, 0}, [2]int{refused, inside})
 }

@@ -151,7 +151,7 @@ func (k *caller) send(ctx context.Context, account, n string) error {
 	stop := context.AfterFunc(ctx, cancel)
 	sent = httptrace.WithClientTrace(sent, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { stop() }})
 	query := url.Values{"account": {account}, "n": {n}}.Encode()
-	a, err := demo.Fetch(sent, k.http, http.MethodGet, k.url+"/report?"+query, nil, nil)
+	a, err := demo.Fetch(sent, k.http, http.MethodGet, k.url+"/report?"+query, http.Header{}, nil)
 	switch {
 	case errors.Is(err, core.ErrRejected), ctx.Err() != nil && err != nil: // it was not sent
 		return err

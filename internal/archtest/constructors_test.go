@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -32,11 +31,9 @@ import (
 	"github.com/gresil/gresil/dash"
 	"github.com/gresil/gresil/metrics"
 	"github.com/gresil/gresil/outbound/batch"
-	"github.com/gresil/gresil/outbound/batch/redisbatch"
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
-	"github.com/gresil/gresil/outbound/pace"
 	breakers "github.com/gresil/gresil/plugins/breaker"
 	limits "github.com/gresil/gresil/plugins/ratelimit"
 	retries "github.com/gresil/gresil/plugins/retry"
@@ -145,13 +142,9 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"dash.New":              func() error { return check(dash.New(registry, dash.Config{})) },
 		"metrics.New":           func() error { return check(metrics.New(registry, metrics.Config{Durations: true})) },
 		"outbound/batch.New": func() error {
-			return check(batch.New(batch.Config[int, int]{Registry: registry, Send: func(context.Context, string, []int) ([]batch.Result[int], error) { return nil, nil }}))
+			return check(batch.New(batch.Config[int, int]{Name: "batch", Registry: registry, Send: func(context.Context, string, []int) ([]batch.Result[int], error) { return nil, nil }}))
 		},
-		"outbound/batch/redisbatch.New": func() error {
-			return check(redisbatch.New(offline, redisbatch.Config{}))
-		},
-		"outbound/batch.NewMemory": func() error { batch.NewMemory(); return nil },
-		"outbound/gate.New":        func() error { return check(gate.New(gate.Config{Registry: registry})) },
+		"outbound/gate.New": func() error { return check(gate.New(gate.Config{Registry: registry})) },
 		"outbound/gate.NewPool": func() error {
 			g, err := gate.New(gate.Config{Name: "pool"})
 			if err != nil {
@@ -160,14 +153,10 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 			return check(gate.NewPool(g, gate.PoolConfig[int, int]{Dial: func(context.Context, int) (int, error) { return 0, nil }}))
 		},
 		"outbound/jobs.New":           func() error { return check(jobs.New(jobs.Config{Registry: registry})) },
-		"outbound/jobs.NewMemory":     func() error { jobs.NewMemory(0); return nil },
 		"outbound/jobs/asynqjobs.New": func() error { return check(asynqjobs.New(offline, asynqjobs.Config{})) },
-		"outbound/pace.New": func() error {
-			return check(pace.New(pace.Config{Name: "pace", Registry: registry, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}, Store: offlineStore(redisstore.Coalesced)}))
-		},
-		"plugins/breaker.NewClient": func() error { breakers.NewClient(nil, breakers.ClientOptions{}); return nil },
-		"plugins/breaker.NewGroup":  func() error { return check(breakers.NewGroup(breakers.Config{})) },
-		"plugins/breaker.NewServer": func() error { breakers.NewServer(nil, breakers.ServerOptions{}); return nil },
+		"plugins/breaker.NewClient":   func() error { breakers.NewClient(nil, breakers.ClientOptions{}); return nil },
+		"plugins/breaker.NewGroup":    func() error { return check(breakers.NewGroup(breakers.Config{})) },
+		"plugins/breaker.NewServer":   func() error { breakers.NewServer(nil, breakers.ServerOptions{}); return nil },
 		"plugins/ratelimit.New": func() error {
 			return check(limits.New(limits.Config{Name: "shared", Store: store, OnStoreError: limits.Local}))
 		},

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,7 +20,6 @@ import (
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
-	"github.com/gresil/gresil/outbound/pace"
 )
 
 // A made mechanism has these methods, and SetConfig.
@@ -47,9 +45,6 @@ func mechanisms() map[string]func(name string, r *core.Registry) (made, error) {
 		},
 		"bulkhead": func(n string, r *core.Registry) (made, error) {
 			return bulkhead.New(bulkhead.Config{Name: n, Registry: r})
-		},
-		"pace": func(n string, r *core.Registry) (made, error) {
-			return pace.New(pace.Config{Name: n, Registry: r, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}})
 		},
 		"gate": func(n string, r *core.Registry) (made, error) { return gate.New(gate.Config{Name: n, Registry: r}) },
 		"jobs": func(n string, r *core.Registry) (made, error) { return jobs.New(jobs.Config{Name: n, Registry: r}) },

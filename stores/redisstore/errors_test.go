@@ -69,17 +69,21 @@ func replies(t *testing.T, says string) string {
 
 func TestErrorReplies(t *testing.T) {
 	t.Parallel()
-	for says, want := range map[string]string{
-		"-LOADING Redis is loading the dataset in memory":                                "is loading its data",
-		"-READONLY You can't write against a read only replica.":                         "is a replica",
-		"-OOM command not allowed when used memory > 'maxmemory'.":                       "out of memory",
-		"-MOVED 3999 127.0.0.1:6381":                                                     "one of a cluster",
-		"-CLUSTERDOWN Hash slot not served":                                              "cluster is not complete",
-		"-NOPERM this user has no permissions to run the 'evalsha' command":              "does not allow it",
-		"-NOAUTH Authentication required.":                                               "another user or password",
-		"-ERR max number of clients reached":                                             "the server failed",
-		"-MISCONF Redis is configured to save RDB snapshots, but it is unable to do so.": "the server failed",
-		"": "no reply in time",
+	for says, c := range map[string]struct {
+		want   string
+		unsent bool // it was certainly not decided
+	}{
+		"-LOADING Redis is loading the dataset in memory":                                {"is loading its data", true},
+		"-READONLY You can't write against a read only replica.":                         {"is a replica", true},
+		"-OOM command not allowed when used memory > 'maxmemory'.":                       {"out of memory", true},
+		"-MOVED 3999 127.0.0.1:6381":                                                     {"one of a cluster", true},
+		"-CLUSTERDOWN Hash slot not served":                                              {"cluster is not complete", true},
+		"-NOPERM this user has no permissions to run the 'evalsha' command":              {"does not allow it", true},
+		"-NOAUTH Authentication required.":                                               {"another user or password", true},
+		"-WRONGTYPE k holds a value that is none of a limit":                             {"another program has written to the key", true},
+		"-ERR max number of clients reached":                                             {"the server failed", false},
+		"-MISCONF Redis is configured to save RDB snapshots, but it is unable to do so.": {"the server failed", false},
+		"": {"no reply in time", false},
 	} {
 		modes(t, func(t *testing.T, mode Mode) {
 			t.Helper()
@@ -96,7 +100,9 @@ func TestErrorReplies(t *testing.T) {
 				_, err = l.Take(context.Background(), "k", 1)
 				require.ErrorIs(t, err, ratelimit.ErrStore)
 				require.NotErrorIs(t, err, core.ErrRejected)
-				require.ErrorContains(t, err, want)
+				require.ErrorContains(t, err, c.want)
+				_, unsent := limits.IsUnsent(err)
+				require.Equal(t, c.unsent, unsent, err)
 			}
 		})
 	}

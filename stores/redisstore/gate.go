@@ -76,8 +76,9 @@ func (k *keys) run(ctx context.Context, least int, op string, args ...any) ([]in
 	ctx, cancel := context.WithTimeout(ctx, max(s.cfg.timeout(), gateTimeout))
 	defer cancel()
 	var cmd call
+	at := s.nodeOf(k.table.name)
 	send := func(text bool) error {
-		return s.nodeOf(k.table.name).send(ctx, func() error {
+		return at.conns.Do(ctx, at.processor(), func() error {
 			cmd = s.command(ctx, script, text, k.names, append([]any{op}, args...))
 			return s.client.Process(ctx, cmd)
 		})

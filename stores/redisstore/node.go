@@ -167,18 +167,6 @@ func (n *node) named(err error) error {
 	return err
 }
 
-// send calls f, which sends a command once, and again over another connection if the server has refused it
-// because it is not the primary.
-func (n *node) send(ctx context.Context, f func() error) error {
-	return n.conns.Do(ctx, n.processor(), func() error {
-		err := f()
-		if failover.Refused(err) {
-			n.scripts.Clear() // the next server can lack them
-		}
-		return err
-	})
-}
-
 // knows reports whether the server is taken to know a script; learn says so. Otherwise its text is sent
 // at once, which saves the round trip of a NOSCRIPT reply.
 func (n *node) knows(is *script) bool {

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/gresil/gresil/core/breaker"
 )
 
 // wait waits until ctx ends for connections that are made in the background, if none is free and the server is so far
@@ -26,7 +24,7 @@ func (n *node) wait(ctx context.Context) {
 }
 
 // warm makes connections in the background: first one, and when the server answers on that, as many as there are
-// requests. So it closes the breaker, too. It returns a channel that is closed at the end.
+// requests. It returns a channel that is closed at the end.
 func (n *node) warm() <-chan struct{} {
 	ended := make(chan struct{})
 	if n.store.closed.Load() || !n.warming.CompareAndSwap(nil, &ended) {
@@ -43,9 +41,6 @@ func (n *node) warm() <-chan struct{} {
 		defer cancel()
 		if n.connect(ctx) != nil {
 			return
-		}
-		if n.guard.State() == breaker.Open {
-			_ = n.guard.SetState(breaker.HalfOpen) // the next decision tries it, without a further delay
 		}
 		requests := int(n.flying.Load())
 		if n.store.mode() == Coalesced && n.distant() {

@@ -264,6 +264,7 @@ func checkManyCallers(t *testing.T, trip time.Duration) {
 				failed = p.failed.Load()
 				p.until(t, &p.decided, 8*callers)
 			}
+			require.Less(t, p.failed.Load(), int64(20*callers), "the connections are made in the background")
 		})
 	})
 }

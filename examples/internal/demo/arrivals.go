@@ -9,10 +9,7 @@ import (
 	"time"
 )
 
-const sentHeader = "X-Sent"
-
-// SetSent notes in a header that its request is sent now.
-func SetSent(h http.Header) { h.Set(sentHeader, strconv.FormatInt(time.Now().UnixMicro(), 10)) }
+const sentHeader = "X-Sent" // when a call was sent, in µs since 1970
 
 // Arrivals are the calls that arrived at a vendor, by its own clock.
 type Arrivals struct {

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -198,16 +200,20 @@ func show(w io.Writer, ok string, columns []*Report) {
 	}
 }
 
+// text returns a field for the table, of texts their number.
 func (r *Report) text(name string) string {
-	for _, f := range r.fields {
-		if raw, ok := f.value.(json.RawMessage); ok && f.name == name {
-			return string(raw)
-		}
-		if f.name == name {
-			return fmt.Sprint(f.value)
-		}
+	i := slices.IndexFunc(r.fields, func(f field) bool { return f.name == name })
+	if i < 0 {
+		return "-"
 	}
-	return "-"
+	switch value := r.fields[i].value.(type) {
+	case json.RawMessage:
+		return string(value)
+	case []string:
+		return strconv.Itoa(len(value))
+	default:
+		return fmt.Sprint(value)
+	}
 }
 
 func (r *Report) verdict(ok string) string {

@@ -44,11 +44,12 @@ func TestReportAsJSONAndText(t *testing.T) {
 	ours := &Report{Algorithm: "gresil", Figures: Figures{"seen": json.RawMessage("1.50")}}
 	ours.Flags("calls", 3, "scale", 0.5)
 	ours.Set("served", 3, "Calls that were served.")
+	ours.Set("which", []string{"a", "b"}, "Calls that are listed.")
 	ours.Take("arrivals", "seen", "Calls that were seen.")
 	ours.Take("other", "not there", "None.")
 	text, err := json.Marshal(ours)
 	require.NoError(t, err)
-	require.Equal(t, `{"algorithm":"gresil","calls":3,"scale":0.5,"served":3,"arrivals":1.50,"ok":true}`, string(text))
+	require.Equal(t, `{"algorithm":"gresil","calls":3,"scale":0.5,"served":3,"which":["a","b"],"arrivals":1.50,"ok":true}`, string(text))
 	control := &Report{Algorithm: Control}
 	control.Set("served", 1, "Calls that were served.")
 	control.Broken(true, false, "a limit")
@@ -56,6 +57,7 @@ func TestReportAsJSONAndText(t *testing.T) {
 	show(&out, "fine", []*Report{ours, control})
 	require.Equal(t, `           gresil   naive (control)   
 served     3        1                 Calls that were served.
+which      2        -                 Calls that are listed.
 arrivals   1.50     -                 Calls that were seen.
 fine
 the control broke the limit, as expected: a limit

@@ -10,7 +10,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -100,7 +102,7 @@ const judgeTime = time.Minute
 func Judge(ctx context.Context, vendor string) (f Figures, err error) {
 	ctx, cancel := context.WithTimeout(ctx, judgeTime)
 	defer cancel()
-	a, err := Fetch(ctx, NewClient(&http.Transport{DisableKeepAlives: true}), http.MethodGet, vendor+"/judge", nil, nil)
+	a, err := Fetch(ctx, NewClient(&http.Transport{DisableKeepAlives: true}), http.MethodGet, vendor+"/judge", http.Header{}, nil)
 	switch {
 	case err != nil:
 		return nil, NoAnswer(vendor, err)
@@ -130,15 +132,17 @@ func NewClient(transport http.RoundTripper) *http.Client {
 // Most is the size of a body at most.
 const Most = 64 << 20
 
-// Fetch sends a request, and reads the response. The error is without the URL, which is long.
+// Fetch sends a request, which says when, and reads the response. The error is without the URL, which is long.
 func Fetch(ctx context.Context, c *http.Client, method, to string, header http.Header, body []byte) (a Answer, err error) {
-	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
+	sent := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		// It is called right before the request is written.
+		GotConn: func(httptrace.GotConnInfo) { header.Set(sentHeader, strconv.FormatInt(time.Now().UnixMicro(), 10)) },
+	})
+	req, err := http.NewRequestWithContext(sent, method, to, bytes.NewReader(body))
 	if err != nil {
 		return a, err
 	}
-	if header != nil {
-		req.Header = header
-	}
+	req.Header = header
 	if a.Response, err = c.Do(req); err != nil { //nolint:bodyclose // below
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err
