@@ -16,14 +16,11 @@
 //	core/retry          another attempt
 //	core/breaker        no calls to what keeps failing
 //	core/timeout        an end for each call
-//	core/cooldown       a pause that a server has asked for
 //	core/backoff        delays that grow
 //
 // Calls to vendors that limit their callers:
 //
 //	outbound/gate       what all calls of a process to one vendor pass: limits, pauses, calls in flight
-//	outbound/gate       what all calls to a vendor that limits pass: its limits, its pauses, places in flight
-//	outbound/pace       a slot for each call, so that no rolling window has too many
 //	outbound/jobs       calls that survive a restart, with the engine outbound/jobs/asynqjobs
 //	outbound/batch      single records in calls with many, over the engine of outbound/jobs
 //

@@ -45,7 +45,7 @@ func RedisRows(r *Redis, s RedisSizes) []Row {
 	add := func(name string, on func() (*nodes, error), keys int, refused bool, makes map[string]maker) {
 		row := Row{Name: name, Keys: keys, Units: []Unit{{Name: "µs Redis CPU"}, {Name: "µs client CPU"}, {Name: "decisions/s", Higher: true}, {Name: "allocs"}}}
 		text := row.keys()
-		for _, subject := range []string{Strict, Coalesced, PacedStrict, PacedCoalesced, FloorGCRA, RedisRate} {
+		for _, subject := range []string{Strict, Coalesced, GatePermit, FloorGCRA, RedisRate} {
 			if m := makes[subject]; m != nil {
 				d := &decisions{on: on, make: m, keys: text, refused: refused, load: s.Load}
 				row.Subjects = append(row.Subjects, Subject{Name: subject, Role: roleOf(subject), Sample: d.sample})
@@ -63,8 +63,8 @@ func RedisRows(r *Redis, s RedisSizes) []Row {
 	windows := modes(ratelimit.FixedWindow(plenty, time.Hour))
 	windows[FloorGCRA] = rich.floor
 	add("fixed window, 10,000 keys, allowed", r.single, s.Keys, false, windows)
-	add("a vendor's limit, 10,000 keys", r.single, s.Keys, false, paceMakers())
-	add("a vendor's limit, 1 key", r.single, 1, false, paceMakers())
+	add("a vendor's limit, 10,000 keys", r.single, s.Keys, false, gateMakers())
+	add("a vendor's limit, 1 key", r.single, 1, false, gateMakers())
 	add("Cluster of three: token bucket, 10,000 keys, allowed", r.cluster, s.Keys, false, bucketMakers(rich))
 	return append(rows, restRows(r, s)...)
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/gresil/gresil/logs"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/jobs"
-	"github.com/gresil/gresil/outbound/pace"
 )
 
 // outage is a limiter in a registry whose store can fail.
@@ -157,30 +156,6 @@ func TestInstanceLeavesAfterOldFailures(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.NoError(t, o.limiter.Close())
 		o.want()
-	})
-}
-
-func TestPacerStoreOutages(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		registry := &core.Registry{}
-		store := &ratelimittest.Failing{Store: &ratelimittest.Memory{}}
-		p := core.Must(pace.New(pace.Config{Name: "v", Registry: registry, Store: store, OnStoreError: pace.Allow, Rates: []pace.Rate{{Calls: 1e6, Per: time.Second}}}))
-		book, a := newBook(t, registry, slog.LevelInfo, logs.Config{})
-		for i := range 200 {
-			if store.Up(); i%2 == 0 {
-				store.Down()
-			}
-			_ = core.Must(p.Wait(t.Context(), "k", 1))
-		}
-		lines := book.read()
-		require.Len(t, lines, 2)
-		require.Equal(t, `level=WARN msg="store failed" kind=pace name=v err="pace: v: store failed: down" count=1`, lines[0])
-		require.Contains(t, lines[1], `level=INFO msg="store has recovered" kind=pace name=v lasted=`)
-		require.NoError(t, a.Close())
-		lines = book.read()
-		require.Len(t, lines, 1)
-		require.Contains(t, lines[0], "count=99")
 	})
 }
 

@@ -6,7 +6,7 @@
 // The records are dealt in turn to the options, and those of each option to the processes. An option is a predefined set of
 // arguments of the vendor's method: the records of a call have one option. All records are added first. Then the calls begin.
 //
-// With the algorithm gresil, each process has a batcher of outbound/batch and a pacer of outbound/pace. Several processes
+// With the algorithm gresil, each process has a batcher of outbound/batch and a gate of outbound/gate. Several processes
 // share the groups and the limit in Redis, so a call has records of any of them. The control, naive, makes one call for each
 // record, without a limit, and repeats none. Without -algorithm, -vendor and -json, it makes its calls afterwards.
 //
@@ -32,7 +32,7 @@
 // The exit code is 0 if all records were served once, by the smallest number of calls of each option, or with a process that
 // ended at least once, and the vendor saw no minute above the limit, otherwise 1, and 2 for a wrong command line. It is 3 if
 // the run is void: a minute was above the limit because the machine stalled, as a process or a call was delayed by more than
-// the skew of the pacer. No limiter can prevent that. A control that has run exits with 0 in any case. A run without a record
+// the Slack of the gate. No limiter can prevent that. A control that has run exits with 0 in any case. A run without a record
 // that is accepted for three minutes of the vendor is stopped.
 //
 // "grouped-calls vendor -addr 127.0.0.1:8090" is the vendor alone.

@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -26,7 +25,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/bulkhead"
-	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
@@ -36,7 +34,6 @@ import (
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
-	"github.com/gresil/gresil/outbound/pace"
 	breakers "github.com/gresil/gresil/plugins/breaker"
 	limits "github.com/gresil/gresil/plugins/ratelimit"
 	retries "github.com/gresil/gresil/plugins/retry"
@@ -138,7 +135,6 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"core/breaker.New":      func() error { return check(breaker.New(breaker.Config{Registry: registry})) },
 		"core/breaker.NewGroup": func() error { return check(breaker.NewGroup(breaker.Config{})) },
 		"core/bulkhead.New":     func() error { return check(bulkhead.New(bulkhead.Config{Registry: registry})) },
-		"core/cooldown.New":     func() error { return check(cooldown.New(cooldown.Config{Registry: registry})) },
 		"core/ratelimit.New":    func() error { return check(ratelimit.New(ratelimit.Config{Registry: registry})) },
 		"core/retry.New":        func() error { return check(retry.New(retry.Config{Registry: registry})) },
 		"core/retry.NewBudget":  func() error { return check(retry.NewBudget(0.2, 3)) },
@@ -158,12 +154,9 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		},
 		"outbound/jobs.New":           func() error { return check(jobs.New(jobs.Config{Registry: registry})) },
 		"outbound/jobs/asynqjobs.New": func() error { return check(asynqjobs.New(offline, asynqjobs.Config{})) },
-		"outbound/pace.New": func() error {
-			return check(pace.New(pace.Config{Name: "pace", Registry: registry, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}, Store: offlineStore(redisstore.Coalesced)}))
-		},
-		"plugins/breaker.NewClient": func() error { breakers.NewClient(nil, breakers.ClientOptions{}); return nil },
-		"plugins/breaker.NewGroup":  func() error { return check(breakers.NewGroup(breakers.Config{})) },
-		"plugins/breaker.NewServer": func() error { breakers.NewServer(nil, breakers.ServerOptions{}); return nil },
+		"plugins/breaker.NewClient":   func() error { breakers.NewClient(nil, breakers.ClientOptions{}); return nil },
+		"plugins/breaker.NewGroup":    func() error { return check(breakers.NewGroup(breakers.Config{})) },
+		"plugins/breaker.NewServer":   func() error { breakers.NewServer(nil, breakers.ServerOptions{}); return nil },
 		"plugins/ratelimit.New": func() error {
 			return check(limits.New(limits.Config{Name: "shared", Store: store, OnStoreError: limits.Local}))
 		},

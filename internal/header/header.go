@@ -2,7 +2,6 @@
 package header
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -20,12 +19,6 @@ func Seconds(d time.Duration) int64 {
 // RetryAfter returns the value of Retry-After for a wait that is not negative: seconds,
 // rounded up and at least 1.
 func RetryAfter(wait time.Duration) string { return strconv.FormatInt(max(1, Seconds(wait)), 10) }
-
-// OnlyRetryAfter returns the fields of h that ask for a wait by themselves. With a status from
-// 400 on they make a response a limit, which those that tell of a limit (RateLimit) do not.
-func OnlyRetryAfter(h http.Header) http.Header {
-	return http.Header{"Retry-After": h["Retry-After"], "Retry-After-Ms": h["Retry-After-Ms"], "Date": h["Date"]}
-}
 
 // IsToken reports whether s is a token (RFC 9110, section 5.6.2), as a method and the name
 // of a field are.

@@ -7,14 +7,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/bulkhead"
-	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
@@ -22,7 +20,6 @@ import (
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
-	"github.com/gresil/gresil/outbound/pace"
 )
 
 // A made mechanism has these methods, and SetConfig.
@@ -48,12 +45,6 @@ func mechanisms() map[string]func(name string, r *core.Registry) (made, error) {
 		},
 		"bulkhead": func(n string, r *core.Registry) (made, error) {
 			return bulkhead.New(bulkhead.Config{Name: n, Registry: r})
-		},
-		"cooldown": func(n string, r *core.Registry) (made, error) {
-			return cooldown.New(cooldown.Config{Name: n, Registry: r})
-		},
-		"pace": func(n string, r *core.Registry) (made, error) {
-			return pace.New(pace.Config{Name: n, Registry: r, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}})
 		},
 		"gate": func(n string, r *core.Registry) (made, error) { return gate.New(gate.Config{Name: n, Registry: r}) },
 		"jobs": func(n string, r *core.Registry) (made, error) { return jobs.New(jobs.Config{Name: n, Registry: r}) },
@@ -185,7 +176,6 @@ func TestStatsInOneLine(t *testing.T) {
 	for want, s := range map[string]fmt.Stringer{
 		"in_flight=8/25 waiting=0 admitted=120 rejected=3": bulkhead.Stats{InFlight: 8, Limit: 25, Admitted: 120, Rejected: 3},
 		"allowed=120 rejected=3 keys=17":                   ratelimit.Stats{Allowed: 120, Rejected: 3, Keys: 17},
-		"holds=2 resumed=1 waiting=0 waited=5 rejected=3":  cooldown.Stats{Holds: 2, Resumed: 1, Waited: 5, Rejected: 3},
 	} {
 		require.Equal(t, want, s.String())
 	}

@@ -36,26 +36,3 @@ type begun struct {
 
 // Begin returns a context for several waits of which MaxWait bounds the sum: for [Within], all of them begin now.
 func Begin(ctx context.Context) context.Context { return &begun{ctx, time.Now()} }
-
-// bounded is a context for the waits of a call. They end before the call does.
-type bounded struct {
-	context.Context //nolint:containedctx // it is one
-	call            context.Context
-}
-
-// Bound returns the context of a call with a deadline for its waits, whose cause is err.
-// The hooks of the call get the context of [Unbound] instead: the call goes on after its
-// waits, when the result of Bound is canceled.
-func Bound(call context.Context, deadline time.Time, err error) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithDeadlineCause(call, deadline, err)
-	return &bounded{ctx, call}, cancel
-}
-
-// Unbound returns the context of the call that ctx was made of by [Bound], and any other
-// ctx itself.
-func Unbound(ctx context.Context) context.Context {
-	if b, ok := ctx.(*bounded); ok {
-		return b.call
-	}
-	return ctx
-}

@@ -30,9 +30,9 @@ type Config struct {
 	// Limiter is a further limit: each call takes one token of it. Calls wait in the queue of the gate, and only the first
 	// of them reserves a token. If nil, there is none.
 	Limiter *rate.Limiter
-	// InFlight is the number of calls that can be in flight, in all processes together with a Store. A hold of all present calls halves the number in force, and it
-	// grows again while calls succeed. A request is in flight until the body of its response is closed or read to its end, or
-	// its context ends; a probe without an answer, for 10 seconds. If zero, there is no limit.
+	// InFlight is the number of calls that can be in flight, in all processes together with a Store. A hold of all present calls
+	// halves the number in force, and it grows again while calls succeed. A request is in flight until the body of its response
+	// is closed or read to its end, or its context ends; a probe without an answer, for 10 seconds. If zero, there is no limit.
 	InFlight int
 	// Slack is the longest time by which one call can take longer from its slot to the vendor than another one. A call that
 	// is not sent within half of it gets another slot; the other half is for the network. The rate is N in each Per + Slack.

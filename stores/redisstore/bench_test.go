@@ -115,22 +115,3 @@ func BenchmarkHotKey(b *testing.B) {
 		}
 	}
 }
-
-// BenchmarkAcquireShared is a call whose cooldown is shared, with nothing held.
-func BenchmarkAcquireShared(b *testing.B) {
-	for name, cfg := range map[string]Config{"plain": {}, "hashed": {HashKeys: true}} {
-		b.Run(name, func(b *testing.B) {
-			cool := newShared(b, startServer(b).client(b), cfg)
-			use(b, cool, "k")
-			ctx := b.Context()
-			b.ReportAllocs()
-			for b.Loop() {
-				p, err := cool.Acquire(ctx, "k")
-				if err != nil || !p.Ready() {
-					b.Fatal(err)
-				}
-				p.Done(core.Success)
-			}
-		})
-	}
-}

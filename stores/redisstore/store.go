@@ -35,7 +35,6 @@ type Store struct {
 	ending sync.RWMutex // read-locked by operations that must not begin, or must complete, when Close has been called
 
 	counters counters
-	sharing  *sharer // of cooldowns
 
 	mu      sync.Mutex
 	nodes   map[string]*node  // of a Cluster, by their addresses
@@ -81,7 +80,6 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	default:
 		return nil, errNoClient
 	}
-	s.sharing = newSharer(s)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	var err error
 	if s.remove, err = limitstore.Register(cfg.Registry, "redisstore.Config.Name", cfg.name(), s); err != nil {
