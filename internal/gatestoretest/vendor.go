@@ -439,5 +439,5 @@ func (f *Vendor) Process(name int) *Process { return &Process{Vendor: f, name: n
 // OpenGate is for a gate.
 func (f *Process) OpenGate(string) (gatestore.Table, error) { return f, nil }
 
-// Kill has nothing of the process arrive any more.
-func (f *Process) Kill() { f.dead.Store(true) }
+// Cut has nothing of the process arrive any more, or again.
+func (f *Process) Cut(off bool) { f.dead.Store(off) }

@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,9 +28,12 @@ func gatesOf(t *testing.T, v *gatestoretest.Vendor, n int, cfg gate.Config) (all
 	return all, each
 }
 
+// closeAll closes gates whose permits may not be ended.
 func closeAll(gates []*gate.Gate) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
 	for _, g := range gates {
-		_ = g.Close(context.Background())
+		_ = g.Close(ended)
 	}
 }
 
@@ -117,7 +121,7 @@ func TestKilledProcess(t *testing.T) {
 						first := len(c.begun) == 0
 						c.mu.Unlock()
 						if first {
-							each[i].Kill()
+							each[i].Cut(true)
 						}
 						c.call(0)
 						if first {
@@ -140,4 +144,231 @@ func TestKilledProcess(t *testing.T) {
 			require.GreaterOrEqual(t, c.begun[2].Sub(c.begun[1]), 100*time.Millisecond, name)
 		})
 	}
+}
+
+func TestSharedHolds(t *testing.T) {
+	t.Parallel()
+	type world struct {
+		*testing.T
+		v     *gatestoretest.Vendor
+		gates []*gate.Gate
+	}
+	pass := func(w world, i int) *gate.Permit {
+		w.Helper()
+		p, err := w.gates[i].Wait(w.Context(), gate.Call{})
+		require.NoError(w, err)
+		return p
+	}
+	refused := func(w world, i int, pause time.Duration) {
+		w.Helper()
+		pass(w, i).Done(limited{pause})
+		time.Sleep(10 * time.Millisecond)
+	}
+	for name, row := range map[string]struct {
+		cfg   gate.Config
+		steps func(w world)
+		after time.Duration // to the next call of the second process
+	}{
+		"shared": {steps: func(w world) { refused(w, 0, time.Minute) }, after: time.Minute},
+		"longest counts": {steps: func(w world) {
+			p, q := pass(w, 0), pass(w, 1)
+			p.Done(limited{time.Minute})
+			q.Done(limited{time.Second})
+		}, after: time.Minute},
+		"longest counts, second": {steps: func(w world) {
+			p, q := pass(w, 0), pass(w, 1)
+			p.Done(limited{time.Second})
+			q.Done(limited{time.Minute})
+		}, after: time.Minute},
+		"late answer": {steps: func(w world) {
+			p := pass(w, 0)
+			refused(w, 1, time.Second)
+			pass(w, 1).Done(nil)
+			p.Done(limited{time.Minute})
+			time.Sleep(10 * time.Millisecond)
+		}},
+		"resumed": {steps: func(w world) {
+			refused(w, 1, time.Hour)
+			require.NoError(w, w.gates[1].Resume(w.Context(), "", ""))
+		}},
+		"resumed by another process": {steps: func(w world) {
+			refused(w, 1, time.Hour)
+			time.Sleep(time.Minute)
+			require.NoError(w, w.gates[0].Resume(w.Context(), "", ""))
+		}},
+		"resumed, late answer": {steps: func(w world) {
+			p := pass(w, 0)
+			refused(w, 1, time.Hour)
+			require.NoError(w, w.gates[1].Resume(w.Context(), "", ""))
+			time.Sleep(10 * time.Millisecond)
+			p.Done(limited{time.Hour})
+			time.Sleep(10 * time.Millisecond)
+		}},
+		"known, and the store is down": {cfg: gate.Config{AllowOnStoreError: true}, steps: func(w world) {
+			refused(w, 1, time.Minute)
+			w.v.Fail(true)
+		}, after: time.Minute},
+		"told while the store is down": {steps: func(w world) {
+			p := pass(w, 0)
+			w.v.Fail(true)
+			p.Done(limited{time.Minute})
+			time.Sleep(5 * time.Second)
+			w.v.Fail(false)
+			time.Sleep(time.Second)
+		}, after: 54 * time.Second},
+		"no probe while the store is down": {steps: func(w world) {
+			refused(w, 1, time.Second)
+			w.v.Fail(true)
+			time.AfterFunc(time.Minute, func() { w.v.Fail(false) })
+		}, after: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				v := gatestoretest.New(2*time.Millisecond, nil)
+				gates, _ := gatesOf(t, v, 2, row.cfg)
+				ctx, cancel := context.WithCancel(t.Context())
+				row.steps(world{t, v, gates})
+				start := time.Now()
+				p, err := gates[1].Wait(ctx, gate.Call{})
+				require.NoError(t, err)
+				waited := time.Since(start)
+				require.GreaterOrEqual(t, waited, row.after-100*time.Millisecond)
+				require.LessOrEqual(t, waited, row.after+4*time.Second)
+				p.Done(nil)
+				cancel()
+				closeAll(gates)
+			})
+		})
+	}
+}
+
+// A hold goes before anything else of its process.
+func TestHoldGoesFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := gatestoretest.New(2*time.Millisecond, nil)
+		gates, _ := gatesOf(t, v, 1, gate.Config{InFlight: 2})
+		defer closeAll(gates)
+		var permits []*gate.Permit
+		for range 2 {
+			p, err := gates[0].Wait(t.Context(), gate.Call{})
+			require.NoError(t, err)
+			permits = append(permits, p)
+		}
+		n := len(v.Log())
+		go func() { _ = do(t.Context(), gates[0], gate.Call{}, 0) }()
+		permits[0].Done(limited{time.Second})
+		permits[1].Done(nil)
+		time.Sleep(3 * time.Second)
+		log := v.Log()[n:]
+		if log[0] == "0: pass" {
+			log = log[1:] // it was on its way
+		}
+		require.Equal(t, "0: hold", log[0])
+		require.Contains(t, log[1:], "0: end")
+	})
+}
+
+// A process whose leases are over adds its places once, and asks before it sends.
+func TestStoppedProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := gatestoretest.New(2*time.Millisecond, nil)
+		gates, each := gatesOf(t, v, 2, gate.Config{InFlight: 1})
+		defer closeAll(gates)
+		p, err := gates[0].Wait(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		time.Sleep(time.Minute) // it is renewed
+		each[0].Cut(true)
+		start := time.Now()
+		other, err := gates[1].Wait(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, time.Since(start), 7*time.Second)
+		require.LessOrEqual(t, time.Since(start), 11*time.Second)
+		each[0].Cut(false)
+		time.AfterFunc(30*time.Second, func() { other.Done(nil) })
+		start = time.Now()
+		require.NoError(t, p.Wait(t.Context()))
+		require.GreaterOrEqual(t, time.Since(start), 30*time.Second)
+		p.Done(nil)
+	})
+}
+
+// Callers that give up leave no hole: half of three times as many as the limit leave at random.
+func TestSharedCallersThatGiveUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := gatestoretest.New(10*time.Millisecond, nil)
+		gates, _ := gatesOf(t, v, 4, gate.Config{Limits: perSecond(100)})
+		defer closeAll(gates)
+		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+		var sent counter
+		var wg sync.WaitGroup
+		ctx, stop := context.WithCancel(t.Context())
+		for i := range 6000 {
+			patience := time.Hour
+			if i%2 == 0 {
+				patience = time.Duration(random.IntN(1000)) * time.Millisecond
+			}
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(ctx, patience)
+				defer cancel()
+				_ = gates[i%4].Do(ctx, gate.Call{}, func(context.Context) error { sent.call(0); return nil })
+			})
+			time.Sleep(time.Second / 300)
+		}
+		stop()
+		wg.Wait()
+		require.LessOrEqual(t, most(sent.begun, nil, time.Second), int64(100))
+		require.GreaterOrEqual(t, len(sent.begun), 20*95*9/10)
+	})
+}
+
+func TestSharedWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := gatestoretest.New(2*time.Millisecond, nil)
+		gates, _ := gatesOf(t, v, 2, gate.Config{Limits: perSecond(1), MaxWait: 3 * time.Second})
+		defer closeAll(gates)
+		_, err := gates[0].Wait(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		far, err := gates[1].Reserve(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		require.InDelta(t, 1050*time.Millisecond, time.Until(far.At), float64(10*time.Millisecond))
+		_, err = gates[0].Reserve(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		start := time.Now()
+		_, err = gates[0].Wait(t.Context(), gate.Call{}) // after 3.15 s
+		require.ErrorIs(t, err, gate.ErrLimited)
+		require.ErrorIs(t, err, core.ErrRejected)
+		wait, _ := core.RetryAfter(err)
+		require.InDelta(t, 3150*time.Millisecond, wait, float64(20*time.Millisecond))
+		require.Less(t, time.Since(start), 10*time.Millisecond)
+		_, err = gates[1].Reserve(t.Context(), gate.Call{})
+		require.ErrorIs(t, err, gate.ErrLimited)
+		require.NoError(t, far.Wait(t.Context()))
+		require.False(t, time.Now().Before(far.At))
+		far.Done(nil)
+
+		cfg := gates[0].Config()
+		cfg.MaxWait = -1
+		require.NoError(t, gates[0].SetConfig(cfg))
+		_, err = gates[0].Wait(t.Context(), gate.Call{})
+		require.ErrorIs(t, err, gate.ErrLimited)
+		time.Sleep(time.Minute)
+		_, err = gates[0].Wait(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		v.Fail(true)
+		time.Sleep(time.Minute)
+		_, err = gates[1].Wait(t.Context(), gate.Call{})
+		require.ErrorIs(t, err, gate.ErrStore)
+		require.ErrorIs(t, err, core.ErrRejected)
+
+		cfg.Store = gatestoretest.New(0, nil).Process(0)
+		require.ErrorContains(t, gates[0].SetConfig(cfg), "Store")
+		cfg.Name = ""
+		_, err = gate.New(cfg)
+		require.ErrorContains(t, err, "is required with a Store")
+	})
 }

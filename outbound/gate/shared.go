@@ -253,7 +253,7 @@ func (g *Gate) askFor(c *call, mode gatestore.Mode) gatestore.Ask {
 	sh := g.shared
 	ask := gatestore.Ask{Process: sh.process, Mode: mode, Calls: 1, InFlight: g.most, RoundTrip: sh.trip}
 	ask.Late = mode == gatestore.Pass && sh.dial > freshTime/2 // or the slots would be too old when the calls are connected
-	ask.Ahead = sh.trip + max(sh.trip, 10*time.Millisecond) // as many calls as one round trip carries
+	ask.Ahead = sh.trip + max(sh.trip, 10*time.Millisecond)    // as many calls as one round trip carries
 	for _, cl := range c.claims {
 		d := gatestore.Draw{Key: cl.shared(), Generation: cl.stored}
 		if l := g.settings().find(cl.name); !cl.vendor && l != nil && l.N > 0 && cl.cost > 0 && cl.old(g.now.Add(sh.trip)) {
