@@ -119,10 +119,10 @@ func (g *Gate) classOf(c *call) *class {
 		}
 		fmt.Fprintf(&id, "%q%q%d ", cl.name, cl.key, cost)
 	}
-	cls := g.shared.classes[id.String()]
+	cls := g.classes[id.String()]
 	if cls == nil {
 		cls = &class{scope: scope{scopeID: scopeID{name: id.String()}, index: -1}, claims: slices.Clone(c.claims)}
-		g.shared.classes[id.String()] = cls
+		g.classes[id.String()] = cls
 	}
 	return cls
 }
@@ -180,7 +180,7 @@ func (g *Gate) admitBy(c *call, p *granted) {
 		}
 	}
 	if p.place {
-		g.shared.flights[c.turn] = struct{}{}
+		g.flights[c.turn] = struct{}{}
 	}
 }
 
