@@ -22,10 +22,10 @@
 // Calls to vendors that limit their callers:
 //
 //	outbound/gate       what all calls of a process to one vendor pass: limits, pauses, calls in flight
-//	outbound/dispatch   a queue for all calls to a vendor that punishes haste, over all processes
+//	outbound/gate       what all calls to a vendor that limits pass: its limits, its pauses, places in flight
 //	outbound/pace       a slot for each call, so that no rolling window has too many
-//	outbound/jobs       calls that survive a restart, with the engine outbound/jobs/asynqjobs, tested by jobstest
-//	outbound/batch      single records in calls with many, with the store outbound/batch/redisbatch, tested by batchtest
+//	outbound/jobs       calls that survive a restart, with the engine outbound/jobs/asynqjobs
+//	outbound/batch      single records in calls with many, over the engine of outbound/jobs
 //
 // Where state is kept, and what an operator sees:
 //

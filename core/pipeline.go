@@ -3,11 +3,11 @@ package core
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/gresil/gresil/internal/identity"
-	"github.com/gresil/gresil/internal/untyped"
 )
 
 // A Mechanism runs an operation under its rules. Those of this module are Mechanisms, and so is any type with these methods.
@@ -131,5 +131,23 @@ func Do[T any](ctx context.Context, p *Pipeline, operation func(context.Context)
 	}
 	c := &typedCall[T]{f: operation, call: call{mechanisms: p.mechanisms}}
 	c.operation = c
-	return untyped.As[T](Next{call: &c.call}.Run(ctx))
+	return as[T](Next{call: &c.call}.Run(ctx))
 }
+
+// as returns result as a T, together with err. A nil result is the zero T. If result is
+// no T, it returns the zero T and an error that wraps err.
+func as[T any](result any, err error) (T, error) {
+	v, ok := result.(T)
+	if ok || result == nil {
+		return v, err
+	}
+	return v, &typeError{fmt.Sprintf("core: a mechanism returned a %T where the operation returns a %s", result, reflect.TypeFor[T]()), err}
+}
+
+type typeError struct {
+	text  string
+	cause error // the error that came along, or nil
+}
+
+func (e *typeError) Error() string { return e.text }
+func (e *typeError) Unwrap() error { return e.cause }

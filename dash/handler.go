@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/problem"
 	"github.com/gresil/gresil/internal/registry"
+	"github.com/gresil/gresil/internal/reject"
 )
 
 // A Handler serves the page, its JSON and its controls. It is safe for concurrent use.
@@ -112,7 +112,7 @@ func hostname(host string) string {
 // fail sends an error, as problem details to a client of JSON, and otherwise as a page.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, status int, detail string) {
 	if wantsJSON(r) || r.URL.Path == "/state" || strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
-		problem.Details{Status: status, Detail: detail}.Body().Send(w, r, -1)
+		reject.Details{Status: status, Detail: detail}.Body().Send(w, r, -1)
 		return
 	}
 	name := http.StatusText(status)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/logs"
 	"github.com/gresil/gresil/outbound/batch"
@@ -185,31 +186,31 @@ func TestPacerStoreOutages(t *testing.T) {
 
 // A flakyEngine fails while down is set.
 type flakyEngine struct {
-	jobs.Engine
+	groups.Queue
 
 	down atomic.Bool
 }
 
-func (e *flakyEngine) Inspect(ctx context.Context, queue string) (jobs.QueueInfo, error) {
+func (e *flakyEngine) Inspect(ctx context.Context, queues ...string) ([]groups.Counts, error) {
 	if e.down.Load() {
-		return jobs.QueueInfo{}, errDown
+		return nil, errDown
 	}
-	return e.Engine.Inspect(ctx, queue)
+	return e.Queue.Inspect(ctx, queues...)
 }
 
-func (e *flakyEngine) Enqueue(ctx context.Context, job jobs.Job) error {
+func (e *flakyEngine) Enqueue(ctx context.Context, job groups.Job, most int) error {
 	if e.down.Load() {
 		return errDown
 	}
-	return e.Engine.Enqueue(ctx, job)
+	return e.Queue.Enqueue(ctx, job, most)
 }
 
 func TestEngineOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		e := &flakyEngine{Engine: jobs.NewMemory(0)}
-		r := core.Must(jobs.New(jobs.Config{Name: "calls", Registry: registry, Engine: e, Queues: map[string]jobs.Queue{"q": {
+		e := &flakyEngine{Queue: groups.Open(jobs.Memory())}
+		r := core.Must(jobs.New(jobs.Config{Name: "calls", Registry: registry, Engine: groups.NewEngine(e, nil), Queues: map[string]jobs.Queue{"q": {
 			Handler: func(context.Context, jobs.Job) error { return nil },
 		}}}))
 		book, a := newBook(t, registry, slog.LevelInfo, logs.Config{})
@@ -240,27 +241,27 @@ func TestEngineOutage(t *testing.T) {
 	})
 }
 
-// A flakyBatches fails while down is set.
-type flakyBatches struct {
-	batch.Store
+// A flakyGroups fails while down is set.
+type flakyGroups struct {
+	groups.Store
 
 	down atomic.Bool
 }
 
-func (s *flakyBatches) Ready(ctx context.Context, method string, after time.Duration) (batch.State, error) {
+func (s *flakyGroups) Take(ctx context.Context, queue string, t groups.Terms) (groups.Batch, groups.State, error) {
 	if s.down.Load() {
-		return batch.State{}, errDown
+		return groups.Batch{}, groups.State{}, errDown
 	}
-	return s.Store.Ready(ctx, method, after)
+	return s.Store.Take(ctx, queue, t)
 }
 
-func TestBatcherStoreOutage(t *testing.T) {
+func TestBatcherEngineOutage(t *testing.T) {
 	t.Parallel()
 	for _, calls := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			registry := &core.Registry{}
-			s := &flakyBatches{Store: batch.NewMemory()}
-			b := core.Must(batch.New(batch.Config[int, int]{Name: "mails", Registry: registry, Store: s, Send: echo}))
+			s := &flakyGroups{Store: groups.NewMemory()}
+			b := core.Must(batch.New(batch.Config[int, int]{Name: "mails", Registry: registry, Engine: groups.NewEngine(groups.Open(jobs.Memory()), s), Send: echo}))
 			book, a := newBook(t, registry, slog.LevelInfo, logs.Config{Calls: calls})
 			ctx, stop := whileRunning(t)
 			defer stop()
@@ -270,40 +271,14 @@ func TestBatcherStoreOutage(t *testing.T) {
 			time.Sleep(time.Hour + 30*time.Second + time.Millisecond) // no warning is due when it ends
 			lines := book.read()
 			require.InDelta(t, 61, len(lines), 1, "one in each minute")
-			require.Equal(t, `level=WARN msg="store failed" kind=batch name=mails err="batch: store failed: down" count=1`, lines[0])
+			require.Equal(t, `level=WARN msg="engine failed" kind=batch name=mails err=down count=1`, lines[0])
 			s.down.Store(false)
 			time.Sleep(time.Minute)
 			lines = book.read()
 			require.Len(t, lines, 1)
-			require.Contains(t, lines[0], `level=INFO msg="store has recovered" kind=batch name=mails lasted=`)
+			require.Contains(t, lines[0], `level=INFO msg="engine has recovered" kind=batch name=mails lasted=`)
 		})
 	}
-}
-
-// A Pacer that fails stops the batches as the store does.
-func TestBatcherPacerOutage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		registry := &core.Registry{}
-		permits := &ratelimittest.Failing{Store: &ratelimittest.Memory{}}
-		p := core.Must(pace.New(pace.Config{Name: "default", Store: permits, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}}))
-		b := core.Must(batch.New(batch.Config[int, int]{Name: "mails", Registry: registry, Pacer: p, FlushAfter: time.Second, Send: echo}))
-		book, _ := newBook(t, registry, slog.LevelInfo, logs.Config{})
-		ctx, stop := whileRunning(t)
-		defer stop()
-		go func() { _ = b.Run(ctx) }()
-		permits.Down()
-		_ = core.Must(b.Add(ctx, 1))
-		time.Sleep(30*time.Second + time.Millisecond)
-		lines := book.read()
-		require.Len(t, lines, 1)
-		require.Contains(t, lines[0], `level=WARN msg="store failed" kind=batch name=mails err="pace: default: store failed: down" count=1`)
-		permits.Up()
-		time.Sleep(time.Minute)
-		lines = book.read()
-		require.Len(t, lines, 1)
-		require.Contains(t, lines[0], `level=INFO msg="store has recovered" kind=batch name=mails lasted=`)
-	})
 }
 
 // whileRunning returns a context, and a function that ends it and waits for what runs under it.

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/rejected"
+	"github.com/gresil/gresil/internal/reject"
 )
 
 // A rejection is a sort of rejected HTTP requests.
@@ -27,7 +27,7 @@ type rejection struct {
 func (c *Collector) Handler(next http.Handler) http.Handler {
 	c.usual("server", "rate_limited", "429", "circuit_open", "503", "rejected", "503")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, note := rejected.Watch(r.Context())
+		ctx, note := reject.Watch(r.Context())
 		defer func() {
 			last := note.Get()
 			c.count("server", last.Err, last.Status)

@@ -3,8 +3,6 @@ package server
 import (
 	"net/netip"
 	"strings"
-
-	"github.com/gresil/gresil/internal/peer"
 )
 
 // parseAddr reads an address as RemoteAddr and proxies write it: bare or with a port. An IPv4 address within IPv6 becomes IPv4, and
@@ -27,11 +25,11 @@ func cutPort(s string) (string, bool) {
 		if !found || strings.Contains(port, ":") {
 			return s, true // no port, or IPv6
 		}
-		return host, peer.IsPort(port)
+		return host, isPort(port)
 	}
 	host, rest, closed := strings.Cut(inner, "]")
 	port, has := strings.CutPrefix(rest, ":")
-	return host, closed && (rest == "" || has && peer.IsPort(port))
+	return host, closed && (rest == "" || has && isPort(port))
 }
 
 // within reports whether a, or the IPv4 address in it, is in one of networks.
@@ -89,4 +87,44 @@ func global(a netip.Addr) netip.Addr {
 		return a
 	}
 	return netip.Addr{}
+}
+
+// ipv4 returns the IP of remoteAddr if that is an IPv4 address with a port, as net/http
+// writes it, and false otherwise. net/netip accepts every address that ipv4 accepts and
+// writes it in the same way: an IPv4 address has one spelling, so it can be a key
+// without parsing.
+func ipv4(remoteAddr string) (ip string, ok bool) {
+	dots, digits, value := 0, 0, 0
+	for i := 0; i < len(remoteAddr); i++ {
+		switch c := remoteAddr[i]; {
+		case c >= '0' && c <= '9':
+			if digits > 0 && value == 0 {
+				return "", false // a leading zero
+			}
+			value = value*10 + int(c-'0')
+			if digits++; value > 255 {
+				return "", false
+			}
+		case digits == 0 || c != '.' && c != ':':
+			return "", false
+		case c == '.':
+			if dots++; dots > 3 {
+				return "", false
+			}
+			digits, value = 0, 0
+		default:
+			return remoteAddr[:i], dots == 3 && isPort(remoteAddr[i+1:])
+		}
+	}
+	return "", false
+}
+
+// isPort reports whether s is a number.
+func isPort(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/header"
-	"github.com/gresil/gresil/internal/peer"
 )
 
 // A Key returns the key of a request, such as its client, and false for a request that has none. It does not read the body.
@@ -16,7 +15,7 @@ type Key = func(r *http.Request) (key string, ok bool)
 // ClientIP is a [Key]: the IP address of the peer, an IPv6 address without its last 64 bits. It reads no header, so a client
 // cannot choose it. Behind proxies use the method of [Proxies]. A request over a unix socket has no address.
 func ClientIP(r *http.Request) (key string, ok bool) {
-	if ip, ok := peer.IPv4(r.RemoteAddr); ok {
+	if ip, ok := ipv4(r.RemoteAddr); ok {
 		return ip, true // a part of RemoteAddr
 	}
 	return Proxies{}.ClientIP(r)

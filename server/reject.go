@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/problem"
 	"github.com/gresil/gresil/internal/recorder"
-	"github.com/gresil/gresil/internal/rejected"
+	"github.com/gresil/gresil/internal/reject"
 )
 
 // A Rejection is the response to a request that is not served. It is also an error: a function that a plugin calls with a request,
@@ -46,13 +45,10 @@ func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 		rej.Err = core.ErrRejected
 	}
 	if errors.Is(rej.Err, core.ErrRejected) {
-		recorder.MarkRejected(w, rej.Err)
-		if n := rejected.Of(r.Context()); n != nil {
-			n.Tell(rej.Err, cmp.Or(rej.Status, http.StatusServiceUnavailable))
-		}
+		reject.Announce(w, r, cmp.Or(rej.Status, http.StatusServiceUnavailable), func() error { return rej.Err })
 	}
-	details := problem.Details{Type: rej.Type, Title: rej.Title, Status: rej.Status, Detail: rej.Detail, Policies: rej.Policies}
-	details.Body().Send(w, r, problem.Wait(rej.RetryAfter, rej.Err))
+	details := reject.Details{Type: rej.Type, Title: rej.Title, Status: rej.Status, Detail: rej.Detail, Policies: rej.Policies}
+	details.Body().Send(w, r, reject.Wait(rej.RetryAfter, rej.Err))
 }
 
 // Error returns the text of the status, the detail and Err.

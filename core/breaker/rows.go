@@ -13,7 +13,15 @@ func (b *Breaker) show(secret bool) registry.Row {
 	if e := b.refusal.Load(); e != nil {
 		until = e.until
 	}
-	r := registry.Row{Key: b.key, Secret: secret, Alarm: registry.Notice, Verbs: []string{"close"}, Cells: []registry.Cell{
+	verbs := []string{"close", "force_open"}
+	switch s.State {
+	case Closed:
+		verbs = verbs[1:]
+	case ForcedOpen:
+		verbs = verbs[:1]
+	case Open, HalfOpen, Disabled, MetricsOnly:
+	}
+	return registry.Row{Key: b.key, Secret: secret, Alarm: alarms[s.State], Verbs: verbs, Cells: []registry.Cell{
 		{Name: "state", Value: s.State.String()},
 		{Name: "since", Value: s.Since},
 		{Name: "until", Value: until},
@@ -21,14 +29,10 @@ func (b *Breaker) show(secret bool) registry.Row {
 		{Name: "failure_rate", Value: s.FailureRate},
 		{Name: "rejected", Value: s.Rejected},
 	}}
-	switch s.State {
-	case Closed:
-		r.Alarm, r.Verbs = registry.Calm, []string{"force_open"}
-	case Open, HalfOpen:
-		r.Alarm, r.Verbs = registry.Failing, []string{"close", "force_open"}
-	case ForcedOpen, Disabled, MetricsOnly:
-	}
-	return r
+}
+
+var alarms = [...]registry.Alarm{ //nolint:gochecknoglobals // a constant
+	Open: registry.Failing, HalfOpen: registry.Failing, ForcedOpen: registry.Notice, Disabled: registry.Notice, MetricsOnly: registry.Notice,
 }
 
 // control does a verb of a row.
@@ -52,11 +56,5 @@ func (g *Group) rows(context.Context) (rows []registry.Row, _ error) {
 }
 
 func (g *Group) control(ctx context.Context, verb, key string) (n int, err error) {
-	g.mu.RLock()
-	b := g.byKey[key]
-	g.mu.RUnlock()
-	if b == nil {
-		return 0, nil // it was closed, and evicted
-	}
-	return b.control(ctx, verb, key)
+	return g.For(key).control(ctx, verb, key)
 }

@@ -54,7 +54,7 @@ func testRows(t *testing.T) {
 	}
 	require.Equal(t, 1, do("hosts", "force_open", "open"))
 	require.Equal(t, 1, do("hosts", "close", "stays"))
-	require.Equal(t, 0, do("hosts", "close", "evicted"))
+	require.Equal(t, 1, do("hosts", "close", "evicted"))
 	require.Equal(t, []string{"open forced_open"}, states("hosts"))
 	require.Equal(t, 1, do("single", "force_open", ""))
 	require.Equal(t, breaker.ForcedOpen, single.State())

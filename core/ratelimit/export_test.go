@@ -38,3 +38,6 @@ func EachLimit(t *testing.T, all []Limit, test func(t LimitTest)) {
 		})
 	}
 }
+
+// FillKeyLimits leaves room for so many keys with a limit of their own.
+func FillKeyLimits(l *Limiter, room int64) { l.keyLimits.n.Store(maxKeyLimits - room) }

@@ -359,6 +359,21 @@ func TestSetKeyLimit(t *testing.T) {
 	})
 }
 
+func TestSetKeyLimit_Bound(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, ratelimit.Config{})
+	ratelimit.FillKeyLimits(l, 1)
+	require.NoError(t, l.SetKeyLimit("a", ratelimit.PerHour(1)))
+	require.NoError(t, l.SetKeyLimit("a", ratelimit.PerHour(2)))
+	for range 2 {
+		require.ErrorContains(t, l.SetKeyLimit("b", ratelimit.PerHour(1)), "at most 1048576 keys")
+		require.EqualValues(t, 1000, take(t, l, "b", 1).Limit)
+	}
+	require.NoError(t, l.SetKeyLimit("a", ratelimit.Limit{}))
+	require.NoError(t, l.SetKeyLimit("b", ratelimit.PerHour(3)))
+	require.EqualValues(t, 3, take(t, l, "b", 1).Limit)
+}
+
 // Limits change under load: nothing but the limit changes, and each decision is counted once, under whatever limit.
 func TestSetConfigUnderLoad(t *testing.T) {
 	t.Parallel()

@@ -46,52 +46,32 @@ func (l *Limiter) figures() (f registry.Figures) {
 	return f
 }
 
-// emitDecision emits the event of a single call.
+// emitDecision emits the event of a decision.
 func (l *Limiter) emitDecision(ctx context.Context, key string, cost int64, r *Result, waited time.Duration) {
-	if !l.life.Calls() {
-		return
+	switch remaining := slog.Int64("remaining", r.Remaining); {
+	case !l.life.Calls():
+	case r.Allowed:
+		l.emitCall(ctx, key, cost, "permits granted", remaining, slog.Duration("waited", waited))
+	default:
+		l.emitCall(ctx, key, cost, "permits refused", slog.Int64("limit", r.Limit), remaining, slog.Duration("retry_after", r.RetryAfter))
 	}
-	e := registry.Event{Text: "permits granted", Attrs: []slog.Attr{
-		slog.Int64("remaining", r.Remaining), slog.Duration("waited", waited), slog.Int64("cost", cost),
-	}}
-	if !r.Allowed {
-		e.Text, e.Attrs = "permits refused", []slog.Attr{
-			slog.Int64("limit", r.Limit), slog.Int64("remaining", r.Remaining),
-			slog.Duration("retry_after", r.RetryAfter), slog.Int64("cost", cost),
-		}
-	}
-	l.emitCall(ctx, key, e)
 }
 
-// emitQueued emits the event of a wait that begins.
-func (l *Limiter) emitQueued(ctx context.Context, key string, cost int64) {
+// emitCall emits the event of a single call.
+func (l *Limiter) emitCall(ctx context.Context, key string, cost int64, text string, attrs ...slog.Attr) {
 	if l.life.Calls() {
-		l.emitCall(ctx, key, registry.Event{Text: "waiting for permits", Attrs: []slog.Attr{slog.Int64("cost", cost)}})
+		e := registry.Event{Text: text, Call: true, Key: strings.Clone(key), Attrs: append(attrs, slog.Int64("cost", cost))}
+		l.life.Emit(ctx, e)
 	}
-}
-
-// emitCanceled emits the event of a wait that ended before its time.
-func (l *Limiter) emitCanceled(ctx context.Context, key string, cost int64, waited time.Duration, err error) {
-	if l.life.Calls() {
-		l.emitCall(ctx, key, registry.Event{Text: "wait for permits canceled", Attrs: []slog.Attr{
-			slog.Duration("waited", waited), slog.Any("err", err), slog.Int64("cost", cost),
-		}})
-	}
-}
-
-func (l *Limiter) emitCall(ctx context.Context, key string, e registry.Event) {
-	e.Call, e.Key = true, strings.Clone(key)
-	l.life.Emit(ctx, e)
 }
 
 // emitOutage emits the event of a store that failed with err, or has recovered.
 func (l *Limiter) emitOutage(ctx context.Context, key string, err error) {
-	switch {
-	case !l.life.Listening():
-	case err != nil:
-		l.life.Emit(ctx, registry.Event{Text: "limit store failed", Warn: true, Outage: true, Key: strings.Clone(key),
-			Attrs: []slog.Attr{slog.Any("err", err)}})
-	default:
-		l.life.Emit(ctx, registry.Event{Text: "limit store recovered", Outage: true, Key: strings.Clone(key)})
+	e := registry.Event{Text: "limit store recovered", Outage: true, Key: strings.Clone(key)}
+	if err != nil {
+		e.Text, e.Warn, e.Attrs = "limit store failed", true, []slog.Attr{slog.Any("err", err)}
+	}
+	if l.life.Listening() {
+		l.life.Emit(ctx, e)
 	}
 }

@@ -136,31 +136,25 @@ var errKeyLimits = errors.New("ratelimit: at most 1048576 keys can have a limit 
 // keyLimits are the keys that have a limit of their own.
 type keyLimits struct {
 	n     atomic.Int64
-	mu    sync.RWMutex
-	byKey map[string]*setting
+	byKey sync.Map // string to *setting
 }
 
 func (o *keyLimits) get(key string) *setting {
-	o.mu.RLock()
-	defer o.mu.RUnlock()
-	return o.byKey[key]
+	set, _ := o.byKey.Load(key)
+	own, _ := set.(*setting)
+	return own
 }
 
 // set sets the setting of a key, or removes it if s is nil.
 func (o *keyLimits) set(key string, s *setting) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	if s == nil {
-		delete(o.byKey, key)
-	} else if _, had := o.byKey[key]; !had && len(o.byKey) >= maxKeyLimits {
-		return errKeyLimits
-	} else {
-		if o.byKey == nil {
-			o.byKey = map[string]*setting{}
+		if _, had := o.byKey.LoadAndDelete(key); had {
+			o.n.Add(-1)
 		}
-		o.byKey[strings.Clone(key)] = s
+	} else if _, had := o.byKey.Swap(strings.Clone(key), s); !had && o.n.Add(1) > maxKeyLimits {
+		_ = o.set(key, nil)
+		return errKeyLimits
 	}
-	o.n.Store(int64(len(o.byKey)))
 	return nil
 }
 

@@ -2,8 +2,6 @@ package ratelimit
 
 import (
 	"fmt"
-
-	"github.com/gresil/gresil/internal/limits"
 )
 
 // Stats are the counts of a limiter, under all of its limits, and its present state.
@@ -42,9 +40,7 @@ func (l *Limiter) Stats() Stats {
 	if l.memory != nil {
 		allowed, rejected := l.memory.Decisions()
 		s.Allowed, s.Rejected = s.Allowed+allowed, s.Rejected+rejected
-	}
-	if t, ok := limits.As[limits.CountingTable](l.table); ok {
-		s.Keys, s.Evicted = t.Counts()
+		s.Keys, s.Evicted = l.memory.Counts()
 	}
 	return s
 }

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 		Queued: func() {
 			queued = true
 			l.waiting.Add(1)
-			l.emitQueued(ctx, key, n)
+			l.emitCall(ctx, key, n, "waiting for permits")
 		},
 	})
 	waited := time.Since(start)
@@ -97,7 +98,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 	case err != nil:
 		l.canceled.Add(1)
 		l.waits[1].Observe(waited)
-		l.emitCanceled(ctx, key, n, waited, err)
+		l.emitCall(ctx, key, n, "wait for permits canceled", slog.Duration("waited", waited), slog.Any("err", err))
 	case r.Allowed:
 		since := time.Since(slot.At.Add(-r.Wait)) // the reservation
 		r.NextAfter, r.FullAfter = max(0, r.NextAfter-since), max(0, r.FullAfter-since)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strconv"
 	"sync"
@@ -14,151 +16,151 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/examples/internal/program"
-	"github.com/gresil/gresil/examples/internal/programtest"
+	"github.com/gresil/gresil/examples/internal/demo"
+	"github.com/gresil/gresil/examples/internal/demotest"
 	"github.com/gresil/gresil/internal/redisserver"
 )
 
-func TestMain(m *testing.M) { programtest.Main(m, main) }
+func TestMain(m *testing.M) { demotest.Main(m, main) }
 
-// A result is a run of the program.
-type result struct {
-	summary
-	programtest.Output
+func TestWrongCommandLines(t *testing.T) {
+	t.Parallel()
+	demotest.WrongCommandLines(t, command(), map[string]string{
+		"-colour red":                          "flag provided but not defined: -colour",
+		"extra":                                `campaigns: unexpected argument "extra": there are only flags, such as -cps 500`,
+		"-calls 0":                             `invalid value "0" for flag -calls: must be a whole number, 1 to 1000000`,
+		"-campaigns -1":                        `invalid value "-1" for flag -campaigns: must be a whole number, 1 to 10000`,
+		"-campaigns 100 -calls 1000000":        "campaigns: -campaigns 100 -calls 1000000: must be 10000000 calls in total at most",
+		"-workers 65":                          `invalid value "65" for flag -workers`,
+		"-cps none":                            `invalid value "none" for flag -cps: must be a whole number, 1 to 100000`,
+		"-campaigns 2 -calls 3 -kill 6":        "campaigns: -kill 6: must be less than the number of calls, 6",
+		"-engine river":                        `invalid value "river" for flag -engine: must be memory, asynq`,
+		"-engine asynq -algorithm naive":       "campaigns: -engine asynq -algorithm naive: must be -algorithm gresil",
+		"vendor extra":                         `campaigns vendor: unexpected argument "extra": there are only flags`,
+		"-calls 5 -workers 2 -json=false -- x": `unexpected argument "x"`,
+	})
 }
 
-// runJSON runs the program with -json, in this process and its children.
-func runJSON(ctx context.Context, t *testing.T, format string, args ...any) (r result) {
-	t.Helper()
-	r.figures = &figures{}
-	r.Output = programtest.Run(ctx, t, command(), &r.summary, fmt.Sprintf(format, args...))
-	return r
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	c, err := parse(nil, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, config{campaigns: 20, calls: 1000, workers: 4, cps: 500, engine: "memory", Flags: demo.Flags{Algorithm: "gresil"}}, c)
+	require.InDelta(t, 40, c.ideal(), 0)
+	require.True(t, c.needsRedis())
 }
 
-// runBinary is the same as a process of its own. It is interrupted when ctx ends.
-func runBinary(ctx context.Context, t *testing.T, stderr io.Writer, format string, args ...any) (r result) {
+func TestVendorOverHTTP(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(newVendor(demo.NewArrivals(time.Second), &demo.Stall{}))
+	t.Cleanup(srv.Close)
+	call := http.Header{"Idempotency-Key": {"a/1"}, "X-Campaign": {"a"}}
+	resp, _ := demotest.Request(t, http.MethodPost, srv.URL+"/call", call, "")
+	require.Equal(t, http.StatusNoContent, resp.StatusCode)
+	for _, bad := range []http.Header{{}, {"Idempotency-Key": {"a/1"}}, {"X-Campaign": {"a"}}} {
+		resp, _ = demotest.Request(t, http.MethodPost, srv.URL+"/call", bad, "")
+		require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	}
+	_, body := demotest.Request(t, http.MethodGet, srv.URL+"/judge", http.Header{}, "")
+	require.JSONEq(t, `{"arrivals":1,"unique":1,"duplicates":0,"most_sliding":1,"most_fixed":1,"seconds":0,"stall_ms":0}`, body)
+}
+
+// runBinary runs the program with -json, as a process of its own. It is interrupted when ctx ends.
+func runBinary(ctx context.Context, t *testing.T, stderr io.Writer, format string, args ...any) demotest.Output {
 	t.Helper()
-	r.figures = &figures{}
-	r.Output = programtest.RunBinary(ctx, t, stderr, &r.summary, fmt.Sprintf(format, args...))
-	return r
+	return demotest.RunBinary(ctx, t, stderr, format, args...)
 }
 
 // repeated repeats a test with a lower limit if the machine stalled, and the run is void for that.
-func repeated(t *testing.T, cps int, test func(cps int) result) (r result) {
+func repeated(t *testing.T, cps float64, test func(cps float64) demotest.Output) demotest.Output {
 	t.Helper()
-	for range 3 {
-		if r = test(cps); r.Code != 3 {
-			return r
-		}
-		t.Log("repeated: ", r.Stdout)
-		cps = cps * 2 / 3
-	}
-	t.Fatal("the machine stalled each time")
-	return r
+	return demotest.Repeat(t, cps, 2./3, func(cps float64) demotest.Output { return test(float64(int(cps))) })
 }
 
-// requireServed checks that all calls were served within the limit. How long they took is judged by the soak.
-func requireServed(t *testing.T, r result) {
+// requireServed checks that all calls were served within the limit, and that no call arrived twice but those that were in
+// flight at the death of a worker. How long they took is judged by the soak.
+func requireServed(t *testing.T, r demotest.Output) {
 	t.Helper()
 	require.Zero(t, r.Code, r.Stdout)
-	require.True(t, r.OK)
-	require.Equal(t, r.Campaigns*r.Calls, r.Served+r.Lost)
-	require.LessOrEqual(t, program.Value(r.MostFixed), float64(r.CPS))
-	require.LessOrEqual(t, program.Value(r.MostSliding), float64(r.CPS))
+	require.True(t, r.Is("ok"))
+	total := r.Num("campaigns") * r.Num("calls")
+	require.InDelta(t, total, r.Num("served"), 0)
+	require.InDelta(t, total, r.Num("unique"), 0)
+	require.LessOrEqual(t, r.Num("most_fixed"), r.Num("cps"))
+	require.LessOrEqual(t, r.Num("most_sliding"), r.Num("cps"))
+	require.LessOrEqual(t, int(r.Num("duplicates")), len(r.Texts("in_flight")))
 }
 
-// requireOnce checks the arrivals of runs with a vendor of their own: none is lost but those that were
-// in flight at the death of a worker, and no other one has arrived twice.
-func requireOnce(t *testing.T, v verdict, runs ...result) {
-	t.Helper()
-	total, inFlight, lost := 0, 0, 0
-	for _, r := range runs {
-		total, inFlight, lost = total+r.Campaigns*r.Calls, inFlight+len(r.InFlight), lost+r.Lost
-	}
-	require.LessOrEqual(t, v.Unique, total)
-	require.GreaterOrEqual(t, v.Unique, total-lost)
-	require.LessOrEqual(t, v.Duplicates, inFlight)
-}
-
-func (f *figures) verdict() verdict {
-	return verdict{Arrivals: int(program.Value(f.Arrivals)), Unique: int(program.Value(f.Unique)), Duplicates: int(program.Value(f.Duplicates))}
-}
-
-// TestCampaignsWithAKill: 20 campaigns of 1,000 calls from 4 processes, one of which is killed on the way.
-func TestCampaignsWithAKill(t *testing.T) {
+// 20 campaigns of 1,000 calls from 4 processes, one of which is killed on the way.
+func TestCampaignsWithKill(t *testing.T) {
 	t.Parallel()
-	r := repeated(t, 1500, func(cps int) result {
-		return runBinary(t.Context(), t, io.Discard, "-cps %d -kill 1", cps)
+	r := repeated(t, 1500, func(cps float64) demotest.Output {
+		return runBinary(t.Context(), t, io.Discard, "-cps %g -kill 1", cps)
 	})
 	requireServed(t, r)
-	require.Equal(t, 1, r.Deaths)
-	requireOnce(t, r.verdict(), r)
-	require.Greater(t, r.WorstHalf, 0.35)
-	require.Less(t, r.BestHalf, 0.65)
-	require.InDelta(t, 1, r.Checks, 0.2)
-	require.Positive(t, r.RedisCPU)
+	require.Equal(t, []int{1}, r.Nums("deaths"))
+	require.Greater(t, r.Num("worst_half"), 0.35)
+	require.Less(t, r.Num("best_half"), 0.65)
+	require.InDelta(t, 1, r.Num("checks_per_call"), 0.2)
+	require.Positive(t, r.Num("redis_cpu_percent"))
 }
 
-// TestCampaignsOnAsynq: each handler runs once, no job is retried, and the queue is removed.
+// Each handler runs once, no job is retried, and the queue is removed.
 func TestCampaignsOnAsynq(t *testing.T) {
 	t.Parallel()
 	redis, err := redisserver.Start(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(redis.Kill)
-	r := repeated(t, 300, func(cps int) result {
-		return runBinary(t.Context(), t, io.Discard, "-calls 40 -workers 2 -cps %d -engine asynq -redis %s", cps, redis.Addr)
+	r := repeated(t, 300, func(cps float64) demotest.Output {
+		return runBinary(t.Context(), t, io.Discard, "-calls 40 -workers 2 -cps %g -engine asynq -redis %s", cps, redis.Addr)
 	})
 	requireServed(t, r)
-	require.Equal(t, "asynq", r.Engine)
-	require.InDelta(t, 1, r.Runs, 0)
-	require.Zero(t, r.Retried)
-	requireOnce(t, r.verdict(), r)
+	require.Equal(t, "asynq", r.Text("engine"))
+	require.Equal(t, []int{1, 0}, r.Nums("runs_per_call", "retried"))
 	queues, err := redis.Do("smembers asynq:queues")
 	require.NoError(t, err)
 	require.Empty(t, queues)
 }
 
-// TestTheControlsAreAboveTheLimit: the load is strong enough to break it.
-func TestTheControlsAreAboveTheLimit(t *testing.T) {
+// The limit is in memory.
+func TestOneWorkerWithoutRedis(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range []string{"article", "naive"} {
-		t.Run(algorithm, func(t *testing.T) {
-			t.Parallel()
-			for cps := 300; ; cps /= 2 { // a machine with other work may be too slow to break a higher limit
-				url := programtest.StartVendor(t)
-				limited, cancel := context.WithTimeout(programtest.Until(t, url, func(f *figures) bool { // the article's takes two minutes
-					return algorithm == "article" && program.Value(f.MostSliding) > float64(cps)
-				}), 30*time.Second)
-				r := runBinary(limited, t, io.Discard, "-calls 100 -cps %d -algorithm %s -vendor %s", cps, algorithm, url)
-				cancel()
-				if program.Value(r.MostSliding) <= float64(cps) && cps > 50 {
-					continue
-				}
-				require.Zero(t, r.Code, r)
-				require.False(t, r.OK)
-				require.Greater(t, program.Value(r.MostSliding), float64(cps))
-				require.Contains(t, r.Problem, fmt.Sprintf("calls in a second, the limit is %d", cps))
-				return
-			}
-		})
+	r := repeated(t, 200, func(cps float64) demotest.Output {
+		return runBinary(t.Context(), t, io.Discard, "-campaigns 3 -calls 100 -workers 1 -cps %g", cps)
+	})
+	requireServed(t, r)
+	require.Zero(t, r.Num("redis_cpu_percent"))
+	require.InDelta(t, 1, r.Num("checks_per_call"), 0.2)
+}
+
+func TestControlBreaksLimit(t *testing.T) {
+	t.Parallel()
+	for cps := 300; ; cps /= 2 { // a machine with other work may be too slow to break a higher limit
+		r := runBinary(t.Context(), t, io.Discard, "-calls 100 -cps %d -algorithm naive", cps)
+		if int(r.Num("most_sliding")) <= cps && cps > 50 {
+			continue
+		}
+		require.Zero(t, r.Code, r)
+		require.False(t, r.Is("ok"))
+		require.Greater(t, int(r.Num("most_sliding")), cps)
+		require.Contains(t, r.Text("problem"), fmt.Sprintf("calls in a second, the limit is %d", cps))
+		return
 	}
 }
 
-// TestTwoRunsShareTheLimit: they have one Redis and one vendor.
-func TestTwoRunsShareTheLimit(t *testing.T) {
+// They have one Redis and one vendor.
+func TestTwoRunsShareLimit(t *testing.T) {
 	t.Parallel()
 	redis, err := redisserver.Start(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(redis.Kill)
-	const total = 2 * 20 * 70
-	repeated(t, 400, func(cps int) result {
-		url := programtest.StartVendor(t)
-		var runs [2]result
+	repeated(t, 400, func(cps float64) demotest.Output {
+		url := demotest.StartVendor(t)
+		var runs [2]demotest.Output
 		var wg sync.WaitGroup
 		for i := range runs {
 			wg.Go(func() {
-				runs[i] = runBinary(t.Context(), t, io.Discard, "-calls 70 -workers 2 -cps %d -redis %s -vendor %s", cps, redis.Addr, url)
+				runs[i] = runBinary(t.Context(), t, io.Discard, "-calls 70 -workers 2 -cps %g -redis %s -vendor %s", cps, redis.Addr, url)
 			})
 		}
 		wg.Wait()
@@ -168,12 +170,10 @@ func TestTwoRunsShareTheLimit(t *testing.T) {
 			}
 			require.Zero(t, r.Code, r.Stdout)
 		}
-		v, err := program.Judge[figures](t.Context(), url)
+		f, err := demo.Judge(t.Context(), url)
 		require.NoError(t, err)
-		require.InDelta(t, total, program.Value(v.Unique), 0)
-		require.InDelta(t, total, program.Value(v.Arrivals), 0)
-		require.LessOrEqual(t, program.Value(v.MostSliding), float64(cps))
-		require.LessOrEqual(t, program.Value(v.MostFixed), float64(cps))
+		require.Equal(t, []int{2 * 20 * 70, 2 * 20 * 70}, demotest.Output{Figures: f}.Nums("unique", "arrivals"))
+		require.LessOrEqual(t, f.Num("most_sliding"), cps)
 		return runs[0]
 	})
 }
@@ -181,102 +181,80 @@ func TestTwoRunsShareTheLimit(t *testing.T) {
 // pids reads the standard error of the program: it has the workers that have not ended.
 type pids struct {
 	mu    sync.Mutex
-	alive map[int]int // by number
+	alive map[string]int // by name
 }
 
-var workerLine = regexp.MustCompile(`(?m)^worker (\d+)(?:: pid (\d+)| has ended)$`)
+var workerLine = regexp.MustCompile(`(?m)^(worker \d+)(?:: pid (\d+)| has ended)$`)
 
 func (p *pids) Write(text []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, m := range workerLine.FindAllSubmatch(text, -1) {
-		number := core.Must(strconv.Atoi(string(m[1])))
-		delete(p.alive, number)
-		if len(m[2]) > 0 {
-			p.alive[number] = core.Must(strconv.Atoi(string(m[2])))
+	for _, m := range workerLine.FindAllStringSubmatch(string(text), -1) {
+		delete(p.alive, m[1])
+		if pid, err := strconv.Atoi(m[2]); err == nil {
+			p.alive[m[1]] = pid
 		}
 	}
 	return len(text), nil
 }
 
-func (p *pids) count() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.alive)
-}
-
-// any returns one of the workers, or 0.
-func (p *pids) any() int {
+// any returns the number of workers, and one of them.
+func (p *pids) any() (n, pid int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, pid := range p.alive {
-		return pid
+		return len(p.alive), pid
 	}
-	return 0
+	return 0, 0
 }
 
-// TestWorkersThatStopAndStartAtRandom: workers stand still for a while, or end and are replaced.
-func TestWorkersThatStopAndStartAtRandom(t *testing.T) {
+// Workers stand still for a while, or end and are replaced.
+func TestWorkersStopAtRandom(t *testing.T) {
 	t.Parallel()
-	r := repeated(t, 400, func(cps int) result {
-		p := &pids{alive: map[int]int{}}
+	r := repeated(t, 400, func(cps float64) demotest.Output {
+		p := &pids{alive: map[string]int{}}
 		ctx, cancel := context.WithCancel(t.Context())
 		var disturber sync.WaitGroup
 		disturber.Go(func() {
 			for i := 1; ctx.Err() == nil; i++ {
-				_ = sleep(ctx.Done(), time.Duration(200+rand.IntN(400))*time.Millisecond)
-				pid := p.any()
-				switch {
-				case pid == 0:
+				_ = demo.Sleep(ctx, time.Duration(200+rand.IntN(400))*time.Millisecond)
+				switch n, pid := p.any(); {
+				case n == 0:
 				case i%4 == 0:
 					_ = syscall.Kill(pid, syscall.SIGKILL)
 				default:
 					_ = syscall.Kill(pid, syscall.SIGSTOP)
-					_ = sleep(ctx.Done(), time.Duration(50+rand.IntN(400))*time.Millisecond)
+					_ = demo.Sleep(ctx, time.Duration(50+rand.IntN(400))*time.Millisecond)
 					_ = syscall.Kill(pid, syscall.SIGCONT)
 				}
 			}
 		})
-		r := runBinary(t.Context(), t, p, "-calls 200 -cps %d", cps)
+		r := runBinary(t.Context(), t, p, "-calls 200 -cps %g", cps)
 		cancel()
 		disturber.Wait()
 		return r
 	})
 	requireServed(t, r)
-	require.Positive(t, r.Deaths)
-	require.Greater(t, r.Stall, 50.0)
-	requireOnce(t, r.verdict(), r)
+	require.Positive(t, r.Num("deaths"))
+	require.Greater(t, r.Num("stall_ms"), 50.0)
 }
 
-// TestOneWorkerNeedsNoRedis: the limit is in memory.
-func TestOneWorkerNeedsNoRedis(t *testing.T) {
+func TestInterruptEndsAllProcesses(t *testing.T) {
 	t.Parallel()
-	r := repeated(t, 200, func(cps int) result {
-		return runBinary(t.Context(), t, io.Discard, "-campaigns 3 -calls 100 -workers 1 -cps %d", cps)
+	url := demotest.StartVendor(t)
+	p := &pids{alive: map[string]int{}}
+	ctx := demotest.Until(t, url, func(f demo.Figures) bool {
+		n, _ := p.any()
+		return n == 4 && f.Num("arrivals") > 0
 	})
-	requireServed(t, r)
-	require.Zero(t, r.RedisCPU)
-	require.InDelta(t, 1, r.Checks, 0.2)
-}
-
-func TestAnInterruptEndsAllProcesses(t *testing.T) {
-	t.Parallel()
-	url := programtest.StartVendor(t)
-	p := &pids{alive: map[int]int{}}
-	ctx := programtest.Until(t, url, func(f *figures) bool { return p.count() == 4 && program.Value(f.Arrivals) > 0 })
 	r := runBinary(ctx, t, p, "-cps 100 -vendor %s", url)
 	require.Equal(t, 1, r.Code, r)
-	require.Contains(t, r.Problem, "interrupted; ")
-	require.True(t, r.Judged)
-	require.Equal(t, strconv.Itoa(r.Served), r.Arrivals.String(), "calls in flight are waited for")
-	require.Positive(t, r.Served)
+	require.Contains(t, r.Text("problem"), "interrupted; ")
+	require.True(t, r.Is("judged"))
+	require.Positive(t, r.Num("served"))
+	require.InDelta(t, r.Num("served"), r.Num("arrivals"), 0, "calls in flight are waited for")
 	require.Len(t, p.alive, 4)
 	for _, pid := range p.alive {
 		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
 	}
-}
-
-func TestAllProcessesEndWithTheProgram(t *testing.T) {
-	t.Parallel()
-	programtest.EndsWithItsProcesses(t, 4, "-cps", "100")
 }

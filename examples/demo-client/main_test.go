@@ -7,14 +7,24 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/examples/internal/demoserver"
+	"github.com/gresil/gresil/examples/internal/demotest"
 )
+
+func TestMain(m *testing.M) {
+	logging.Disable() // go-redis would log each connection to a server that a test has stopped
+	demotest.Main(m, main)
+}
 
 func TestEveryScenarioAgainstItsOwnServer(t *testing.T) {
 	t.Parallel()
 	var out, stderr bytes.Buffer
-	require.Zero(t, run(t.Context(), nil, &out, &stderr), "%s%s", &out, &stderr)
+	require.Zero(t, runScenarios(t.Context(), nil, &out, &stderr), "%s%s", &out, &stderr)
 	for _, s := range scenarios() {
 		require.Contains(t, out.String(), s.name+": "+s.title)
 	}
@@ -29,12 +39,13 @@ func TestEveryScenarioAgainstItsOwnServer(t *testing.T) {
 
 func TestEachScenarioAgainstAGivenServer(t *testing.T) {
 	t.Parallel()
-	target, stop, err := startServer(t.Context())
+	handler, closeLimits, err := demoserver.New(demoserver.Config{Limit: 5, Period: 2 * time.Second})
 	require.NoError(t, err)
-	t.Cleanup(stop)
+	srv := httptest.NewServer(handler)
+	t.Cleanup(func() { srv.Close(); require.NoError(t, closeLimits()) })
 	for _, s := range scenarios() {
 		var out bytes.Buffer
-		require.Zero(t, run(t.Context(), []string{"-target", target + "/", "-scenario", s.name}, &out, io.Discard), "%s", &out)
+		require.Zero(t, runScenarios(t.Context(), []string{"-target", srv.URL + "/", "-scenario", s.name}, &out, io.Discard), "%s", &out)
 		require.Equal(t, 1, strings.Count(out.String(), "\nok\n"))
 	}
 }
@@ -49,7 +60,7 @@ func TestEveryScenarioCanFail(t *testing.T) {
 			t.Cleanup(srv.Close)
 			for _, s := range scenarios() {
 				var out, stderr bytes.Buffer
-				require.Equal(t, 1, run(t.Context(), []string{"-target", srv.URL, "-scenario", s.name}, &out, &stderr), "%s: %s", s.name, &out)
+				require.Equal(t, 1, runScenarios(t.Context(), []string{"-target", srv.URL, "-scenario", s.name}, &out, &stderr), "%s: %s", s.name, &out)
 				require.Contains(t, out.String(), "FAILED: ")
 				require.Equal(t, "demo-client: 1 of 1 scenarios failed\n", stderr.String())
 			}
@@ -60,26 +71,25 @@ func TestEveryScenarioCanFail(t *testing.T) {
 func TestNoServerAtAll(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	require.Equal(t, 1, run(t.Context(), []string{"-target", "http://127.0.0.1:1", "-scenario", "ratelimit"}, &out, io.Discard))
+	require.Equal(t, 1, runScenarios(t.Context(), []string{"-target", "http://127.0.0.1:1", "-scenario", "ratelimit"}, &out, io.Discard))
 	require.Contains(t, out.String(), "connection refused")
 }
 
 func TestWrongCommandLines(t *testing.T) {
 	t.Parallel()
-	for args, want := range map[string]string{
+	demotest.WrongCommandLines(t, command(), map[string]string{
 		"-colour red":                  "flag provided but not defined: -colour",
-		"-scenario flood":              `demo-client: -scenario "flood": must be all, ratelimit, retry, breaker, timeout, override`,
-		"-target localhost:8080":       `demo-client: -target "localhost:8080": must be a URL`,
-		"-target http://":              `must be a URL, as in http://127.0.0.1:8080`,
+		"-scenario flood":              `invalid value "flood" for flag -scenario: must be all, ratelimit, retry, breaker, timeout, override`,
+		"-target localhost:8080":       `invalid value "localhost:8080" for flag -target: must be a URL`,
+		"-target http://":              "must be a URL without a query, such as http://127.0.0.1:8090",
 		"extra":                        `demo-client: unexpected argument "extra": there are only flags`,
 		"-scenario ratelimit -target ": "flag needs an argument: -target",
-	} {
-		t.Run(args, func(t *testing.T) {
-			t.Parallel()
-			var stderr bytes.Buffer
-			require.Equal(t, 2, run(t.Context(), strings.Fields(args), io.Discard, &stderr))
-			require.Contains(t, stderr.String(), want)
-		})
-	}
-	require.Zero(t, run(t.Context(), []string{"-h"}, io.Discard, io.Discard))
+		"cluster extra":                `demo-client cluster: unexpected argument "extra": there are only flags`,
+		"cluster -duration 900ms":      "demo-client cluster: -duration 900ms: must be 1s to 10m",
+		"cluster -duration 1h":         "demo-client cluster: -duration 1h0m0s: must be 1s to 10m",
+		"cluster -limit 0":             `invalid value "0" for flag -limit: must be a whole number, 1 to 1000`,
+		"cluster -servers 0":           `invalid value "0" for flag -servers: must be a whole number, 1 to 32`,
+		"cluster -mode lazy":           `invalid value "lazy" for flag -mode: must be strict, coalesced`,
+		"cluster -redis localhost":     `invalid value "localhost" for flag -redis: must be HOST:PORT, such as 127.0.0.1:6379`,
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/examples/internal/demo"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/plugins/timeout"
@@ -22,14 +23,14 @@ func showRateLimit(ctx context.Context, target string, t *table) error {
 	defer closeIdle()
 	c := &http.Client{Transport: network}
 	key := "demo-" + rand.Text()
-	first := send(ctx, c, http.MethodGet, target+"/hello", "X-API-Key", key)
+	first := send(ctx, c, http.MethodGet, target+"/hello", key)
 	t.add("GET /hello", first.String(), "RateLimit: "+first.header.Get("RateLimit"))
 	if err := expect("status of the first request", first.status, http.StatusOK); err != nil {
 		return err
 	}
 	allowed, last := 1, first
 	for range 1000 {
-		if last = send(ctx, c, http.MethodGet, target+"/hello", "X-API-Key", key); last.status != http.StatusOK {
+		if last = send(ctx, c, http.MethodGet, target+"/hello", key); last.status != http.StatusOK {
 			break
 		}
 		allowed++
@@ -40,9 +41,9 @@ func showRateLimit(ctx context.Context, target string, t *table) error {
 	}
 	after, err := strconv.Atoi(last.header.Get("Retry-After"))
 	t.add("GET /hello", last.String(), fmt.Sprintf("%d are used up, Retry-After: %s, X-Rate-Limited: %s", allowed, last.header.Get("Retry-After"), last.header.Get("X-Rate-Limited")))
-	other := send(ctx, c, http.MethodGet, target+"/hello", "X-API-Key", key+"-other")
+	other := send(ctx, c, http.MethodGet, target+"/hello", key+"-other")
 	t.add("GET /hello, another key", other.String(), "each key has a window of its own")
-	health := send(ctx, c, http.MethodGet, target+"/health", "X-API-Key", key)
+	health := send(ctx, c, http.MethodGet, target+"/health", key)
 	t.add("GET /health", health.String(), "excluded from the limit")
 	if err := errors.Join(err,
 		expect("status above the limit", last.status, http.StatusTooManyRequests),
@@ -57,10 +58,10 @@ func showRateLimit(ctx context.Context, target string, t *table) error {
 		t.add("(no wait)", "", fmt.Sprintf("a minute at most: %ds is too long for a demo", after))
 		return nil
 	}
-	if err := sleep(ctx, time.Duration(after)*time.Second); err != nil {
+	if err := demo.Sleep(ctx, time.Duration(after)*time.Second); err != nil {
 		return err
 	}
-	again := send(ctx, c, http.MethodGet, target+"/hello", "X-API-Key", key)
+	again := send(ctx, c, http.MethodGet, target+"/hello", key)
 	t.add(fmt.Sprintf("GET /hello, %ds later", after), again.String(), "Retry-After was the truth")
 	return expect("status after Retry-After", again.status, http.StatusOK)
 }
@@ -133,7 +134,7 @@ func showBreaker(ctx context.Context, target string, t *table) error {
 	if err := errors.Join(
 		expect("rejection", errors.Is(rejected.err, core.ErrRejected), true),
 		expect("requests that reached the server", network.n.Load(), reached),
-		sleep(ctx, left),
+		demo.Sleep(ctx, left),
 	); err != nil {
 		return err
 	}
@@ -213,15 +214,4 @@ func showOverride(ctx context.Context, target string, t *table) error {
 		expect("rejection by the open breaker", errors.Is(open.err, core.ErrRejected), true),
 		expect("status past the breaker", passed.status, http.StatusOK),
 	)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"text/tabwriter"
+
+	"github.com/gresil/gresil/examples/internal/demo"
 )
 
 // A table shows requests, their results, and the reasons.
@@ -25,7 +26,7 @@ func (t *table) print(w io.Writer) {
 	_ = tw.Flush() // to standard output
 }
 
-// An answer is a response that was read, or an error.
+// An answer is a response, or an error.
 type answer struct {
 	status int
 	header http.Header
@@ -34,37 +35,22 @@ type answer struct {
 }
 
 func (a answer) String() string {
-	if a.err != nil {
-		err := a.err
-		for errors.Unwrap(err) != nil && strings.Contains(err.Error(), "http://") { // *url.Error repeats the URL
-			err = errors.Unwrap(err)
-		}
-		return "error: " + err.Error()
-	}
-	if a.status < 400 && len(a.body) > 0 {
+	switch {
+	case a.err != nil:
+		return "error: " + a.err.Error()
+	case a.status < 400 && len(a.body) > 0:
 		return fmt.Sprintf("%d %s", a.status, a.body)
 	}
 	return fmt.Sprintf("%d %s", a.status, http.StatusText(a.status))
 }
 
-// send sends a request and reads the whole response.
-func send(ctx context.Context, c *http.Client, method, url string, header ...string) answer {
-	req, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
+// send sends a request, with a key or without.
+func send(ctx context.Context, c *http.Client, method, url string, key ...string) answer {
+	got, err := demo.Fetch(ctx, c, method, url, http.Header{"X-Api-Key": key}, nil)
 	if err != nil {
 		return answer{err: err}
 	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		return answer{err: err}
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return answer{err: err}
-	}
-	return answer{status: resp.StatusCode, header: resp.Header, body: strings.TrimSpace(string(body))}
+	return answer{status: got.StatusCode, header: got.Header, body: strings.TrimSpace(string(got.Text))}
 }
 
 // counted counts the requests that really go out.

@@ -13,17 +13,8 @@
 package main
 
 import (
-	"context"
-	"os"
-	"os/signal"
-	"syscall"
-
+	"github.com/gresil/gresil/examples/internal/demo"
 	"github.com/gresil/gresil/examples/internal/demoserver"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
-	os.Exit(demoserver.Run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { demo.Command{Whole: demoserver.Run}.Main() }

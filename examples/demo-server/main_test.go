@@ -366,8 +366,8 @@ func TestWrongCommandLines(t *testing.T) {
 		"-limit -3 -period 0s":     "Limit = -3/0s: must have",
 		"extra":                    `unexpected argument "extra"`,
 		"-mode coalesced":          "demo-server: -mode coalesced: is for -redis HOST:PORT",
-		"-redis h:1 -mode lazy":    "demo-server: -mode lazy: must be strict or coalesced",
-		"-redis localhost":         `demo-server: -redis "localhost": must be HOST:PORT, as 127.0.0.1:6379`,
+		"-redis h:1 -mode lazy":    `invalid value "lazy" for flag -mode: must be strict, coalesced`,
+		"-redis localhost":         `invalid value "localhost" for flag -redis: must be HOST:PORT, such as 127.0.0.1:6379`,
 		"-redis 127.0.0.1:1":       "demo-server: -redis 127.0.0.1:1: redisstore: the server cannot be reached: dial tcp 127.0.0.1:1",
 		"-addr 127.0.0.1:notaport": "",
 	} {

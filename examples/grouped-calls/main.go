@@ -1,67 +1,136 @@
-// Command grouped-calls sends single records to a vendor that accepts calls of many records, and only
-// so many calls a minute, from several processes, and prints how the vendor saw the calls.
+// Command grouped-calls sends single records to a vendor that accepts calls of many records, and only so many calls a
+// minute, from several processes, and prints how the vendor saw the calls.
 //
 //	grouped-calls [-options N] [-records N] [-max-records N] [-calls-per-minute N] [-processes N] [-redis HOST:PORT] [-scale S] [-vendor URL] [-algorithm A] [-json]
 //
-// The records are dealt in turn to the options, and those of each option to the processes. An option is
-// a predefined set of arguments of the vendor's method: the records of a call have one option. All
-// records are added first. Then the calls begin.
+// The records are dealt in turn to the options, and those of each option to the processes. An option is a predefined set of
+// arguments of the vendor's method: the records of a call have one option. All records are added first. Then the calls begin.
 //
-// With the algorithm gresil, each process has a batcher of outbound/batch and a pacer of outbound/pace.
-// Several processes share the groups and the limit in Redis, so a call has records of any of them. There
-// are two controls. Fork groups in Redis too, but splits the limit evenly over the options, sends the calls
-// of a flush at once, and repeats the whole flush of an option if a call is refused. Naive makes one call for
-// each record, without a limit, and repeats none.
+// With the algorithm gresil, each process has a batcher of outbound/batch and a pacer of outbound/pace. Several processes
+// share the groups and the limit in Redis, so a call has records of any of them. The control, naive, makes one call for each
+// record, without a limit, and repeats none. Without -algorithm, -vendor and -json, it makes its calls afterwards.
 //
-// If a process ends, such as by a kill, the others take its records. Those of its calls in flight can
+// If a process ends, such as by a kill, another one replaces it, and takes its records. Those of its calls in flight can
 // arrive again, with the same Idempotency-Key. A control, and a single process, cannot go on.
 //
-// Without -redis, the program starts a redis-server of its own, on a free port, if it needs one: naive and a
-// single process with gresil do not. The names in Redis have the name of the run.
+// Without -redis, the program starts a redis-server of its own, on a free port, if it needs one: naive and a single process
+// with gresil do not. The names in Redis have the name of the run.
 //
 // The vendor is a process that the program starts, or the one at the URL. It must answer
 //
 //	POST URL/merge?method=M    {"results": [{"ok": true, "error": ""}, ...]} to {"option": "...", "records": [...]}
 //	GET URL/judge              its figures as JSON, or 404
 //
-// with a result for each record, in their order. Each call has an Idempotency-Key, the time in µs since
-// 1970 at which it was sent as X-Sent, and the arguments of its option as more parameters. The status 400
-// is for a call that is too big or malformed, and 429 for one that is over the limit, which counts too.
-// The figures are arrivals (calls), over (those that were refused), too_big, bad, calls_by_option
-// (accepted), records (of these), unique and duplicates (of the records), most_sliding (calls in any
-// minute), most_fixed (calls in a minute of the clock, which can begin at 20 phases), seconds (from the
-// first arrival to the last), and stall_ms. With -scale S, a minute of the vendor is 1/S of a real one.
-// Times in the figures are real ones.
+// with a result for each record, in their order. Each call has an Idempotency-Key, the time in µs since 1970 at which it was
+// sent as X-Sent, and the arguments of its option as more parameters. The status 400 is for a call that is too big or
+// malformed, and 429 for one that is over the limit, which counts too. The figures are arrivals (calls), over (those that
+// were refused), too_big, bad, calls_by_option (accepted), records (of these), unique and duplicates (of the records),
+// most_sliding (calls in any minute), most_fixed (calls in a minute of the clock, which can begin at 20 phases), seconds
+// (from the first arrival to the last), and stall_ms. With -scale S, a minute of the vendor is 1/S of a real one. Times in
+// the figures are real ones.
 //
-// The exit code is 0 if all records were served once, by the smallest number of calls of each option,
-// or with a process that ended at least once, and the vendor saw no minute above the limit, otherwise 1, and 2 for a wrong command line. It is 3 if the
-// run is void: a minute was above the limit because the machine stalled, as a process or a call was delayed by more than the
-// skew of the pacer. No limiter can prevent that. A control that has run exits with
-// 0 in any case. A run without a record that is accepted for three minutes of the vendor is stopped.
+// The exit code is 0 if all records were served once, by the smallest number of calls of each option, or with a process that
+// ended at least once, and the vendor saw no minute above the limit, otherwise 1, and 2 for a wrong command line. It is 3 if
+// the run is void: a minute was above the limit because the machine stalled, as a process or a call was delayed by more than
+// the skew of the pacer. No limiter can prevent that. A control that has run exits with 0 in any case. A run without a record
+// that is accepted for three minutes of the vendor is stopped.
 //
 // "grouped-calls vendor -addr 127.0.0.1:8090" is the vendor alone.
 package main
 
 import (
 	"context"
+	"flag"
+	"fmt"
 	"io"
+	"time"
 
-	"github.com/gresil/gresil/examples/internal/program"
+	"github.com/gresil/gresil/examples/internal/demo"
 )
 
 func main() { command().Main() }
 
-func command() program.Command {
-	return program.Command{Whole: run, Vendor: runVendor, Worker: runWorker}
+func command() demo.Command {
+	return demo.Command{Whole: run, Worker: work, Parts: map[string]demo.Part{"vendor": demo.Vendor("grouped-calls vendor", vendor)}}
+}
+
+// config has the values of the flags.
+type config struct {
+	demo.Flags
+	terms
+
+	records   int // of all options
+	processes int
+}
+
+// terms are those of the vendor.
+type terms struct {
+	Options        int
+	MaxRecords     int // of a call
+	CallsPerMinute int
+	Scale          float64
+}
+
+// define adds the flags that the vendor has too.
+func (c *terms) define(flags *flag.FlagSet) {
+	c.MaxRecords, c.CallsPerMinute, c.Scale = 200, 100, 1
+	flags.Func("max-records", "`number` of records that the vendor accepts in a call (default 200)", demo.Whole(&c.MaxRecords, 1, 10_000))
+	flags.Func("calls-per-minute", "`calls` that the vendor accepts in any minute (default 100)", demo.Whole(&c.CallsPerMinute, 1, 1_000_000))
+	flags.Func("scale", "`factor` by which the minute of the vendor is shorter (default 1)", demo.Number(&c.Scale, 0.1, 600))
+}
+
+// minute is that of the vendor.
+func (c *terms) minute() time.Duration { return c.scaled(time.Minute) }
+
+func (c *terms) scaled(d time.Duration) time.Duration { return time.Duration(float64(d) / c.Scale) }
+
+// ideal returns the smallest number of calls of an option, and of all together.
+func (c config) ideal() (each func(option int) int, all int) {
+	each = func(option int) int {
+		records := (c.records - option + c.Options - 1) / c.Options
+		return (records + c.MaxRecords - 1) / c.MaxRecords
+	}
+	for option := range c.Options {
+		all += each(option)
+	}
+	return each, all
+}
+
+// idealSeconds is the time of these calls at the limit.
+func (c config) idealSeconds() float64 {
+	_, all := c.ideal()
+	return float64(all) / float64(c.CallsPerMinute) * c.minute().Seconds()
+}
+
+// needsRedis reports whether the processes must share something.
+func (c config) needsRedis() bool { return c.Algorithm != demo.Control && c.processes > 1 }
+
+// parse reads the command line, and reports its mistakes itself.
+func parse(args []string, stderr io.Writer) (config, error) {
+	c := config{records: 20_000, processes: 2, terms: terms{Options: 8}}
+	flags := flag.NewFlagSet("grouped-calls", flag.ContinueOnError)
+	flags.Func("options", "`number` of options, each with calls of its own (default 8)", demo.Whole(&c.Options, 1, 10_000))
+	flags.Func("records", "`number` of records, of all options (default 20000)", demo.Whole(&c.records, 1, 10_000_000))
+	flags.Func("processes", "`number` of processes that add records and make calls (default 2)", demo.Whole(&c.processes, 1, 64))
+	c.define(flags)
+	c.Define(flags, "without it, the program starts its own, if it needs one")
+	err := demo.Parse(flags, args, stderr, "-scale 60", func() error {
+		if c.records < c.Options {
+			return fmt.Errorf("-records %d -options %d: each option must have a record", c.records, c.Options)
+		}
+		return nil
+	})
+	return c, err
 }
 
 // run returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	cfg, err := parse(args, stderr)
+	c, err := parse(args, stderr)
 	if err != nil {
-		return program.ExitCode(err)
+		return demo.ExitCode(err)
 	}
-	s := show(ctx, cfg, program.NewScreen(stderr))
-	program.Print(stdout, s, cfg.json)
-	return program.RunCode(s.Algorithm, s.OK, s.Void, s.err)
+	demand := fmt.Sprintf("The vendor accepts %d calls in any %v, and %d records in a call. %d processes add %d records, in %d options.",
+		c.CallsPerMinute, c.minute().Round(time.Millisecond), c.MaxRecords, c.processes, c.records, c.Options)
+	const ok = "ok: all records were served by the smallest number of calls, and no minute was above the limit"
+	return c.Show(ctx, stdout, stderr, demand, ok, c.report)
 }

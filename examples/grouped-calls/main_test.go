@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,115 +16,123 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/examples/internal/program"
-	"github.com/gresil/gresil/examples/internal/programtest"
+	"github.com/gresil/gresil/examples/internal/demo"
+	"github.com/gresil/gresil/examples/internal/demotest"
 	"github.com/gresil/gresil/internal/redisserver"
 )
 
-func TestMain(m *testing.M) { programtest.Main(m, main) }
+func TestMain(m *testing.M) { demotest.Main(m, main) }
 
-// ran is a run of the program.
-type ran struct {
-	summary
-	programtest.Output
+func TestWrongCommandLines(t *testing.T) {
+	t.Parallel()
+	demotest.WrongCommandLines(t, command(), map[string]string{
+		"extra":                       `grouped-calls: unexpected argument "extra": there are only flags, such as -scale 60`,
+		"-records 0":                  `invalid value "0" for flag -records: must be a whole number, 1 to 10000000`,
+		"-records 7":                  "grouped-calls: -records 7 -options 8: each option must have a record",
+		"-options 1.5":                `invalid value "1.5" for flag -options: must be a whole number, 1 to 10000`,
+		"-max-records 10001":          `invalid value "10001" for flag -max-records: must be a whole number, 1 to 10000`,
+		"-calls-per-minute none":      `invalid value "none" for flag -calls-per-minute: must be a whole number, 1 to 1000000`,
+		"-processes 65":               `invalid value "65" for flag -processes: must be a whole number, 1 to 64`,
+		"-scale 0":                    `invalid value "0" for flag -scale: must be a number, 0.1 to 600`,
+		"vendor extra":                `grouped-calls vendor: unexpected argument "extra": there are only flags`,
+		"vendor -scale Inf":           `invalid value "Inf" for flag -scale: must be a number, 0.1 to 600`,
+		"vendor -max-records 0":       `invalid value "0" for flag -max-records: must be a whole number, 1 to 10000`,
+		"vendor -calls-per-minute -1": `invalid value "-1" for flag -calls-per-minute: must be a whole number, 1 to 1000000`,
+	})
 }
 
-// runJSON runs the program with -json, in this process and its children.
-func runJSON(ctx context.Context, t *testing.T, format string, args ...any) (r ran) {
-	t.Helper()
-	r.figures = &figures{}
-	r.Output = programtest.Run(ctx, t, command(), &r.summary, fmt.Sprintf(format, args...))
-	return r
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	c, err := parse(nil, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, config{
+		Flags: demo.Flags{Algorithm: "gresil"}, records: 20_000, processes: 2,
+		terms: terms{Options: 8, MaxRecords: 200, CallsPerMinute: 100, Scale: 1},
+	}, c)
+	require.True(t, c.needsRedis())
+	_, calls := c.ideal()
+	require.Equal(t, 8*13, calls, "2,500 records of each option")
+	require.InDelta(t, 62.4, c.idealSeconds(), 1e-9)
+	c.Scale = 60
+	require.InDelta(t, 1.04, c.idealSeconds(), 1e-9)
 }
 
-// runBinary is the same as a process of its own. It is interrupted when ctx ends.
-func runBinary(ctx context.Context, t *testing.T, stderr io.Writer, format string, args ...any) (r ran) {
-	t.Helper()
-	r.figures = &figures{}
-	r.Output = programtest.RunBinary(ctx, t, stderr, &r.summary, fmt.Sprintf(format, args...))
-	return r
+func TestEachOptionNeedsItsCalls(t *testing.T) {
+	t.Parallel()
+	each, all := config{records: 602, terms: terms{Options: 3, MaxRecords: 200}}.ideal()
+	require.Equal(t, [4]int{2, 2, 1, 5}, [4]int{each(0), each(1), each(2), all}, "201, 201 and 200 records")
+}
+
+func TestSlackOfShortMinute(t *testing.T) {
+	t.Parallel()
+	for scale, want := range map[float64][2]time.Duration{
+		1: {600 * time.Millisecond, 300 * time.Millisecond}, 60: {50 * time.Millisecond, 25 * time.Millisecond},
+		600: {5 * time.Millisecond, 2500 * time.Microsecond},
+	} {
+		minute := (&terms{Scale: scale}).minute()
+		require.Equal(t, want, [2]time.Duration{slack(minute), skew(minute)}, scale)
+	}
 }
 
 // repeated repeats a test with a longer minute if the run is void, since the machine stalled.
-func repeated(t *testing.T, scale float64, test func(scale float64) ran) (r ran) {
+func repeated(t *testing.T, scale float64, test func(scale float64) demotest.Output) demotest.Output {
 	t.Helper()
-	for range 4 {
-		if r = test(scale); r.Code != 3 {
-			return r
-		}
-		t.Logf("repeated: void %v, %v seconds instead of %v", r.Void, r.Elapsed, r.Ideal)
-		scale /= 2
-	}
-	t.Fatal("the machine stalled each time")
-	return r
+	return demotest.Repeat(t, scale, 0.5, test)
 }
 
-// requireGrouped checks that all records were served once, by the smallest number of calls of each option,
-// within the limit. How long they took is judged by the soak.
-func requireGrouped(t *testing.T, r ran) {
+// requireGrouped checks that all records were served once, by the smallest number of calls of each option, within the limit.
+// How long they took is judged by the soak.
+func requireGrouped(t *testing.T, r demotest.Output) {
 	t.Helper()
 	require.Zero(t, r.Code, r.Stdout)
-	require.True(t, r.OK)
-	require.Equal(t, r.Records, r.Served)
-	require.Equal(t, r.IdealCalls, r.Calls)
-	v := r.verdict(t)
-	require.Equal(t, r.IdealCalls, v.Arrivals)
-	require.Equal(t, r.Records, v.Unique)
-	require.LessOrEqual(t, v.MostSliding, r.CallsPerMinute)
-	require.LessOrEqual(t, v.MostFixed, r.CallsPerMinute)
-	require.Zero(t, v.Over+v.TooBig+v.Bad+v.Duplicates)
-	require.Len(t, v.Calls, r.Options)
-	for i := range r.Options {
-		n := share(r.Records, r.Options, i)
-		require.Equal(t, (n+r.MaxRecords-1)/r.MaxRecords, v.Calls[optionName(i)], optionName(i))
+	require.True(t, r.Is("ok"))
+	require.True(t, r.Is("judged"))
+	records, calls := int(r.Num("records")), int(r.Num("ideal_calls"))
+	require.Equal(t, []int{records, records, records}, r.Nums("served", "accepted", "unique"))
+	require.Equal(t, []int{calls, calls}, r.Nums("calls", "arrivals"))
+	require.Equal(t, []int{0, 0, 0, 0}, r.Nums("over", "too_big", "bad", "duplicates"))
+	require.LessOrEqual(t, r.Num("most_sliding"), r.Num("calls_per_minute"))
+	require.LessOrEqual(t, r.Num("most_fixed"), r.Num("calls_per_minute"))
+	var byOption map[string]int
+	require.NoError(t, json.Unmarshal(r.Figures["calls_by_option"], &byOption))
+	c := config{records: records, terms: terms{Options: int(r.Num("options")), MaxRecords: int(r.Num("max_records"))}}
+	each, _ := c.ideal()
+	require.Len(t, byOption, c.Options)
+	for i := range c.Options {
+		require.Equal(t, each(i), byOption[optionName(i)], optionName(i))
 	}
 }
 
-// verdict returns the figures of our vendor.
-func (r *ran) verdict(t *testing.T) (v verdict) {
-	t.Helper()
-	require.True(t, r.Judged)
-	require.NoError(t, json.Unmarshal([]byte(r.Stdout), &v))
-	v.Records = int(program.Value(r.Accepted))
-	require.Equal(t, v.Records, v.Unique+v.Duplicates)
-	return v
-}
-
-func TestGroupedCallsOfTwoProcesses(t *testing.T) {
+func TestGroupedCalls(t *testing.T) {
 	t.Parallel()
-	requireGrouped(t, repeated(t, 60, func(scale float64) ran {
-		return runBinary(t.Context(), t, io.Discard, "-records 20000 -options 8 -max-records 200 -calls-per-minute 100 -processes 2 -scale %g", scale)
-	}))
+	for name, args := range map[string]string{
+		"two processes":         "-records 20000 -options 8 -max-records 200 -calls-per-minute 100 -processes 2",
+		"one process in memory": "-records 30000 -options 3 -processes 1",
+		"many small options":    "-records 1111 -options 150 -max-records 5 -calls-per-minute 250 -processes 3", // none waits for a full call
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			requireGrouped(t, repeated(t, 60, func(scale float64) demotest.Output {
+				return demotest.RunBinary(t.Context(), t, io.Discard, "%s -scale %g", args, scale)
+			}))
+		})
+	}
 }
 
-func TestGroupedCallsOfOneProcessInMemory(t *testing.T) {
-	t.Parallel()
-	requireGrouped(t, repeated(t, 60, func(scale float64) ran {
-		return runBinary(t.Context(), t, io.Discard, "-records 30000 -options 3 -processes 1 -scale %g", scale)
-	}))
-}
-
-// TestManySmallOptions: none waits for a call that is full.
-func TestManySmallOptions(t *testing.T) {
-	t.Parallel()
-	requireGrouped(t, repeated(t, 60, func(scale float64) ran {
-		return runBinary(t.Context(), t, io.Discard, "-records 1111 -options 150 -max-records 5 -calls-per-minute 250 -processes 3 -scale %g", scale)
-	}))
-}
-
-// TestTwoRunsShareTheLimit: they have one Redis and one vendor, and records of their own.
-func TestTwoRunsShareTheLimit(t *testing.T) {
+// They have one Redis and one vendor, and records of their own.
+func TestTwoRunsShareLimit(t *testing.T) {
 	t.Parallel()
 	redis, err := redisserver.Start(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(redis.Kill)
-	repeated(t, 50, func(scale float64) ran {
-		url := programtest.StartVendor(t, "-scale", fmt.Sprint(scale))
-		var runs [2]ran
+	repeated(t, 50, func(scale float64) demotest.Output {
+		url := demotest.StartVendor(t, "-scale", fmt.Sprint(scale))
+		var runs [2]demotest.Output
 		var wg sync.WaitGroup
 		for i := range runs {
 			wg.Go(func() {
-				runs[i] = runBinary(t.Context(), t, io.Discard, "-records 4000 -max-records 50 -scale %g -redis %s -vendor %s", scale, redis.Addr, url)
+				const args = "-records 4000 -max-records 50 -scale %g -redis %s -vendor %s"
+				runs[i] = demotest.RunBinary(t.Context(), t, io.Discard, args, scale, redis.Addr, url)
 			})
 		}
 		wg.Wait()
@@ -134,13 +141,12 @@ func TestTwoRunsShareTheLimit(t *testing.T) {
 				return r
 			}
 			require.Zero(t, r.Code, r.Stdout)
-			require.Equal(t, 80, r.Calls, "each run is below the limit")
+			require.Equal(t, []int{80}, r.Nums("calls"), "each run is below the limit")
 		}
-		f, err := program.Judge[figures](t.Context(), url)
+		f, err := demo.Judge(t.Context(), url)
 		require.NoError(t, err)
-		require.InDelta(t, 8000, program.Value(f.Unique), 0)
-		require.InDelta(t, 160, program.Value(f.Arrivals), 0)
-		require.LessOrEqual(t, program.Value(f.MostSliding), 100.0)
+		require.Equal(t, []int{8000, 160}, demotest.Output{Figures: f}.Nums("unique", "arrivals"))
+		require.LessOrEqual(t, f.Num("most_sliding"), 100.0)
 		requireNoRecords(t, redis)
 		return runs[0]
 	})
@@ -149,7 +155,7 @@ func TestTwoRunsShareTheLimit(t *testing.T) {
 // requireNoRecords checks that no group is left, and that each key which is left expires.
 func requireNoRecords(t *testing.T, redis *redisserver.Server) {
 	t.Helper()
-	keys, err := redis.Do("keys grouped-calls:*")
+	keys, err := redis.Do("keys gresil:groups:*")
 	require.NoError(t, err)
 	for key := range strings.FieldsSeq(keys) {
 		ttl, err := redis.Do("ttl " + key)
@@ -158,19 +164,19 @@ func requireNoRecords(t *testing.T, redis *redisserver.Server) {
 	}
 }
 
-// TestTheOtherProcessTakesTheRecordsOfOneThatIsKilled: it has calls in flight, whose records arrive again
-// with the same key, in the same calls. No call is answered from the tenth on until more are in flight than
-// the other process makes at a time.
-func TestTheOtherProcessTakesTheRecordsOfOneThatIsKilled(t *testing.T) {
+var processLine = regexp.MustCompile(`(?m)^process (\d): pid (\d+)$`)
+
+type writerFunc func(text []byte) (int, error)
+
+func (f writerFunc) Write(text []byte) (int, error) { return f(text) }
+
+// A process that is killed has calls in flight, whose records arrive again with the same key, in the same calls. No call is
+// answered from the tenth on until more are in flight than the other process makes at a time.
+func TestProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	killed, over := make(chan int, 1), make(chan struct{})
 	var once sync.Once
-	var f foreign
-	f.merge = func(w http.ResponseWriter, _ *http.Request) {
-		f.mu.Lock()
-		n := len(f.seen)
-		records := len(f.seen[n-1].body.Records)
-		f.mu.Unlock()
+	f := &demotest.Foreign{Call: func(w http.ResponseWriter, _ *http.Request, n int, body []byte) {
 		if n >= 10+concurrency+3 {
 			once.Do(func() {
 				_ = syscall.Kill(<-killed, syscall.SIGKILL)
@@ -180,28 +186,27 @@ func TestTheOtherProcessTakesTheRecordsOfOneThatIsKilled(t *testing.T) {
 		if n >= 10 {
 			<-over
 		}
-		_, _ = io.WriteString(w, results(records))
-	}
+		accept(w, body)
+	}}
 	pids := writerFunc(func(text []byte) (int, error) {
 		if m := processLine.FindSubmatch(text); m != nil && string(m[1]) == "1" {
 			killed <- core.Must(strconv.Atoi(string(m[2])))
 		}
 		return len(text), nil
 	})
-	r := runBinary(t.Context(), t, pids, "-options 4 -records 1000 -max-records 10 -scale 60 -vendor %s", f.start(t))
+	r := demotest.RunBinary(t.Context(), t, pids, "-options 4 -records 1000 -max-records 10 -scale 60 -vendor %s", f.Start(t, pattern))
 	require.Zero(t, r.Code, r.Stdout)
-	require.Equal(t, 1, r.Deaths)
-	require.Equal(t, 1000, r.Served)
+	require.Equal(t, []int{1, 1000}, r.Nums("deaths", "served"))
 	calls, numbers := map[string]string{}, map[float64]int{}
-	for _, s := range f.seen {
-		text, err := json.Marshal(s.body)
-		require.NoError(t, err)
-		if before, again := calls[s.key]; again {
-			require.Equal(t, before, string(text))
+	seen, bodies := f.Seen()
+	for i, s := range seen {
+		key := s.Header.Get("Idempotency-Key")
+		if before, again := calls[key]; again {
+			require.Equal(t, before, string(bodies[i]))
 			continue
 		}
-		calls[s.key] = string(text)
-		for _, record := range s.body.Records {
+		calls[key] = string(bodies[i])
+		for _, record := range parsed(bodies[i]).Records {
 			numbers[record["number"].(float64)]++
 		}
 	}
@@ -210,78 +215,33 @@ func TestTheOtherProcessTakesTheRecordsOfOneThatIsKilled(t *testing.T) {
 	for n, times := range numbers {
 		require.Equal(t, 1, times, n)
 	}
-	require.Greater(t, len(f.seen), 100, "calls were in flight")
+	require.Greater(t, len(seen), 100, "calls were in flight")
 }
 
-type writerFunc func(text []byte) (int, error)
-
-func (f writerFunc) Write(text []byte) (int, error) { return f(text) }
-
-// TestAnInterruptDrains: calls that are sent are waited for, and the other records deleted.
-func TestAnInterruptDrains(t *testing.T) {
+func TestControlBreaksLimit(t *testing.T) {
 	t.Parallel()
-	redis, err := redisserver.Start(t.TempDir())
-	require.NoError(t, err)
-	t.Cleanup(redis.Kill)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	f := foreign{}
-	f.merge = func(w http.ResponseWriter, _ *http.Request) {
-		cancel()
-		time.Sleep(100 * time.Millisecond) // the call is on its way
-		_, _ = io.WriteString(w, results(10))
+	var r demotest.Output
+	for _, scale := range []int{40, 20, 10, 5} { // a slow machine keeps the limit of a short minute
+		r = demotest.RunBinary(t.Context(), t, io.Discard, "-algorithm naive -records 2000 -scale %d", scale)
+		if r.Code == 0 && !r.Is("ok") {
+			break
+		}
 	}
-	r := runBinary(ctx, t, io.Discard, "-options 1 -records 100 -max-records 10 -calls-per-minute 10 -redis %s -vendor %s", redis.Addr, f.start(t))
-	require.Equal(t, 1, r.Code, r.Stdout)
-	require.Equal(t, 10*len(f.seen), r.Served)
-	require.Equal(t, 100-r.Served, r.Lost)
-	require.Equal(t, fmt.Sprintf("interrupted; %d of 100 records were not served", r.Lost), r.Problem)
-	requireNoRecords(t, redis)
+	require.Zero(t, r.Code, r)
+	require.False(t, r.Is("ok"))
+	require.Positive(t, r.Num("over"))
+	require.Greater(t, r.Num("most_sliding"), 100.0)
+	require.Contains(t, r.Text("problem"), "calls in a minute, the limit is 100")
+	require.Positive(t, r.Num("failed"))
+	require.InDelta(t, 2000, r.Num("served")+r.Num("failed"), 0)
 }
 
-var processLine = regexp.MustCompile(`(?m)^process (\d): pid (\d+)$`)
-
-func TestAllProcessesEndWithTheProgram(t *testing.T) {
-	t.Parallel()
-	programtest.EndsWithItsProcesses(t, 2)
-}
-
-// TestTheControlsBreakTheLimit: the load is strong enough for it. The fork sends records again too.
-func TestTheControlsBreakTheLimit(t *testing.T) {
-	t.Parallel()
-	for algorithm, args := range map[string]string{"fork": "-records 20000", "naive": "-records 2000"} {
-		t.Run(algorithm, func(t *testing.T) {
-			t.Parallel()
-			var r ran
-			for _, scale := range []int{40, 20, 10, 5} { // a slow machine keeps the limit of a short minute
-				if r = runBinary(t.Context(), t, io.Discard, "-algorithm %s %s -scale %d", algorithm, args, scale); r.Code == 0 && !r.OK {
-					break
-				}
-			}
-			require.Zero(t, r.Code, r)
-			require.False(t, r.OK)
-			require.Positive(t, program.Value(r.Over))
-			require.Greater(t, program.Value(r.MostSliding), 100.0)
-			require.Contains(t, r.Problem, "calls in a minute, the limit is 100")
-			require.Zero(t, r.Lost)
-			if algorithm == "fork" {
-				require.Equal(t, 20_000, r.Served)
-				require.Positive(t, program.Value(r.Duplicates))
-			} else {
-				require.Equal(t, 2000, r.Served+r.Failed)
-				require.Positive(t, r.Failed)
-			}
-		})
-	}
-}
-
-// TestRedisIsNeededUnlessOneProcessDoesWithout: redis-server is not installed.
-func TestRedisIsNeededUnlessOneProcessDoesWithout(t *testing.T) {
+// Redis-server is not installed.
+func TestOneProcessNeedsNoRedis(t *testing.T) {
 	t.Parallel()
 	const small = " -options 2 -records 4 -scale 60"
-	programtest.WithoutRedisServer(t, map[string]string{
+	demotest.WithoutRedisServer(t, map[string]string{
 		"-processes 2" + small:                  "redis-server is not installed: install it, or give the -redis HOST:PORT of one that runs",
-		"-processes 1 -algorithm fork" + small:  "redis-server is not installed",
 		"-processes 1" + small:                  "",
 		"-processes 2 -algorithm naive" + small: "",
 	})

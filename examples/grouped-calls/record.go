@@ -47,10 +47,3 @@ func catalog(options int) map[string]string {
 	}
 	return c
 }
-
-// An unknownOptionError is the reason why a record is not added.
-type unknownOptionError struct{ option string }
-
-func (e *unknownOptionError) Error() string {
-	return fmt.Sprintf("unknown option %q: it must be one of the predefined ones, such as %q", e.option, optionName(0))
-}

@@ -24,7 +24,7 @@ func TestEachRecordIsDistinct(t *testing.T) {
 	require.Equal(t, 12, options["list-2:replace"])
 }
 
-func TestAnOptionHasItsArguments(t *testing.T) {
+func TestOptionHasItsArguments(t *testing.T) {
 	t.Parallel()
 	c := catalog(8)
 	require.Len(t, c, 8)
@@ -35,24 +35,4 @@ func TestAnOptionHasItsArguments(t *testing.T) {
 	}, query)
 	require.Equal(t, "true", predefined["insert"].Get("insert_on_no_match"))
 	require.False(t, predefined["insert"].Has("list"), "it is not changed")
-}
-
-// TestWorkersDealRecords: each record belongs to one worker, and each worker has records of each option.
-func TestWorkersDealRecords(t *testing.T) {
-	t.Parallel()
-	owners := map[int]int{}
-	for worker := range 2 {
-		options := map[int]int{}
-		o := order{Options: 4, Records: 26, Workers: 2, Worker: worker}
-		require.NoError(t, o.numbers(func(n int) error {
-			owners[n]++
-			options[n%4]++
-			return nil
-		}))
-		require.Len(t, options, 4)
-	}
-	require.Len(t, owners, 26)
-	for n, times := range owners {
-		require.Equal(t, 1, times, n)
-	}
 }

@@ -1,38 +1,17 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
+	"maps"
 	"net/http"
+	"sync"
 	"time"
 
-	"github.com/gresil/gresil/examples/internal/program"
+	"github.com/gresil/gresil/examples/internal/demo"
 )
-
-// runVendor serves a vendor until ctx ends. It returns the exit code.
-func runVendor(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("grouped-calls vendor", flag.ContinueOnError)
-	addr := flags.String("addr", "127.0.0.1:8090", "`address` to listen on; port 0 takes a free one")
-	maxRecords, calls, scale := 200, 100, 1.0
-	flags.Func("max-records", "`number` of records of a call at most (default 200)", program.Whole(&maxRecords, 1, mostRecordsOfCall))
-	flags.Func("calls-per-minute", "`calls` in any minute at most (default 100)", program.Whole(&calls, 1, mostCalls))
-	flags.Func("scale", "`factor` by which the minute is shorter (default 1)", program.Number(&scale, 0.1, mostScale))
-	if err := program.Parse(flags, args, stderr, "-addr 127.0.0.1:8090", nil); err != nil {
-		return program.ExitCode(err)
-	}
-	var s program.Stall
-	go s.Watch(ctx)
-	handler := newVendor(newLedger(calls, scaled(time.Minute, scale)), maxRecords, &s)
-	if err := program.Serve(ctx, *addr, handler, stdout, time.Second); err != nil {
-		fmt.Fprintf(stderr, "grouped-calls vendor: %v\n", err)
-		return 1
-	}
-	return 0
-}
 
 // A call is the body of a request to the vendor, with records of any type.
 type call[T any] struct {
@@ -50,42 +29,91 @@ type result struct {
 	Error string `json:"error"`
 }
 
-const mostBytes = 64 << 20 // of a call
+// A verdict is a vendor's view of the calls that arrived.
+type verdict struct {
+	demo.Verdict
 
-func newVendor(l *ledger, maxRecords int, s *program.Stall) http.Handler {
+	Over    int            `json:"over"`            // calls that were refused with 429
+	TooBig  int            `json:"too_big"`         // calls with too many records
+	Bad     int            `json:"bad"`             // calls that were malformed
+	Calls   map[string]int `json:"calls_by_option"` // that were accepted
+	Records int            `json:"records"`         // of these
+}
+
+// A ledger has the calls that arrived at a vendor.
+type ledger struct {
+	terms
+	*demo.Arrivals
+	stall *demo.Stall
+
+	mu  sync.Mutex
+	sum verdict
+}
+
+func vendor(flags *flag.FlagSet) func(*demo.Stall) http.Handler {
+	var c terms
+	c.define(flags)
+	return func(s *demo.Stall) http.Handler { return newVendor(c, s) }
+}
+
+func newVendor(c terms, s *demo.Stall) http.Handler {
+	l := &ledger{terms: c, Arrivals: demo.NewArrivals(c.minute()), stall: s, sum: verdict{Calls: map[string]int{}}}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /judge", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		program.PrintJSON(w, l.judge(s.Duration()))
-	})
-	mux.HandleFunc("POST /merge", func(w http.ResponseWriter, r *http.Request) {
-		if now := time.Now(); !l.arrive(now, program.Sent(r.Header)) { // before anything
-			http.Error(w, "too many calls in a minute", http.StatusTooManyRequests)
-			return
-		}
-		c, err := read(w, r)
-		if tooBig := err == nil && len(c.Records) > maxRecords; err != nil || tooBig {
-			l.refuse(tooBig)
-			if tooBig {
-				err = fmt.Errorf("%d records: must be %d at most", len(c.Records), maxRecords)
-			}
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		l.accept(c.Option, c.Records)
-		a := answer{Results: make([]result, len(c.Records))}
-		for i := range a.Results {
-			a.Results[i].OK = true
-		}
-		w.Header().Set("Content-Type", "application/json")
-		program.PrintJSON(w, a)
-	})
+	mux.HandleFunc("GET /judge", func(w http.ResponseWriter, _ *http.Request) { demo.WriteJSON(w, l.judge()) })
+	mux.HandleFunc("POST /merge", l.merge)
 	return mux
+}
+
+// merge answers a call. One that is over the limit counts too.
+func (l *ledger) merge(w http.ResponseWriter, r *http.Request) {
+	if !l.Add(time.Now(), r.Header, l.CallsPerMinute) { // before anything
+		l.count(func(v *verdict) { v.Over++ })
+		http.Error(w, "too many calls in a minute", http.StatusTooManyRequests)
+		return
+	}
+	c, err := read(w, r)
+	switch {
+	case err != nil:
+		l.count(func(v *verdict) { v.Bad++ })
+	case len(c.Records) > l.MaxRecords:
+		l.count(func(v *verdict) { v.TooBig++ })
+		err = fmt.Errorf("%d records: must be %d at most", len(c.Records), l.MaxRecords)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	l.count(func(v *verdict) {
+		v.Calls[c.Option]++
+		v.Records += len(c.Records)
+	})
+	a := answer{Results: make([]result, len(c.Records))}
+	for i, record := range c.Records {
+		l.Key(record)
+		a.Results[i].OK = true
+	}
+	demo.WriteJSON(w, a)
+}
+
+func (l *ledger) count(add func(*verdict)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	add(&l.sum)
+}
+
+// judge returns the verdict so far.
+func (l *ledger) judge() (v verdict) {
+	l.count(func(sum *verdict) {
+		v = *sum
+		v.Calls = maps.Clone(sum.Calls)
+	})
+	v.Verdict = l.Judge(l.stall.Duration())
+	return v
 }
 
 // read returns the call of a request, or the reason why it is malformed.
 func read(w http.ResponseWriter, r *http.Request) (c call[json.RawMessage], err error) {
-	err = json.NewDecoder(http.MaxBytesReader(w, r.Body, mostBytes)).Decode(&c)
+	err = json.NewDecoder(http.MaxBytesReader(w, r.Body, demo.Most)).Decode(&c)
 	switch {
 	case err != nil:
 	case r.URL.Query().Get("method") == "" || r.Header.Get("Idempotency-Key") == "":

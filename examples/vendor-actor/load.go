@@ -2,15 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gresil/gresil/examples/internal/demo"
 )
 
 // A load offers calls at their times.
 type load struct {
-	cfg   config
+	config
 	start time.Time
 
 	served, failed atomic.Int64
@@ -20,45 +22,31 @@ type load struct {
 	first error // of the calls that failed
 }
 
-// A control goes on for so long without a call that is served: a time of the vendor, and one of our
-// own. It could go on for hours.
+// A control goes on for so long without a call that is served: a time of the vendor, and one of our own.
 const (
 	patience      = time.Minute
 	leastPatience = 5 * time.Second
 )
 
-var errStalled = errors.New("stopped, as no call was served for a minute of the vendor")
+var errStalled = fmt.Errorf("%w, as no call was served for a minute of the vendor", demo.ErrStalled)
 
 // watch calls stop when no call was served for too long, after all were offered.
 func (l *load) watch(ctx context.Context, stop context.CancelCauseFunc) {
-	long := max(leastPatience, time.Duration(float64(patience)/l.cfg.scale))
-	ticker := time.NewTicker(long / 10)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
-		if time.Since(l.start)-max(time.Duration(l.latest.Load()), l.cfg.at(l.cfg.calls)) > long {
+	long := max(leastPatience, time.Duration(float64(patience)/l.scale))
+	demo.Repeat(ctx, long/10, func() {
+		if time.Since(l.start)-max(time.Duration(l.latest.Load()), l.at(l.calls)) > long {
 			stop(errStalled)
 		}
-	}
+	})
 }
 
 // offer offers all calls, or those until the end of ctx, and waits for their ends.
 func (l *load) offer(ctx context.Context, call func(ctx context.Context, n int) error) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for i := range l.cfg.calls {
-		if early := time.Until(l.start.Add(l.cfg.at(i))); early > 0 {
-			timer.Reset(early)
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-			}
+	for i := range l.calls {
+		if early := time.Until(l.start.Add(l.at(i))); early > 0 {
+			_ = demo.Sleep(ctx, early)
 		}
 		if ctx.Err() != nil {
 			return
@@ -80,4 +68,49 @@ func (l *load) note(ctx context.Context, err error) {
 			l.first = err
 		}
 	}
+}
+
+// run makes all calls, until ctx ends.
+func (l *load) run(ctx context.Context, end context.CancelCauseFunc, screen *demo.Screen) error {
+	c, err := newCaller(ctx, l.config, end, screen)
+	if err != nil {
+		return err
+	}
+	defer c.close(context.WithoutCancel(ctx))
+	l.start = time.Now()
+	if l.Algorithm == demo.Control {
+		go l.watch(ctx, end)
+	}
+	defer screen.Follow(ctx, l.start, func() (float64, string) {
+		done := l.served.Load() + l.failed.Load()
+		text := fmt.Sprintf("%d of %d served, %d failed, %d attempts refused%s", l.served.Load(), l.calls, l.failed.Load(), c.refused.Load(), c.paused())
+		return float64(done) / float64(l.calls), text
+	})()
+	l.offer(ctx, c.call)
+	return nil
+}
+
+// report makes all calls, and returns the vendor's view of them.
+func (c config) report(ctx context.Context, f demo.Flags, screen *demo.Screen) *demo.Report {
+	c.Flags = f
+	r := &demo.Report{Algorithm: c.Algorithm}
+	r.Flags("calls", c.calls, "rate", c.rate, "capacity", c.capacity, "limit", c.limit, "scale", c.scale)
+	var l load
+	r.Load(ctx, &c.Flags, screen, c.Serve(false, "-scale", fmt.Sprint(c.scale)), func(ctx context.Context, end context.CancelCauseFunc) error {
+		l.config = c
+		return l.run(ctx, end, screen)
+	})
+	served, failed := int(l.served.Load()), l.failed.Load()
+	r.Set("served", served, "Calls that the vendor has answered with 200.")
+	r.Set("failed", failed, "Calls that were given up.")
+	r.Arrivals("second", 100)
+	r.Take("trips", "trips", "So many times a call was over the limit, and started a pause.")
+	r.Take("escalations", "escalations", "So many calls were made in a pause, and doubled it.")
+	r.Take("worst_penalty_s", "worst_penalty_s", "The longest pause, in seconds.")
+	r.Problem(served < c.calls, "%d of %d calls were not served", c.calls-served, c.calls)
+	r.Problem(l.first != nil, "%d failed, the first: %v", failed, l.first)
+	trips, escalations := r.Figures.Num("trips"), r.Figures.Num("escalations")
+	r.Broken(trips > 0, false, "trips: %v", trips)
+	r.Broken(escalations > 0, false, "escalations: %v", escalations)
+	return r
 }

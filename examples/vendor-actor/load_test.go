@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEachCallIsOfferedAtItsTime(t *testing.T) {
+func TestCallsAreOfferedInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &load{cfg: config{calls: 100, rate: 7, scale: 3}, start: time.Now()}
+		l := &load{config: config{calls: 100, rate: 7, scale: 3}, start: time.Now()}
 		var mu sync.Mutex
 		l.offer(t.Context(), func(_ context.Context, n int) error {
 			mu.Lock()
-			require.Equal(t, l.cfg.at(n-1), time.Since(l.start))
+			require.Equal(t, l.at(n-1), time.Since(l.start))
 			mu.Unlock()
 			time.Sleep(time.Hour) // other calls do not wait for this one
 			if n == 50 {
@@ -32,10 +32,10 @@ func TestEachCallIsOfferedAtItsTime(t *testing.T) {
 	})
 }
 
-func TestAControlIsStoppedWhenNoCallIsServedForAMinuteOfTheVendor(t *testing.T) {
+func TestStalledControlIsStopped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &load{cfg: config{calls: 100, rate: 10, scale: 10}, start: time.Now()}
+		l := &load{config: config{calls: 100, rate: 10, scale: 10}, start: time.Now()}
 		ctx, stop := context.WithCancelCause(t.Context())
 		go l.watch(ctx, stop)
 		time.Sleep(6 * time.Second)

@@ -1,254 +1,179 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
-	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
-	"regexp"
+	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/examples/internal/program"
-	"github.com/gresil/gresil/examples/internal/programtest"
+	"github.com/gresil/gresil/examples/internal/demo"
+	"github.com/gresil/gresil/examples/internal/demotest"
+	"github.com/gresil/gresil/internal/escalating"
 )
 
-func TestMain(m *testing.M) { programtest.Main(m, main) }
+func TestMain(m *testing.M) { demotest.Main(m, main) }
 
-// runJSON runs the program with -json, in this process and its children.
-func runJSON(ctx context.Context, t *testing.T, args string) programtest.Output {
-	t.Helper()
-	return programtest.Run(ctx, t, command(), &summary{figures: &figures{}}, args)
+func TestWrongCommandLines(t *testing.T) {
+	t.Parallel()
+	demotest.WrongCommandLines(t, command(), map[string]string{
+		"-colour red":                     "flag provided but not defined: -colour",
+		"extra":                           `vendor-actor: unexpected argument "extra": there are only flags`,
+		"-redis h:1":                      "flag provided but not defined: -redis",
+		"-calls many":                     `invalid value "many" for flag -calls: must be a whole number, 1 to 1000000`,
+		"-rate 0":                         `invalid value "0" for flag -rate: must be a number, 0.01 to 100000`,
+		"-capacity 0":                     `invalid value "0" for flag -capacity: must be a whole number, 1 to 10000`,
+		"-limit -1":                       `invalid value "-1" for flag -limit: must be a number, 0 to 100000`,
+		"-scale Inf":                      `invalid value "Inf" for flag -scale: must be a number, 0.1 to 1000`,
+		"vendor -scale 0":                 `invalid value "0" for flag -scale: must be a number, 0.1 to 1000`,
+		"vendor extra":                    `vendor-actor vendor: unexpected argument "extra": there are only flags`,
+		"vendor -grace soon":              `invalid value "soon" for flag -grace: parse error`,
+		"-calls 5 -scale 10 -json=0 -- x": `unexpected argument "x"`,
+	})
 }
 
-func TestGresilServesALoadThatBreaksTheControls(t *testing.T) {
+func TestDefaults(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range algorithms() {
-		t.Run(algorithm, func(t *testing.T) {
-			t.Parallel()
-			const load = "-calls 130 -rate 1000 -capacity 60 -limit 50 -scale 2 -algorithm "
-			var r programtest.Output
-			if algorithm == "gresil" {
-				r = runJSON(t.Context(), t, load+algorithm)
-			} else {
-				for range 5 { // if the machine is too slow for the load, the run shows nothing
-					url := programtest.StartVendor(t, "-scale", "2")
-					tripped := programtest.Until(t, url, func(f *figures) bool { return program.Value(f.Trips) > 0 })
-					if r = runJSON(tripped, t, load+algorithm+" -vendor "+url); r.JSON["ok"] == false {
-						break
-					}
-				}
-			}
-			require.Zero(t, r.Code, r)
-			require.Equal(t, true, r.JSON["judged"])
-			if algorithm == "gresil" {
-				require.Equal(t, true, r.JSON["ok"], r)
-				require.EqualValues(t, 130, r.JSON["served"])
-				require.EqualValues(t, 130, r.JSON["arrivals"])
-				require.EqualValues(t, 0, r.JSON["trips"])
-				require.LessOrEqual(t, r.JSON["most_sliding"], 100.0)
-				return
-			}
-			require.Equal(t, false, r.JSON["ok"], r)
-			require.Less(t, r.JSON["served"], 130.0)
-			require.GreaterOrEqual(t, r.JSON["trips"], 1.0)
-			require.Greater(t, r.JSON["most_sliding"], 100.0)
-			require.Contains(t, r.JSON["problem"], "interrupted; ")
-			require.Contains(t, r.JSON["problem"], "; trips: 1")
-		})
+	c, err := parse(nil, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, config{calls: 6000, rate: 120, capacity: 8, scale: 1, Flags: demo.Flags{Algorithm: "gresil"}}, c)
+	require.Equal(t, 50*time.Second, c.at(c.calls))
+	c.scale = 10
+	require.Equal(t, 5*time.Second, c.at(c.calls))
+}
+
+func TestVendorOverHTTP(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(newVendor(escalating.New(time.Second, 1000)))
+	t.Cleanup(srv.Close)
+	resp, body := demotest.Request(t, http.MethodGet, srv.URL+"/report?account=a&n=1", http.Header{}, "")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.JSONEq(t, `{"account":"a","n":"1"}`, body)
+	for _, bad := range []string{"/report", "/report?account=a", "/report?n=1"} {
+		resp, _ = demotest.Request(t, http.MethodGet, srv.URL+bad, http.Header{}, "")
+		require.Equal(t, http.StatusBadRequest, resp.StatusCode, bad)
 	}
+	_, body = demotest.Request(t, http.MethodGet, srv.URL+"/judge", http.Header{}, "")
+	require.JSONEq(t, `{"arrivals":1,"unique":1,"duplicates":0,"most_sliding":1,"most_fixed":1,"seconds":0,"trips":0,"escalations":0,"worst_penalty_s":0}`, body)
 }
 
-func TestASummaryHasTheNamesAndFiguresOfTheVendor(t *testing.T) {
+func TestRefusalHasBothHeaders(t *testing.T) {
 	t.Parallel()
-	r := runJSON(t.Context(), t, "-calls 5 -scale 10")
+	v := escalating.New(time.Hour, 0.1) // a second is 10, and a pause 150
+	for range 100 {
+		go func() { _, _ = v.Call(t.Context(), "n") }()
+	}
+	require.Eventually(t, func() bool { return v.Verdict().Arrivals == 100 }, time.Minute, time.Millisecond)
+	srv := httptest.NewServer(newVendor(v))
+	t.Cleanup(srv.Close)
+	resp, _ := demotest.Request(t, http.MethodGet, srv.URL+"/report?account=a&n=1", http.Header{}, "")
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	require.Equal(t, [2]string{"150", "150000"}, [2]string{resp.Header.Get("Retry-After"), resp.Header.Get("X-Retry-After-Ms")})
+	require.Equal(t, "1001", ceil(time.Second+1, time.Millisecond))
+}
+
+func TestGresilServesLoad(t *testing.T) {
+	t.Parallel()
+	r := demotest.Run(t.Context(), t, command(), "-calls 130 -rate 1000 -capacity 60 -limit 50 -scale 2")
 	require.Zero(t, r.Code, r)
-	for name, want := range map[string]any{
-		"algorithm": "gresil", "calls": 5.0, "rate": 120.0, "capacity": 8.0, "limit": 0.0, "scale": 10.0,
-		"served": 5.0, "failed": 0.0, "judged": true, "ok": true,
-		"arrivals": 5.0, "unique": 5.0, "duplicates": 0.0, "trips": 0.0, "escalations": 0.0, "worst_penalty_s": 0.0,
+	require.True(t, r.Is("ok"), r)
+	require.Equal(t, []int{130, 130, 0, 0}, r.Nums("served", "arrivals", "trips", "escalations"))
+	require.LessOrEqual(t, r.Num("most_sliding"), 100.0)
+}
+
+func TestControlBreaksLimit(t *testing.T) {
+	t.Parallel()
+	var r demotest.Output
+	for range 5 { // if the machine is too slow for the load, the run shows nothing
+		url := demotest.StartVendor(t, "-scale", "2")
+		tripped := demotest.Until(t, url, func(f demo.Figures) bool { return f.Num("trips") > 0 })
+		r = demotest.Run(tripped, t, command(), "-calls 130 -rate 1000 -scale 2 -algorithm naive -vendor %s", url)
+		if !r.Is("ok") {
+			break
+		}
+	}
+	require.Zero(t, r.Code, r)
+	require.False(t, r.Is("ok"))
+	require.Less(t, r.Num("served"), 130.0)
+	require.Greater(t, r.Num("most_sliding"), 100.0)
+	require.Regexp(t, `^interrupted; \d+ of 130 calls were not served; .*trips: 1`, r.Text("problem"))
+}
+
+func TestSummaryHasAllNames(t *testing.T) {
+	t.Parallel()
+	r := demotest.Run(t.Context(), t, command(), "-calls 5 -scale 10")
+	require.Zero(t, r.Code, r)
+	for name, want := range map[string]string{
+		"algorithm": `"gresil"`, "calls": "5", "rate": "120", "capacity": "8", "limit": "0", "scale": "10",
+		"served": "5", "failed": "0", "judged": "true", "ok": "true",
+		"arrivals": "5", "unique": "5", "duplicates": "0", "trips": "0", "escalations": "0", "worst_penalty_s": "0",
 	} {
-		require.Equal(t, want, r.JSON[name], name)
+		require.Equal(t, want, string(r.Figures[name]), name)
 	}
 	for _, name := range []string{"most_sliding", "most_fixed", "seconds"} {
-		require.Positive(t, r.JSON[name], name)
+		require.Positive(t, r.Num(name), name)
 	}
-	require.Len(t, r.JSON, 19)
+	require.Len(t, r.Figures, 19)
 	require.Regexp(t, `^vendor: http://127.0.0.1:\d+\n`, r.Stderr)
-	require.NotContains(t, r.Stderr, "\r", "no bar without a terminal")
 }
 
-func TestASummaryAsText(t *testing.T) {
+func TestTextOfOneAlgorithm(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{"-calls", "5", "-scale", "10"}, &stdout, &stderr), &stderr)
-	require.Regexp(t, `^algorithm +gresil
-calls +5, 120 a second of the vendor, scale 10
-served +5
-failed +0
-judged +true
-arrivals +5
-unique +5
-duplicates +0
-most_sliding +\d
-most_fixed +\d
-seconds +0.\d+
-trips +0
-escalations +0
-worst_penalty_s +0
-ok: all calls were served, and no limit was broken
+	args := []string{"-calls", "5", "-scale", "10", "-algorithm", "gresil"}
+	require.Zero(t, run(t.Context(), args, &stdout, &stderr), &stderr)
+	require.Regexp(t, `^The vendor permits 100 calls in any second, .* 5 calls come, 120 a second; a second is 1/10 of a real one.
+
+ +gresil +
+served +5 +Calls that the vendor has answered with 200.
+(\w+ +[\d.]+ +[A-Z].*\.
+)+ok: all calls were served, and no limit was broken
 $`, stdout.String())
 }
 
-// A foreign vendor is not ours.
-type foreign struct {
-	report, judge http.HandlerFunc
-
-	mu   sync.Mutex
-	seen []string // the queries, in order
-}
-
-func (f *foreign) start(t *testing.T) (url string) {
-	t.Helper()
-	return programtest.ForeignVendor(t, "GET /report", func(w http.ResponseWriter, r *http.Request) {
-		f.mu.Lock()
-		f.seen = append(f.seen, r.URL.RawQuery)
-		f.mu.Unlock()
-		if f.report != nil {
-			f.report(w, r)
-		}
-	}, f.judge)
-}
-
-func TestAVendorWithoutAJudge(t *testing.T) {
+// However the program ends, a connection to its vendor ends too.
+func TestVendorEndsWithProgram(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range algorithms() {
-		t.Run(algorithm, func(t *testing.T) {
+	for _, sig := range []os.Signal{os.Interrupt, os.Kill} {
+		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
-			var f foreign
-			r := runJSON(t.Context(), t, "-calls 9 -rate 1000 -vendor "+f.start(t)+" -algorithm "+algorithm)
-			require.Zero(t, r.Code, r)
-			require.Equal(t, false, r.JSON["judged"])
-			require.EqualValues(t, 9, r.JSON["served"])
-			require.NotContains(t, r.JSON, "arrivals")
-			require.NotContains(t, r.JSON, "trips")
-			require.Len(t, f.seen, 9)
-			ns := map[string]bool{}
-			for _, query := range f.seen {
-				m := regexp.MustCompile(`^account=[\w-]+&n=(\d+)$`).FindStringSubmatch(query)
-				require.NotNil(t, m, query)
-				ns[m[1]] = true
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-json", "-rate", "600")
+			stderr, err := cmd.StderrPipe()
+			require.NoError(t, err)
+			var stdout strings.Builder
+			cmd.Stdout = &stdout
+			require.NoError(t, cmd.Start())
+			lines := bufio.NewScanner(stderr)
+			require.True(t, lines.Scan())
+			addr, ok := strings.CutPrefix(lines.Text(), "vendor: http://")
+			require.True(t, ok, lines.Text())
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+			require.NoError(t, err)
+			_, err = io.WriteString(conn, "GET /judge HTTP/1.1\r\nHost: vendor\r\n\r\n")
+			require.NoError(t, err)
+			require.True(t, lines.Scan(), "it is under way")
+			require.NoError(t, cmd.Process.Signal(sig))
+			_, _ = io.Copy(io.Discard, stderr)
+			var exit *exec.ExitError
+			require.ErrorAs(t, cmd.Wait(), &exit)
+			require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
+			_, err = io.Copy(io.Discard, conn)
+			require.False(t, errors.Is(err, os.ErrDeadlineExceeded))
+			require.NoError(t, conn.Close())
+			if sig == os.Interrupt {
+				require.Equal(t, 1, exit.ExitCode(), "not all were served")
+				require.Contains(t, stdout.String(), `"judged":true`)
+				require.Contains(t, stdout.String(), `"problem":"interrupted; `)
 			}
-			require.Len(t, ns, 9, "each call has an n of its own")
 		})
 	}
-}
-
-func TestFiguresAreThoseOfTheVendor(t *testing.T) {
-	t.Parallel()
-	answer := `{"arrivals":7,"unique":5,"duplicates":2,"most_sliding":3,"most_fixed":2,"seconds":1.25,"trips":%,"escalations":0,"worst_penalty_s":0.5,"other":1}`
-	for trips, code := range map[string]int{"0": 0, "2": 1} {
-		text := strings.Replace(answer, "%", trips, 1)
-		f := foreign{judge: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }}
-		r := runJSON(t.Context(), t, "-calls 2 -rate 1000 -scale 3 -vendor "+f.start(t))
-		require.Equal(t, code, r.Code, r)
-		require.Contains(t, r.Stdout, `"judged":true,`+strings.TrimSuffix(strings.TrimPrefix(text, "{"), `,"other":1}`))
-	}
-}
-
-func TestAJudgeThatFailsIsAnError(t *testing.T) {
-	t.Parallel()
-	for want, judge := range programtest.FailingJudges() {
-		for _, algorithm := range algorithms() {
-			f := foreign{judge: judge}
-			r := runJSON(t.Context(), t, "-calls 2 -rate 1000 -vendor "+f.start(t)+" -algorithm "+algorithm)
-			require.Equal(t, 1, r.Code, r)
-			require.Equal(t, false, r.JSON["judged"])
-			require.Contains(t, r.JSON["problem"], want)
-		}
-	}
-}
-
-// TestAPauseIsTheOneOfTheVendor: X-Retry-After-Ms wins, and the scale changes neither header.
-func TestAPauseIsTheOneOfTheVendor(t *testing.T) {
-	t.Parallel()
-	for _, algorithm := range algorithms() {
-		for header, want := range map[string]time.Duration{"Retry-After: 1": time.Second, "Retry-After: 3600, X-Retry-After-Ms: 300": 300 * time.Millisecond} {
-			t.Run(algorithm+"/"+header, func(t *testing.T) {
-				t.Parallel()
-				var mu sync.Mutex
-				var refused, repeated time.Time
-				f := foreign{report: func(w http.ResponseWriter, _ *http.Request) {
-					mu.Lock()
-					defer mu.Unlock()
-					if !refused.IsZero() {
-						repeated = time.Now()
-						return
-					}
-					refused = time.Now()
-					for h := range strings.SplitSeq(header, ", ") {
-						name, value, _ := strings.Cut(h, ": ")
-						w.Header().Set(name, value)
-					}
-					w.WriteHeader(http.StatusTooManyRequests)
-				}}
-				r := runJSON(t.Context(), t, "-calls 1 -scale 100 -vendor "+f.start(t)+" -algorithm "+algorithm)
-				require.Zero(t, r.Code, r)
-				require.Len(t, f.seen, 2)
-				require.Equal(t, f.seen[0], f.seen[1], "a repetition keeps its n")
-				require.GreaterOrEqual(t, repeated.Sub(refused), want)
-				require.Less(t, repeated.Sub(refused), 100*want)
-			})
-		}
-	}
-}
-
-func TestOtherAnswersFailACall(t *testing.T) {
-	t.Parallel()
-	f := foreign{report: func(w http.ResponseWriter, r *http.Request) {
-		if r.FormValue("n") == "2" {
-			w.WriteHeader(http.StatusTeapot)
-		}
-	}}
-	url := f.start(t)
-	r := runJSON(t.Context(), t, "-calls 3 -rate 1000 -vendor "+url)
-	require.Equal(t, 1, r.Code, r)
-	require.EqualValues(t, 2, r.JSON["served"])
-	require.Equal(t, "1 of 3 calls were not served; 1 failed, the first: the vendor at "+strings.TrimSuffix(url, "/")+" answers 418 I'm a teapot to a call", r.JSON["problem"])
-}
-
-func TestAVendorThatCannotBeReached(t *testing.T) {
-	t.Parallel()
-	const url = "http://" + programtest.Unreachable
-	for _, algorithm := range algorithms() {
-		for _, calls := range []string{"3", "100000"} {
-			r := runJSON(t.Context(), t, "-rate 10000 -vendor "+url+" -algorithm "+algorithm+" -calls "+calls)
-			require.Equal(t, 1, r.Code, r)
-			require.EqualValues(t, 0, r.JSON["served"])
-			require.Equal(t, false, r.JSON["judged"])
-			require.Contains(t, r.JSON["problem"], "no answer from the vendor at "+url+": dial tcp")
-		}
-	}
-}
-
-func TestAnInterruptDrains(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	release := make(chan struct{})
-	f := foreign{report: func(http.ResponseWriter, *http.Request) {
-		cancel()
-		<-release // the first call is on its way, and is waited for
-	}, judge: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"arrivals":1}`) }}
-	context.AfterFunc(ctx, func() { time.AfterFunc(100*time.Millisecond, func() { close(release) }) })
-	r := runJSON(ctx, t, "-capacity 1 -vendor "+f.start(t))
-	require.Equal(t, 1, r.Code, r)
-	require.EqualValues(t, 1, r.JSON["served"])
-	require.EqualValues(t, 1, r.JSON["arrivals"])
-	require.EqualValues(t, 0, r.JSON["failed"])
-	require.Equal(t, "interrupted; 5999 of 6000 calls were not served", r.JSON["problem"])
 }

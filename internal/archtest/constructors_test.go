@@ -33,8 +33,6 @@ import (
 	"github.com/gresil/gresil/dash"
 	"github.com/gresil/gresil/metrics"
 	"github.com/gresil/gresil/outbound/batch"
-	"github.com/gresil/gresil/outbound/batch/redisbatch"
-	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
@@ -148,17 +146,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"dash.New":              func() error { return check(dash.New(registry, dash.Config{})) },
 		"metrics.New":           func() error { return check(metrics.New(registry, metrics.Config{Durations: true})) },
 		"outbound/batch.New": func() error {
-			return check(batch.New(batch.Config[int, int]{Registry: registry, Send: func(context.Context, string, []int) ([]batch.Result[int], error) { return nil, nil }}))
-		},
-		"outbound/batch/redisbatch.New": func() error {
-			return check(redisbatch.New(offline, redisbatch.Config{}))
-		},
-		"outbound/batch.NewMemory": func() error { batch.NewMemory(); return nil },
-		"outbound/dispatch.New": func() error {
-			return check(dispatch.New(dispatch.Config[string, net.Conn]{Registry: registry, Dial: func(context.Context, string) (net.Conn, error) {
-				dials.Add(1)
-				return nil, errors.New("no network here")
-			}}))
+			return check(batch.New(batch.Config[int, int]{Name: "batch", Registry: registry, Send: func(context.Context, string, []int) ([]batch.Result[int], error) { return nil, nil }}))
 		},
 		"outbound/gate.New": func() error { return check(gate.New(gate.Config{Registry: registry})) },
 		"outbound/gate.NewPool": func() error {
@@ -169,7 +157,6 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 			return check(gate.NewPool(g, gate.PoolConfig[int, int]{Dial: func(context.Context, int) (int, error) { return 0, nil }}))
 		},
 		"outbound/jobs.New":           func() error { return check(jobs.New(jobs.Config{Registry: registry})) },
-		"outbound/jobs.NewMemory":     func() error { jobs.NewMemory(0); return nil },
 		"outbound/jobs/asynqjobs.New": func() error { return check(asynqjobs.New(offline, asynqjobs.Config{})) },
 		"outbound/pace.New": func() error {
 			return check(pace.New(pace.Config{Name: "pace", Registry: registry, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}, Store: offlineStore(redisstore.Coalesced)}))

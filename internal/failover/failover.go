@@ -46,6 +46,11 @@ func (c *Conns) Do(ctx context.Context, client redis.UniversalClient, f func() e
 	}
 }
 
+// Close closes the idle connections of the client, unless it is one of a Cluster or a Ring.
+func (c *Conns) Close(ctx context.Context, client redis.UniversalClient) {
+	c.close(ctx, client, c.closed.Load(), true)
+}
+
 // close closes the idle connections. If another call has done so since before, it closes one: that of the
 // refusal, which the client has used last. After a second refusal it closes all again, as any number of
 // connections can have been in use before.

@@ -20,7 +20,6 @@ import (
 	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/batch"
-	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/pace"
@@ -52,9 +51,6 @@ func mechanisms() map[string]func(name string, r *core.Registry) (made, error) {
 		},
 		"cooldown": func(n string, r *core.Registry) (made, error) {
 			return cooldown.New(cooldown.Config{Name: n, Registry: r})
-		},
-		"dispatch": func(n string, r *core.Registry) (made, error) {
-			return dispatch.New(dispatch.Config[string, int]{Name: n, Registry: r})
 		},
 		"pace": func(n string, r *core.Registry) (made, error) {
 			return pace.New(pace.Config{Name: n, Registry: r, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}})

@@ -15,16 +15,6 @@ const MaxLimits = 4
 // ErrClosed is the error of a closed limiter or store. It matches core.ErrClosed.
 var ErrClosed = fmt.Errorf("ratelimit: %w", core.ErrClosed)
 
-// A Store holds the state of keys: in the memory of the process, or where many processes share
-// it. The store decides: one operation on one key is one atomic step.
-type Store interface {
-	// Open returns the table of that name. Opening a name again gives the same
-	// state, where it is shared, or is an error.
-	Open(name string) (Table, error)
-	// Close releases the store. Its tables fail from then on.
-	Close() error
-}
-
 // A Table holds the keys of one limiter. It is used by many goroutines at once.
 type Table interface {
 	// Plan makes limits ready for Apply that hold together, 1 to 4. They are valid.
@@ -53,13 +43,6 @@ type LocalTable interface {
 	// changes it to that. A Refund is for the table itself, which knows its own receipts from
 	// those of the other.
 	Local() Table
-}
-
-// A CountingTable is a Table that counts its keys.
-type CountingTable interface {
-	Table
-	// Counts returns the keys that it holds, and how many it dropped with a debt.
-	Counts() (keys int, evicted uint64)
 }
 
 // As returns the first table with a capability: t, or the table that the method Unwrap() Table of

@@ -22,29 +22,6 @@ func (s *suite) each(n int64, period time.Duration) map[string]*limits.Plan {
 	}
 }
 
-func burst(s *suite) {
-	id := s.plan(ratelimit.TokenBucket(5, s.Unit, 10))
-	s.granted(s.take("k", id, 10), 10, 0)
-	s.refused(s.take("k", id, 1), s.Unit/5)
-	s.refused(s.take("k", id, 10), 2*s.Unit)
-	time.Sleep(s.Unit)
-	s.granted(s.take("k", id, 5), 5, 0)
-	s.refused(s.take("k", id, 1), s.Unit/5)
-}
-
-func window(s *suite) {
-	id := s.plan(ratelimit.FixedWindow(5, s.Unit))
-	s.granted(s.take("k", id, 2), 2, 3)
-	time.Sleep(s.Unit / 2)
-	r := s.take("k", id, 3)
-	s.granted(r, 3, 0)
-	s.near("NextAfter", r.NextAfter, s.Unit/2)
-	s.near("FullAfter", r.FullAfter, s.Unit/2)
-	s.refused(s.take("k", id, 1), s.Unit/2)
-	time.Sleep(s.Unit / 2)
-	s.granted(s.take("k", id, 5), 5, 0)
-}
-
 func refusal(s *suite) {
 	for key, id := range s.each(10, time.Hour) {
 		s.granted(s.take(key, id, 5), 5, 5)
@@ -228,5 +205,44 @@ func closed(s *suite) {
 	s.ok(s.store.Close())
 	if r, err := s.table.Apply(context.Background(), "k", id, limits.Op{Cost: 1}); err == nil {
 		s.Errorf("a closed store decided %+v", r)
+	}
+}
+
+// several checks that joined limits are one step: if the first refuses, the second is not charged.
+func several(s *suite) {
+	short, long := ratelimit.FixedWindow(3, s.Unit), ratelimit.TokenBucket(5, 1000*s.Unit, 5)
+	id, second := s.plan(short.And(long)), s.plan(long)
+	s.granted(s.take("k", id, 3), 3, 0)
+	r := s.take("k", id, 1)
+	s.refused(r, s.Unit)
+	s.fatalIf(r.Limit != 3 || r.Which != 0, "refused by the first, got %+v", r)
+	s.granted(s.take("k", second, 0), 0, 2)
+	time.Sleep(s.Unit + s.Slack)
+	first := s.take("k", id, 2)
+	s.granted(first, 2, 0)
+	s.fatalIf(first.Limit != 5 || first.Which != 1, "the second has least left, got %+v", first)
+	r = s.apply("k", id, limits.Op{Kind: limits.TakeAtMost, Cost: 9})
+	s.fatalIf(r.Allowed || r.Which != 1, "at most 9 of 0 = %+v", r)
+	s.apply("k", id, limits.Op{Kind: limits.Refund, Cost: 2, Receipt: first.Receipt})
+	s.granted(s.take("k", s.plan(short), 0), 0, 3)
+	s.granted(s.take("k", second, 0), 0, 2)
+	s.apply("k", id, limits.Op{Kind: limits.Reset})
+	s.granted(s.take("k", second, 0), 0, 5)
+	longer := ratelimit.FixedWindow(3, 1000*s.Unit)
+	for _, both := range []ratelimit.Limit{short.And(longer), longer.And(short)} {
+		r = s.take(both.String(), s.plan(both), 3)
+		s.granted(r, 3, 0)
+		s.fatalIf(r.NextAfter <= s.Unit, "the longer limit has its next permit last, got %+v", r)
+	}
+}
+
+func check(s *suite) {
+	for key, id := range s.each(3, time.Hour) {
+		for range 5 {
+			s.granted(s.apply(key, id, limits.Op{Kind: limits.Check, Cost: 3}), 0, 3)
+		}
+		s.granted(s.take(key, id, 2), 2, 1)
+		r := s.apply(key, id, limits.Op{Kind: limits.Check, Cost: 2})
+		s.fatalIf(r.Allowed || r.RetryAfter <= 0 || r.Remaining != 1, "%s: check of 2 of 1 = %+v", key, r)
 	}
 }

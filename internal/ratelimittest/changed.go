@@ -66,32 +66,6 @@ func changed(s *suite) {
 	}
 }
 
-func changedTwice(s *suite) {
-	l := s.limiter("twice", ratelimit.FixedWindow(1000, 60*s.Unit))
-	l.granted(l.of("k", 1000), 1000, 0)
-	l.set(ratelimit.FixedWindow(100, s.Unit))
-	l.refused(l.of("k", 1), 10*s.Unit) // one hundred after another
-	l.set(ratelimit.FixedWindow(50, s.Unit))
-	l.refused(l.of("k", 1), 10*s.Unit)
-
-	l = s.limiter("bucket", ratelimit.TokenBucket(100, s.Unit, 100))
-	l.granted(l.of("k", 100), 100, 0)
-	l.set(ratelimit.TokenBucket(2, s.Unit, 100))
-	r := l.of("k", 2)
-	s.fatalIf(r.Allowed, "a lower rate granted %+v", r)
-}
-
-func changedToFaster(s *suite) {
-	l := s.limiter("faster", ratelimit.FixedWindow(10, 3600*s.Unit))
-	l.granted(l.of("k", 10), 10, 0)
-	l.set(ratelimit.FixedWindow(100, s.Unit))
-	time.Sleep(s.Unit / 2)
-	l.granted(l.of("k", 90), 90, 0) // which counts the ten too
-	l.refused(l.of("k", 1), s.Unit)
-	time.Sleep(s.Unit + s.Slack)
-	l.granted(l.of("k", 100), 100, 0)
-}
-
 // changedBack changes to a limit under which nothing is granted.
 func changedBack(s *suite) {
 	before := ratelimit.TokenBucket(10, 1000*s.Unit, 10)

@@ -38,23 +38,6 @@ func lateRefund(s *suite) {
 	s.fatalIf(r.Allowed, "a refund into a full bucket minted: %+v", r)
 }
 
-// refundOfTwo refunds one of two takes of a bucket at once, which lets the other recover sooner, and the
-// other one after that, when the bucket owes for later takes.
-func refundOfTwo(s *suite) {
-	id := s.plan(ratelimit.TokenBucket(4, 4*s.Unit, 4))
-	back := func(take limits.Result) limits.Result {
-		s.Helper()
-		return s.apply("k", id, limits.Op{Kind: limits.Refund, Cost: take.Permits, Receipt: take.Receipt})
-	}
-	first, second := s.take("k", id, 2), s.take("k", id, 2)
-	r := back(first)
-	s.fatalIf(r.Remaining != 2, "the refund of the first take left %d, want 2", r.Remaining)
-	time.Sleep(2*s.Unit + s.Slack)
-	s.granted(s.take("k", id, 4), 4, 0)
-	r = back(second)
-	s.fatalIf(r.Remaining != 0, "the refund of a take that had recovered left %d, want 0", r.Remaining)
-}
-
 // refundUnderAnother refunds takes under one limit while another is in force.
 func refundUnderAnother(s *suite) {
 	before := s.each(10, time.Hour)
@@ -80,38 +63,4 @@ func refundUnderAnother(s *suite) {
 	s.apply("kinds", bucket, limits.Op{Kind: limits.Refund, Cost: 1, Receipt: last.Receipt})
 	s.granted(s.take("kinds", window, 0), 0, 5)
 	s.granted(s.take("kinds", bucket, 0), 0, 1)
-}
-
-// refundOfAll leaves windows in which nothing is used: they end when they said.
-func refundOfAll(s *suite) {
-	wholly := func(key string, id *limits.Plan, take limits.Result) {
-		s.Helper()
-		r := s.apply(key, id, limits.Op{Kind: limits.Refund, Cost: take.Permits, Receipt: take.Receipt})
-		s.fatalIf(r.Remaining != r.Limit || r.NextAfter != 0 || r.FullAfter != 0, "%s: after the refund of all %+v", key, r)
-	}
-	id := s.plan(ratelimit.FixedWindow(4, 2*s.Unit))
-	wholly("w", id, s.take("w", id, 3))
-	joined := s.plan(ratelimit.FixedWindow(4, 2*s.Unit).And(ratelimit.SlidingLog(9, 1000*s.Unit)))
-	wholly("joined", joined, s.take("joined", joined, 3))
-	counter := s.plan(ratelimit.SlidingCounter(4, 2*s.Unit))
-	wholly("c", counter, s.take("c", counter, 3))
-	wholly("later", id, s.take("later", id, 3))
-	time.Sleep(s.Unit)
-	r := s.take("w", id, 4)
-	s.granted(r, 4, 0)
-	s.near("FullAfter", r.FullAfter, s.Unit)
-	s.refused(s.take("w", id, 1), s.Unit)
-	wholly("w", id, r)
-	s.granted(s.take("w", id, 1), 1, 3)
-	r = s.take("joined", joined, 4)
-	s.granted(r, 4, 0)
-	s.near("NextAfter", r.NextAfter, s.Unit)
-	r = s.take("c", counter, 4)
-	s.granted(r, 4, 0)
-	s.near("FullAfter", r.FullAfter, 3*s.Unit) // to the end of the window after
-	time.Sleep(s.Unit + s.Slack)
-	s.granted(s.take("w", id, 4), 4, 0)
-	r = s.take("later", id, 4) // that window is over: this is a new one
-	s.granted(r, 4, 0)
-	s.near("FullAfter", r.FullAfter, 2*s.Unit)
 }

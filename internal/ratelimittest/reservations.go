@@ -59,22 +59,3 @@ func tooFar(s *suite) {
 	r := s.take("b", b, 1)
 	s.fatalIf(r.Allowed, "reservations wrapped around: %+v", r)
 }
-
-func canceledReservation(s *suite) {
-	// As in x/time/rate: the last reservation refunds all, one in the middle only permits that no later one needs.
-	id := s.plan(ratelimit.TokenBucket(10, s.Unit, 2))
-	tenth := s.Unit / 10
-	s.reserve("k", id, 2, 0)
-	last := s.reserve("k", id, 2, 2*tenth)
-	s.apply("k", id, limits.Op{Kind: limits.Refund, Cost: 2, Receipt: last.Receipt})
-	middle := s.reserve("k", id, 2, 2*tenth)
-	s.reserve("k", id, 1, 3*tenth)
-	s.apply("k", id, limits.Op{Kind: limits.Refund, Cost: 2, Receipt: middle.Receipt})
-	s.reserve("k", id, 2, 4*tenth)
-
-	w := s.plan(ratelimit.FixedWindow(1, s.Unit))
-	s.reserve("w", w, 1, 0)
-	last = s.reserve("w", w, 1, s.Unit)
-	s.apply("w", w, limits.Op{Kind: limits.Refund, Cost: 1, Receipt: last.Receipt})
-	s.reserve("w", w, 1, s.Unit)
-}

@@ -1,4 +1,5 @@
-// Package reject answers the requests that plugins do not serve.
+// Package reject answers the requests that plugins do not serve: with problem details (RFC 9457), or plain text. Outer handlers can
+// know of it.
 package reject
 
 import (
@@ -8,10 +9,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/header"
-	"github.com/gresil/gresil/internal/problem"
 	"github.com/gresil/gresil/internal/recorder"
-	"github.com/gresil/gresil/internal/rejected"
-	"github.com/gresil/gresil/internal/unread"
 )
 
 // A Func answers a request. R is server.Rejection, which this package does not import.
@@ -28,18 +26,18 @@ func With[R error](w http.ResponseWriter, r *http.Request, rej R, retryAfter tim
 		w = rec.Wrap(w) // to see whether it writes
 		rec.OnHeader(func(status int) {
 			if status != 0 { // no connection that it took over
-				unread.Release(outer, r)
+				release(outer, r)
 			}
 		})
 		h := w.Header()
 		h.Set("Cache-Control", "no-store")
 		h.Del("Retry-After")
-		if wait := problem.Wait(retryAfter, rej); wait >= 0 {
+		if wait := Wait(retryAfter, rej); wait >= 0 {
 			h.Set("Retry-After", header.RetryAfter(wait))
 		}
 		onRejected(w, r, rej)
-		if n := rejected.Of(r.Context()); n != nil && rec.Wrote() && errors.Is(rej, core.ErrRejected) {
-			n.Tell(errors.Unwrap(rej), rec.Status())
+		if rec.Wrote() && errors.Is(rej, core.ErrRejected) {
+			note(r, rec.Status(), func() error { return errors.Unwrap(rej) })
 		}
 	}
 	fallback(w, r, rej) // if the response has begun, this does nothing

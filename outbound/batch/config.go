@@ -3,231 +3,161 @@ package batch
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
-	"github.com/gresil/gresil/internal/identity"
-	"github.com/gresil/gresil/internal/text"
+	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/validate"
-	"github.com/gresil/gresil/outbound/pace"
+	"github.com/gresil/gresil/outbound/gate"
+	"github.com/gresil/gresil/outbound/jobs"
 )
 
-// Defaults and limits of a [Config].
 const (
-	defaultName        = "default"
-	defaultMaxRecords  = 100
+	defaultRecords     = 100
 	defaultFlushAfter  = time.Minute
 	defaultConcurrency = 4
 	defaultTimeout     = time.Minute
-	defaultLease       = 30 * time.Second
-	defaultMaxAttempts = 5
-	defaultMaxPending  = 1_000_000
-	defaultMaxGroups   = 10_000
-	defaultMaxFailed   = 1000
+	defaultAttempts    = 25
+	defaultDeliveries  = 5
+	defaultPending     = 1_000_000
 
 	mostRecords = 100_000
 	mostCalls   = 10_000
-	minLease    = 10 * time.Millisecond
+	maxName     = 190 // bytes
 	maxPeriod   = 31 * 24 * time.Hour
 )
 
-func defaultBackoff() backoff.Strategy {
-	return backoff.Exponential{Delay: 5 * time.Second, Max: 5 * time.Minute, Jitter: 0.2}
-}
-
-// Unique is the time for which a record keeps others with its key out of its group.
-type Unique uint8
-
-const (
-	// Off sends every record.
-	Off Unique = iota
-	// UntilFlushed is until the record is taken for a call: a later one replaces its content.
-	UntilFlushed
-	// UntilDone is until the record is done or has failed: a later one replaces its content until
-	// it is taken for a call, and is not sent after that.
-	UntilDone
-)
-
-// String returns "off", "until_flushed" or "until_done".
-func (u Unique) String() string {
-	return text.Name(u, "off", "until_flushed", "until_done")
-}
-
-// MarshalText returns the text of String. A value without a name is an error.
-func (u Unique) MarshalText() ([]byte, error) { return validate.MarshalText(u, UntilDone) }
-
-// UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (u *Unique) UnmarshalText(text []byte) error { return validate.UnmarshalText(u, UntilDone, text) }
-
-// A Result is the result of one record.
-type Result[R any] struct {
-	Value R
-	// Err is the error of the record, or nil. The record is sent again, with others that failed,
-	// unless Err is [core.Permanent] or the record has used up MaxAttempts.
-	Err error
-}
-
-// Config configures a [Batcher] of records of type T with results of type R. Send is required, all
-// other fields have useful zero values.
+// Config configures a [Batcher] of records of type T with results of type R. Name and Send are required.
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config[T, R any] struct {
-	// Name names the batcher. If empty, it is "default".
+	// Name names the batcher, and its groups in the Engine: at most 190 bytes. Use that of the vendor's method. It is
+	// required.
 	Name string
-	// Registry registers the batcher under the kind "batch" and its name. If nil, it is not
-	// registered.
+	// Registry registers the batcher under the kind "batch" and its name. If nil, it is not registered.
 	Registry *core.Registry
 
-	// Method is the vendor's method: the key of the Pacer, and the name of the groups in the Store.
-	// If empty, it is the name of the batcher: with a Store that several batchers have, set this or
-	// Name. SetConfig cannot change it.
-	Method string
-	// Send makes one call to the vendor, and returns a result for each record in the order of the
-	// records. An error is that of the whole call: all records are sent again, or with a
-	// [core.Permanent] error, each half of them is. With a method RetryAfter() time.Duration, the error
-	// delays that by this time at least. A panic is an error. Several calls run at a time.
-	//
-	// [IdempotencyKey] returns the key of the call. Send must not wait for a permit of the Pacer itself.
+	// Send makes one call, and returns a result for each record, in the order of the records. Several calls run at a time.
+	// It must return when its context ends.
 	Send func(ctx context.Context, option string, records []T) ([]Result[R], error)
-	// Option returns the option of a record: records in one call have the same. Any string is one. If
-	// nil, it is "".
-	Option func(record T) string
+	// Gate is what each call passes before Send; the first call that Send makes through the Gate, such as a request
+	// over its Transport, is the one that has passed. If nil, there is no limit.
+	Gate *gate.Gate
+	// GateCall returns the keys and costs of a call at its Gate. If nil, there are none.
+	GateCall func(option string, records []T) gate.Call
+	// Engine keeps the records, and shares the groups between processes. If nil, it is jobs.Memory(). SetConfig cannot
+	// change it. Records and results are encoded as JSON.
+	Engine *jobs.Engine
 
+	// Option returns the option of a record. If nil, it is "".
+	Option func(record T) string
+	// Key returns a key of a record. While a record with the key waits in its group, a later one replaces its content. An
+	// empty key is none. If nil, no record has one.
+	Key func(record T) string
 	// MaxRecords is the number of records in a call at most: 1 to 100,000. If zero, it is 100.
 	MaxRecords int
-	// MaxBytes is the sum of the sizes of the records in a call at most. A single larger record is
-	// rejected. If zero, there is no limit. It must not be negative.
+	// MaxBytes is the size of the records in a call at most, encoded as JSON. A single record that is larger is refused. If
+	// zero, there is no limit.
 	MaxBytes int
-	// Size returns the size of a record in bytes. If nil, it is the length of the encoded record
-	// with a Store, and 0 without one; MaxBytes needs one of both.
-	Size func(record T) int
-	// FlushAfter is the age of its oldest record at which a group is sent. If zero, it is 1
-	// minute. It must not be negative, nor above 31 days.
+	// FlushAfter is the age of its oldest record at which a group is due, at most 31 days. If zero, it is 1 minute.
 	FlushAfter time.Duration
-	// FlushSize is the number of pending records at which a group is sent before FlushAfter. It
-	// can be less or more than MaxRecords. If zero, a group is not sent because of its size. It
-	// must not be negative.
+	// FlushSize is the number of records at which a group is due before FlushAfter. If zero, a group is not due because of
+	// its size.
 	FlushSize int
 
-	// Unique is the time for which a record keeps others with its Key out of its group. The zero value
-	// is [Off].
-	Unique Unique
-	// Key returns the key of a record. It is required with Unique, and must be nil without. A
-	// record with an empty key is not unique.
-	Key func(record T) string
-	// Exempt reports whether a record is sent at once, in a call of its own by the goroutine that
-	// adds it: without a group, the Pacer, retries or Concurrency. If nil, none is.
-	Exempt func(record T) bool
-	// Inline makes all records exempt, for tests of code that adds records.
-	Inline bool
-
-	// Pacer is the limit of calls: each call takes one permit of the key Method. Use one Pacer for
-	// all batchers, and with its Transport for direct calls, that share the limit of the vendor;
-	// with a Store of its own it holds for several processes. If nil, there is no limit.
-	Pacer *pace.Pacer
-	// Concurrency is the number of calls in flight at most: 1 to 10,000. If zero, it is 4.
+	// Concurrency is the number of calls in flight in this process, at most 10,000. If zero, it is 4. SetConfig cannot change
+	// it.
 	Concurrency int
-	// Timeout is the longest time of a call: its context ends then. A Send that does not return a
-	// second later is abandoned: its records are sent again. If zero, it is 1 minute. It must not
-	// be negative, nor above 31 days.
+	// Timeout is the longest time of a call, without the wait for the Gate; its context ends then. If zero, it is 1
+	// minute.
 	Timeout time.Duration
-	// Lease is the time after which another process takes the records of a process that has
-	// stopped. A running process renews its leases, each third of a Lease. If zero, it is 30
-	// seconds. Otherwise it must be from 10 milliseconds to 31 days.
-	Lease time.Duration
-
-	// MaxAttempts is the number of calls in which a record can fail, until it is a failed record.
-	// Calls with a [core.Permanent] error of a whole call do not count. Calls during which the process
-	// ended count apart, since the last error: a record can have as many of them, but at least 3. If
-	// zero, it is 5; with 1, a record is not sent again after an error. It must not be negative.
-	MaxAttempts int
-	// Backoff is the wait before a further attempt. If nil, it is exponential from 5 seconds to 5
-	// minutes, with a jitter of 20 %. If it panics, the wait is that too, and the panic counts as
-	// one of a hook.
+	// Backoff is the wait before a further attempt. If nil, it grows from 15 seconds so that 25 attempts take two and a half
+	// weeks.
 	Backoff backoff.Strategy
-
-	// MaxPending is the number of records in the Store of this Method that are not done, except for
-	// failed ones. One more is rejected with [ErrFull]. If zero, it is 1,000,000. It must not be negative.
+	// MaxAttempts is the number of calls in which a record can fail; then it has failed. If zero, it is 25.
+	MaxAttempts int
+	// MaxDeliveries is the number of processes that can die while they send a record; then it has failed. After two, the
+	// records of a call are halved. If zero, it is 5.
+	MaxDeliveries int
+	// MaxPending is the number of records that can be there, failed ones included. Beyond it, Add returns [ErrFull]. If
+	// zero, it is 1,000,000.
 	MaxPending int
-	// MaxGroups is the number of groups of this Method. A record for one more is rejected with
-	// [ErrGroups]. If zero, it is 10,000. It must not be negative.
-	MaxGroups int
-	// MaxFailed is the number of failed records that a group keeps for [Batcher.Retry]; beyond it, the
-	// oldest are removed. If zero, it is 1,000. If negative, none is kept.
-	MaxFailed int
-
-	// Store keeps the records, encoded as JSON, and their results; so records survive the process,
-	// and several processes share the groups. If nil, the records are in the memory of the
-	// process, and are not encoded. SetConfig cannot change it. The batcher does not close it.
-	Store Store
-
-	// Hooks observe the batcher. Any of them may be nil.
-	Hooks Hooks
 }
 
-// Validate reports every field that cannot be used, joined. Each is a [*core.ConfigError].
+// Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
 func (c Config[T, R]) Validate() error {
 	check := validate.Of("batch.Config")
-	atLeast0 := func(field string, n, zero int) {
-		check.That(n >= 0, field, n, fmt.Sprintf("must be >= 0 (0 means %d)", zero))
-	}
 	upTo := func(field string, n, most, zero int) {
 		check.That(n >= 0 && n <= most, field, n, fmt.Sprintf("must be 0 to %d (0 means %d)", most, zero))
 	}
-	period := func(field string, d, least, zero time.Duration) {
-		check.That(d == 0 || d >= least && d <= maxPeriod, field, d, fmt.Sprintf("must be %v to %v (0 means %v)", least, maxPeriod, zero))
+	period := func(field string, d, zero time.Duration) {
+		check.That(d >= 0 && d <= maxPeriod, field, d, fmt.Sprintf("must be 0 to %v (0 means %v)", maxPeriod, zero))
 	}
+	atLeast0 := func(field string, n int, zero string) {
+		check.That(n >= 0, field, n, "must be >= 0 (0 means "+zero+")")
+	}
+	odd := func(r rune) bool { return unicode.IsControl(r) || r == '{' || r == '}' }
+	named := strings.TrimSpace(c.Name) != "" && len(c.Name) <= maxName && utf8.ValidString(c.Name) && !strings.ContainsFunc(c.Name, odd)
+	check.That(named, "Name", c.Name, fmt.Sprintf("must be 1 to %d bytes of UTF-8 without control characters and braces, and not blank", maxName))
 	check.That(c.Send != nil, "Send", nil, "must be a function: it makes the calls")
-	check.That(c.Unique <= UntilDone, "Unique", c.Unique, "must be Off, UntilFlushed or UntilDone")
-	check.That(c.Unique == Off || c.Key != nil, "Key", nil, "must be a function, with Unique")
-	check.That(c.Unique != Off || c.Key == nil, "Unique", c.Unique, "must be UntilFlushed or UntilDone, with Key")
-	upTo("MaxRecords", c.MaxRecords, mostRecords, defaultMaxRecords)
-	check.That(c.MaxBytes >= 0, "MaxBytes", c.MaxBytes, "must be >= 0 (0 means no limit)")
-	check.That(c.Store == nil || !identity.Missing(c.Store), "Store", "a nil pointer", "must be a store, or nil for records in memory")
-	check.That(c.MaxBytes <= 0 || c.Size != nil || c.Store != nil, "Size", nil, "must be a function, with MaxBytes and without a Store")
-	period("FlushAfter", c.FlushAfter, 1, defaultFlushAfter)
-	check.That(c.FlushSize >= 0, "FlushSize", c.FlushSize, "must be >= 0 (0 means none)")
+	check.That(c.GateCall == nil || c.Gate != nil, "GateCall", "a function", "must be nil without a Gate")
+	upTo("MaxRecords", c.MaxRecords, mostRecords, defaultRecords)
+	atLeast0("MaxBytes", c.MaxBytes, "no limit")
+	period("FlushAfter", c.FlushAfter, defaultFlushAfter)
+	atLeast0("FlushSize", c.FlushSize, "that the size does not matter")
 	upTo("Concurrency", c.Concurrency, mostCalls, defaultConcurrency)
-	period("Timeout", c.Timeout, 1, defaultTimeout)
-	period("Lease", c.Lease, minLease, defaultLease)
-	atLeast0("MaxAttempts", c.MaxAttempts, defaultMaxAttempts)
-	check.Part(validate.Own(c.Backoff))
-	atLeast0("MaxPending", c.MaxPending, defaultMaxPending)
-	atLeast0("MaxGroups", c.MaxGroups, defaultMaxGroups)
+	period("Timeout", c.Timeout, defaultTimeout)
+	check.Part(validate.Relabel(validate.Own(c.Backoff), "batch.Config.Backoff.", "backoff."))
+	atLeast0("MaxAttempts", c.MaxAttempts, strconv.Itoa(defaultAttempts))
+	atLeast0("MaxDeliveries", c.MaxDeliveries, strconv.Itoa(defaultDeliveries))
+	atLeast0("MaxPending", c.MaxPending, strconv.Itoa(defaultPending))
+	encodable := func(v any) {
+		_, err := json.Marshal(v)
+		check.That(err == nil, "Send", fmt.Sprintf("%T", v), fmt.Sprintf("must have types that can be encoded as JSON: %v", err))
+	}
+	encodable(*new(T))
+	encodable(*new(R))
 	return check.Err()
 }
 
-// A setting is a Config with its defaults, and what follows from it.
-type setting[T, R any] struct {
-	Config[T, R]
-	rules Rules
-}
-
-func settings[T, R any](c *Config[T, R]) *setting[T, R] {
-	s := &setting[T, R]{Config: *c}
-	s.Method = cmp.Or(c.Method, c.Name, defaultName)
-	if s.Option == nil {
+// settingsOf returns a Config with its defaults.
+func settingsOf[T, R any](c *Config[T, R]) *Config[T, R] {
+	s := *c
+	s.MaxRecords, s.FlushAfter = cmp.Or(c.MaxRecords, defaultRecords), cmp.Or(c.FlushAfter, defaultFlushAfter)
+	s.Concurrency, s.Timeout = cmp.Or(c.Concurrency, defaultConcurrency), cmp.Or(c.Timeout, defaultTimeout)
+	s.MaxAttempts, s.MaxDeliveries = cmp.Or(c.MaxAttempts, defaultAttempts), cmp.Or(c.MaxDeliveries, defaultDeliveries)
+	s.MaxPending = cmp.Or(c.MaxPending, defaultPending)
+	if c.Option == nil {
 		s.Option = func(T) string { return "" }
 	}
-	s.MaxRecords = cmp.Or(c.MaxRecords, defaultMaxRecords)
-	s.FlushAfter = cmp.Or(c.FlushAfter, defaultFlushAfter)
-	s.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
-	s.Timeout = cmp.Or(c.Timeout, defaultTimeout)
-	s.Lease = cmp.Or(c.Lease, defaultLease)
-	s.MaxAttempts = cmp.Or(c.MaxAttempts, defaultMaxAttempts)
-	s.MaxPending = cmp.Or(c.MaxPending, defaultMaxPending)
-	s.MaxGroups = cmp.Or(c.MaxGroups, defaultMaxGroups)
-	s.MaxFailed = max(0, cmp.Or(c.MaxFailed, defaultMaxFailed))
-	if s.Backoff == nil {
-		s.Backoff = defaultBackoff()
+	if c.Key == nil {
+		s.Key = func(T) string { return "" }
 	}
-	s.rules = Rules{FlushSize: s.FlushSize, MaxPending: s.MaxPending, MaxGroups: s.MaxGroups}
-	return s
+	if c.GateCall == nil {
+		s.GateCall = func(string, []T) gate.Call { return gate.Call{} }
+	}
+	if c.Backoff == nil {
+		s.Backoff = backoff.Exponential{Delay: 15 * time.Second, Max: 36 * time.Hour, Jitter: -1}
+	}
+	return &s
 }
 
-// exempt reports whether a record is sent at once.
-func (s *setting[T, R]) exempt(record T) bool {
-	return s.Inline || s.Exempt != nil && s.Exempt(record)
+func lifeCycle[T, R any]() *instance.Kind[Config[T, R], *Config[T, R]] {
+	return &instance.Kind[Config[T, R], *Config[T, R]]{
+		Kind: "batch", Type: "batch.Config", Settings: settingsOf[T, R],
+		Fields: func(c *Config[T, R]) instance.Fields { return instance.Fields{Name: &c.Name, Registry: &c.Registry} },
+		Fixed: func(check *validate.Check, old, cfg *Config[T, R]) {
+			cfg.Engine = cmp.Or(cfg.Engine, old.Engine)
+			check.That(cfg.Engine == old.Engine, "Engine", "another one", "must stay as it is")
+			before, after := cmp.Or(old.Concurrency, defaultConcurrency), cmp.Or(cfg.Concurrency, defaultConcurrency)
+			check.That(before == after, "Concurrency", after, fmt.Sprintf("must stay %d", before))
+		},
+	}
 }

@@ -2,91 +2,147 @@ package batch
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
 	"time"
+
+	"github.com/gresil/gresil/internal/groups"
+	"github.com/gresil/gresil/internal/registry"
 )
 
-// Flush marks all records of the options as due; without options, those of all groups. It does not
-// wait until they are sent. Other processes of the Store notice it within a second. Options without
-// records are ignored. The error is [ErrStore], or the cause of ctx.
+// Flush makes the groups of the options due, or without options all groups; records that wait for another attempt are sent
+// too. It does not wait until they are sent.
 func (b *Batcher[T, R]) Flush(ctx context.Context, options ...string) error {
-	return b.control(ctx, func() error { return b.store.Flush(ctx, b.method, options...) })
+	_, err := b.change(ctx, groups.Flush, options...)
+	return err
 }
 
-// Pause keeps the records of an option from being sent, until Resume. Calls in flight continue. It
-// holds for all processes of the Store. Records can be added. The error is [ErrGroups], [ErrStore], or
-// the cause of ctx.
+// Pause keeps the records of an option from being sent, in all processes, until Resume. Calls in flight continue, and
+// records can be added.
 func (b *Batcher[T, R]) Pause(ctx context.Context, option string) error {
-	return b.pause(ctx, option, true)
+	_, err := b.change(ctx, groups.Pause, option)
+	return err
 }
 
-// Resume ends the pause of an option. Its errors are those of Pause.
+// Resume ends the pause of an option.
 func (b *Batcher[T, R]) Resume(ctx context.Context, option string) error {
-	return b.pause(ctx, option, false)
+	_, err := b.change(ctx, groups.Resume, option)
+	return err
 }
 
-func (b *Batcher[T, R]) pause(ctx context.Context, option string, paused bool) error {
-	return b.control(ctx, func() error {
-		return b.store.Pause(ctx, b.method, option, paused, b.setting().MaxGroups)
-	})
-}
-
-// Delete removes the records of an option that are not in a call in flight, the failed ones
-// included, and ends its pause. It returns their number. Their Calls get [ErrDeleted]. The error is
-// [ErrStore], or the cause of ctx.
-func (b *Batcher[T, R]) Delete(ctx context.Context, option string) (n int, err error) {
-	err = b.control(ctx, func() (err error) {
-		n, err = b.store.Delete(ctx, b.method, option)
-		return err
-	})
-	return n, err
-}
-
-// Retry makes the failed records of an option pending again, and due, with all their attempts, and
-// returns their number. They are not unique any longer. The error is [ErrStore], or the cause of ctx.
+// Retry makes the failed records of an option due, with all their attempts, and returns their number.
 func (b *Batcher[T, R]) Retry(ctx context.Context, option string) (n int, err error) {
-	err = b.control(ctx, func() (err error) {
-		n, err = b.store.Retry(ctx, b.method, option)
-		return err
-	})
+	return b.change(ctx, groups.Retry, option)
+}
+
+// Delete removes the records of an option that are not in flight, those that have failed included, and returns their
+// number.
+func (b *Batcher[T, R]) Delete(ctx context.Context, option string) (n int, err error) {
+	return b.change(ctx, groups.Delete, option)
+}
+
+func (b *Batcher[T, R]) change(ctx context.Context, v groups.Verb, options ...string) (n int, err error) {
+	n, err = b.store.Control(ctx, b.line, v, options...)
+	b.engineIs(ctx, err)
+	b.poke()
 	return n, err
 }
 
-// control executes an operation of the store that a caller waits for.
-func (b *Batcher[T, R]) control(ctx context.Context, f func() error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	err := f()
-	if err != nil {
-		return b.refused(ctx, err)
-	}
-	b.storeWorks(ctx)
-	b.poke()
-	return nil
+// A Failure is a record that has failed.
+type Failure[T any] struct {
+	ID     string
+	Record T
+	Err    error // its last error; with an Engine, its text
 }
 
-const maxGroupsShown = 10_000
+const failuresRead = 500 // at once
 
-// Groups returns the state of the groups of all processes, at most 10,000. The error is [ErrStore], or
-// the cause of ctx.
-func (b *Batcher[T, R]) Groups(ctx context.Context) ([]GroupInfo, error) {
-	listing, err := b.listing(ctx)
-	return listing.Groups, err
-}
-
-func (b *Batcher[T, R]) listing(ctx context.Context) (listing Listing, err error) {
-	err = b.control(ctx, func() (err error) {
-		listing, err = b.store.Groups(ctx, b.method, maxGroupsShown)
-		return err
-	})
-	set := b.setting()
-	for i := range listing.Groups {
-		switch info := &listing.Groups[i]; {
-		case info.Due:
-			info.NextFlush = time.Now()
-		case !info.Oldest.IsZero():
-			info.NextFlush = info.Oldest.Add(set.FlushAfter)
+// Failed iterates over the records of an option that have failed. An error ends it.
+func (b *Batcher[T, R]) Failed(ctx context.Context, option string) iter.Seq2[Failure[T], error] {
+	return func(yield func(Failure[T], error) bool) {
+		for from := 0; ; from += failuresRead {
+			all, err := b.store.Failed(ctx, b.line, option, from, failuresRead)
+			if b.engineIs(ctx, err); err != nil {
+				yield(Failure[T]{}, err)
+				return
+			}
+			for _, f := range all {
+				failure := Failure[T]{ID: f.ID, Err: f.Err}
+				if err := json.Unmarshal(f.Payload, &failure.Record); err != nil {
+					failure.Err = fmt.Errorf("%w, after: %w", err, f.Err)
+				}
+				if !yield(failure, nil) {
+					return
+				}
+			}
+			if len(all) < failuresRead {
+				return
+			}
 		}
 	}
-	return listing, err
+}
+
+// A Group is the state of the records of one option.
+type Group struct {
+	Option    string
+	Pending   int // records that wait, or are sent again
+	InFlight  int // records in calls
+	Failed    int // records that have failed
+	Paused    bool
+	Oldest    time.Time // arrival of the oldest pending record
+	NextFlush time.Time // when it is due; the past if it is
+	LastCall  time.Time
+	LastError string // of its last call or record that failed; it can contain secrets
+}
+
+const mostGroups = 10_000 // that are listed
+
+// Groups returns the groups of all processes, at most 10,000, those that are there for longest first.
+func (b *Batcher[T, R]) Groups(ctx context.Context) ([]Group, error) {
+	found, err := b.store.Groups(ctx, b.line, b.settings().FlushAfter, mostGroups)
+	b.engineIs(ctx, err)
+	all := make([]Group, len(found))
+	for i, g := range found {
+		all[i] = Group{g.Name, g.Pending, g.InFlight, g.Failed, g.Paused, g.Oldest, g.Next, g.LastCall, g.LastError}
+	}
+	return all, err
+}
+
+// rows returns a row for each group, for a page.
+func (b *Batcher[T, R]) rows(ctx context.Context) (rows []registry.Row, err error) {
+	all, err := b.Groups(ctx)
+	for _, g := range all {
+		row := registry.Row{Key: g.Option, Cells: []registry.Cell{
+			{Name: "pending", Value: g.Pending}, {Name: "in_flight", Value: g.InFlight}, {Name: "failed", Value: g.Failed},
+			{Name: "oldest", Value: g.Oldest}, {Name: "next_flush", Value: g.NextFlush}, {Name: "last_call", Value: g.LastCall},
+			{Name: "last_error", Value: g.LastError, Secret: true}, {Name: "paused", Value: g.Paused},
+		}}
+		if g.Pending > 0 {
+			row.Verbs = append(row.Verbs, string(groups.Flush))
+		}
+		pause := groups.Pause
+		if g.Paused {
+			pause, row.Alarm = groups.Resume, registry.Notice
+		}
+		row.Verbs = append(row.Verbs, string(pause))
+		if g.Failed > 0 {
+			row.Alarm, row.Verbs = registry.Failing, append(row.Verbs, string(groups.Retry))
+		}
+		if g.Pending+g.Failed > 0 {
+			row.Verbs = append(row.Verbs, string(groups.Delete))
+		}
+		rows = append(rows, row)
+	}
+	return rows, err
+}
+
+// control does a verb of a row.
+func (b *Batcher[T, R]) control(ctx context.Context, verb, option string) (n int, err error) {
+	switch v := groups.Verb(verb); v {
+	case groups.Flush, groups.Pause, groups.Resume, groups.Retry, groups.Delete:
+		return b.change(ctx, v, option)
+	default:
+		return 0, fmt.Errorf("batch: no control %q", verb)
+	}
 }

@@ -2,58 +2,71 @@ package batch_test
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/instance"
-	"github.com/gresil/gresil/outbound/batch"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/groups"
+	"github.com/gresil/gresil/internal/registry"
+	"github.com/gresil/gresil/outbound/jobs"
 )
 
-// Figures has the differences of these counters: one that decreases between two scrapes is a restart for
-// Prometheus.
-func TestPartsOfCountersAddUpInEachReading(t *testing.T) {
-	t.Parallel()
-	b := core.Must(batch.New(batch.Config[int, string]{
-		Registry: &core.Registry{},
-		Send:     func(context.Context, string, []int) ([]batch.Result[string], error) { return nil, errors.New("down") },
-		Unique:   batch.UntilFlushed, Key: func(int) string { return "one" },
-		Exempt: func(n int) bool { return n == 0 },
-	}))
-	add(t, b, 1)
-	var stop atomic.Bool
-	var adders sync.WaitGroup
-	for n := range 2 { // calls that fail, and records that are replaced
-		adders.Go(func() {
-			for !stop.Load() {
-				_, _ = b.Add(t.Context(), n)
-			}
-		})
-	}
-	wrong := 0
-	for range 1_000_000 {
-		if s := b.Stats(); s.Added != s.Replaced+1 || s.Calls != s.CallsFailed {
-			wrong++
+func TestFigures(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var r core.Registry
+		v := &vendor{answer: answers}
+		b := v.start(t, func(c *config) { c.Registry = &r })
+		add(t, b, "o", "1", "bad", "2")
+		time.Sleep(time.Minute + time.Second)
+		add(t, b, "o", "3")
+		time.Sleep(time.Second)
+		require.NoError(t, b.Flush(t.Context(), "o"))
+		time.Sleep(time.Second)
+		var got []string
+		for _, f := range entry(t, &r).Source.Figures() {
+			got = append(got, strings.TrimSpace(fmt.Sprint(f.Name, " ", strings.Join(f.Labels, "="), " ", f.N)))
 		}
-	}
-	stop.Store(true)
-	adders.Wait()
-	require.Zero(t, wrong)
-	s := b.Stats()
-	require.Positive(t, s.Replaced)
-	require.Positive(t, s.Calls)
-	figures := instance.Inner(b.Config().Registry).Figures()
-	parts := map[string]uint64{}
-	for _, f := range figures {
-		parts[f.Name+" "+valueOf(f)] = uint64(f.N)
-	}
-	require.EqualValues(t, 1, parts["added_total grouped"])
-	require.Equal(t, s.Replaced, parts["added_total replaced"])
-	require.EqualValues(t, 0, parts["calls_total answered"])
-	require.Equal(t, s.CallsFailed, parts["calls_total failed"])
-	require.Error(t, b.Close(), "one record was not sent")
+		require.Equal(t, []string{
+			"calls_total  2", "limited_total  0", "splits_total  0", "added_total  4", "records_total result=sent 3", "records_total result=failed 1",
+			"in_flight  0", "waiting  0", "records  1",
+		}, got)
+	})
+}
+
+// What is given up, and what the engine does not do, is logged as a warning; calls only for those who want to hear of them.
+func TestEvents(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var got []string
+		s := &failing{Store: groups.NewMemory()}
+		q := groups.Open(jobs.Memory())
+		v := &vendor{answer: answers}
+		b := v.start(t, func(c *config) {
+			c.Engine, c.FlushSize = groups.NewEngine(q, s), 3
+			c.Registry = eventtest.Registry(func(_ context.Context, e registry.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, fmt.Sprintf("%s %q %t %t %t %v %v", e.Text, e.Key, e.Call, e.Warn, e.Outage, e.Attr("records"), e.Err()))
+			})
+		})
+		add(t, b, "o", "1", "bad", "2")
+		time.Sleep(time.Second)
+		s.set(errNo)
+		time.Sleep(2500 * time.Millisecond)
+		s.set(nil)
+		time.Sleep(2 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, `call ended "o" true false false 3 <nil>
+records failed "o" false true false 1 no
+engine failed "" false true true <nil> no
+engine failed "" false true true <nil> no
+engine has recovered "" false false true <nil> <nil>`, strings.Join(got, "\n"))
+	})
 }

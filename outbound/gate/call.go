@@ -382,8 +382,11 @@ func (c *call) land() {
 func (c *call) again(n int) error {
 	g := c.g
 	defer g.lock()()
+	if err := c.over(c.ctx); err != nil {
+		return err
+	}
 	at, limit, ok := c.estimate()
-	if end := c.until(c.ctx); n >= g.settings().MaxAttempts || !ok || !end.IsZero() && at.After(end) || c.ctx.Err() != nil {
+	if end := c.until(c.ctx); n >= g.settings().MaxAttempts || !ok || !end.IsZero() && at.After(end) {
 		return c.limited(at, limit)
 	}
 	g.land(c.turn)

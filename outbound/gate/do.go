@@ -73,7 +73,7 @@ func (c *call) finish(err error) (refused bool) {
 		return false
 	}
 	sig := Signal{}
-	if err != nil && !refused && !rejected && c.ctx.Err() == nil {
+	if err != nil && !refused && !rejected && (c.ctx.Err() == nil || answer(err)) {
 		sig = c.g.settings().Classify(nil, err)
 	}
 	if counted {

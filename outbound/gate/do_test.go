@@ -62,3 +62,18 @@ func TestContextOfAttempt(t *testing.T) {
 		require.ErrorIs(t, do(ctx, g, gate.Call{}, 0), cause)
 	})
 }
+
+// A refusal is learned though the caller has left meanwhile.
+func TestRefusalAfterCancel(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
+		ctx, cancel := context.WithCancel(t.Context())
+		require.ErrorIs(t, g.Do(ctx, gate.Call{}, func(context.Context) error { cancel(); return refusal{time.Minute} }), context.Canceled)
+		require.Len(t, g.Holds(), 1)
+		require.EqualValues(t, 1, g.Stats().Limited)
+		ctx, cancel = context.WithCancel(t.Context())
+		require.NoError(t, g.Resume(ctx, "", ""))
+		require.ErrorIs(t, g.Do(ctx, gate.Call{}, func(context.Context) error { cancel(); return ctx.Err() }), context.Canceled)
+		require.Empty(t, g.Holds())
+	})
+}

@@ -511,6 +511,7 @@ func TestEscalatingVendor(t *testing.T) {
 				}
 				group.Wait()
 				seen := v.Verdict()
+				t.Logf("%d trips, in %v", seen.Trips, time.Since(start))
 				require.Equal(t, 6000, seen.Unique)
 				require.Zero(t, seen.Escalations)
 				require.LessOrEqual(t, seen.Trips, row.trips)

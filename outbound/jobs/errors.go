@@ -6,51 +6,49 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/groups"
 )
 
 var (
-	// ErrExists is the error of Enqueue if the ID of the job is in use in its queue, by one that has
-	// not failed.
-	ErrExists = errors.New("jobs: a job with this ID exists")
-	// ErrNotFound is the error of an operation on a job that is not in its queue.
-	ErrNotFound = errors.New("jobs: no such job")
-	// ErrState is the error of an operation on a job whose state does not permit it.
-	ErrState = errors.New("jobs: the state of the job does not permit this")
-	// ErrFull is the error of Enqueue if the engine has no room. It matches [core.ErrRejected].
-	ErrFull = fmt.Errorf("jobs: the engine is full: %w", core.ErrRejected)
-	// ErrClosed is the error of an operation after Close. It matches [core.ErrRejected], and
-	// waiting does not help.
+	// ErrExists is the error of Enqueue if the ID is in use.
+	ErrExists = groups.ErrExists
+	// ErrNotFound is the error of an operation on a job that is not there, or whose state does not permit it.
+	ErrNotFound = groups.ErrNotFound
+	// ErrFull is the error of Enqueue if the queue holds MaxPending jobs. It matches core.ErrRejected.
+	ErrFull = groups.ErrNoRoom
+	// ErrClosed is the error of an operation after Close. It matches core.ErrRejected.
 	ErrClosed = fmt.Errorf("jobs: %w", core.ErrClosed)
-	// ErrRunning is the error of a Run while another one runs.
-	ErrRunning = errors.New("jobs: Run is running already")
 
-	errGoexit = errors.New("jobs: the handler ended its goroutine")
+	errRunning = errors.New("jobs: Run is running already")
 )
 
-// A PanicError is the error of an attempt whose handler panicked.
-type PanicError struct {
-	Value any    // of the panic
-	Stack []byte // of its goroutine
-}
-
-// Error contains the value if it is a string or an error, and otherwise its type. It does not panic.
-func (e *PanicError) Error() string {
-	const text = "jobs: the handler panicked: "
-	switch v := e.Value.(type) {
-	case string:
-		return text + v
-	case error:
-		return text + fmt.Sprint(v) // also of a nil pointer
-	}
-	return fmt.Sprintf("%sa %T", text, e.Value)
-}
-
-// RunAt returns an error with which a handler ends, if its job is to run again at a time. It may be
-// wrapped. The attempt does not count, and this can happen any number of times.
+// RunAt returns an error with which a handler ends if its job is to run again at a time. It can be wrapped.
 func RunAt(t time.Time) error { return &runAtError{t} }
 
 type runAtError struct{ at time.Time }
 
 func (e *runAtError) Error() string {
 	return "jobs: runs again at " + e.at.Format(time.RFC3339Nano)
+}
+
+// A panicError is the error of an attempt whose handler panicked.
+type panicError struct {
+	value any
+	stack string // for the log
+}
+
+// Error contains the value if it is a string or an error, and otherwise its type.
+func (e *panicError) Error() string {
+	switch v := e.value.(type) {
+	case string:
+		return "jobs: the handler panicked: " + v
+	case error:
+		return "jobs: the handler panicked: " + v.Error()
+	}
+	return fmt.Sprintf("jobs: the handler panicked: a %T", e.value)
+}
+
+func (e *panicError) Unwrap() error {
+	err, _ := e.value.(error)
+	return err
 }

@@ -1,13 +1,11 @@
 package jobs
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"iter"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -15,28 +13,23 @@ import (
 
 const (
 	feedEvery = 250 * time.Millisecond // the time between two looks at a queue
+	feedSoon  = time.Minute            // before NotBefore
 	feedLeast = 50                     // jobs ahead
 	feedMost  = 50_000
 )
 
-// Feed enqueues the jobs of a campaign a little ahead of their execution: in each queue there are as
-// many jobs as its handlers, in all processes, have lately processed within Config.LookAhead, from
-// 50 to 50,000. A job whose NotBefore is later than LookAhead is enqueued when it is not, so the
-// jobs should be in the order of NotBefore. Campaigns that are fed at the same time take turns.
+// Feed enqueues the jobs of an iterator a little ahead of their execution, so that a campaign of millions of jobs takes
+// little room in the engine. It returns the number of jobs that it has enqueued, and of those that it has skipped because
+// their IDs were in use. While the engine fails or is full, it waits. The error is the cause of ctx, that of a job that is
+// not valid, or [ErrClosed].
 //
-// Feed returns the number of jobs that it has enqueued, and the number of those that it has skipped
-// because their IDs were in use. It ends when all jobs are enqueued, or with the cause of ctx when that
-// ends: cancel ctx, and then call Cancel, to cancel a campaign. While the engine fails or is full, Feed
-// waits. It also ends with the error of a job that is not valid, or with [ErrClosed].
-//
-// A campaign with IDs of its own can be fed again from its beginning after a restart, if Retain is
-// longer than the restart takes: jobs that wait, run or are done are skipped, and those that have failed
-// are enqueued again.
+// After a restart a campaign can be fed again from its beginning, if its jobs have IDs and their Retain is long enough.
+// Jobs with a NotBefore should be in its order.
 func (r *Runner) Feed(ctx context.Context, jobs iter.Seq[Job]) (fed, skipped int, err error) {
-	r.counters.feeding.Add(1)
-	defer r.fedOne()
+	f := feeding{r: r}
+	defer f.leave()
 	for job := range jobs {
-		switch added, err := r.feed(ctx, job); {
+		switch added, err := f.feed(ctx, job); {
 		case err != nil:
 			return fed, skipped, err
 		case added:
@@ -48,213 +41,155 @@ func (r *Runner) Feed(ctx context.Context, jobs iter.Seq[Job]) (fed, skipped int
 	return fed, skipped, nil
 }
 
-// fedOne ends a call of Feed; the last one forgets the lanes.
-func (r *Runner) fedOne() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.counters.feeding.Add(-1) == 0 {
-		clear(r.lanes)
-	}
+// A feeding is a call of Feed.
+type feeding struct {
+	r     *Runner
+	queue string // of its last job
+	turns chan int
+	left  int // turns
 }
 
 // feed enqueues a job, and reports whether that was necessary.
-func (r *Runner) feed(ctx context.Context, job Job) (added bool, err error) {
+func (f *feeding) feed(ctx context.Context, job Job) (added bool, err error) {
 	if err := job.validate(); err != nil {
 		return false, err
 	}
-	ahead := cmp.Or(r.life.Load().Config.LookAhead, defaultLookAhead)
-	if err := r.sleep(ctx, time.Until(job.NotBefore.Add(-ahead))); err != nil {
+	if err := f.wait(ctx, time.Until(job.NotBefore.Add(-feedSoon)), nil); err != nil {
 		return false, err
 	}
-	if err := r.lane(job.Queue).turn(ctx, r, job.Queue); err != nil {
-		return false, err
+	if f.queue != job.Queue {
+		f.leave()
+		f.enter(job.Queue) //nolint:contextcheck // the lane is that of all campaigns
 	}
+	if f.left == 0 {
+		if err := f.wait(ctx, 0, f.turns); err != nil {
+			return false, err
+		}
+	}
+	f.left--
 	mine := job.ID == "" // whether the job that has its ID is this one
 	if mine {
 		job.ID = rand.Text() // the same in each try: a reply can be lost
 	}
 	for {
-		_, err := r.Enqueue(ctx, job)
+		_, err := f.r.Enqueue(ctx, job)
 		switch {
 		case err == nil, errors.Is(err, ErrExists):
-			r.engineExecutes(ctx)
+			f.r.engineIs(ctx, job.Queue, nil)
 			return err == nil || mine, nil
-		case ctx.Err() != nil:
-			return false, context.Cause(ctx)
 		case errors.Is(err, ErrClosed), errors.Is(err, core.ErrConfig):
 			return false, err
 		case errors.Is(err, ErrFull):
-			r.engineExecutes(ctx)
+			f.r.engineIs(ctx, job.Queue, nil)
 		default:
 			mine = true // probably: the try may have succeeded
-			r.engineFails(ctx, Event{Queue: job.Queue, Job: job, Err: err})
+			f.r.engineIs(ctx, job.Queue, err)
 		}
-		if err := r.sleep(ctx, feedEvery); err != nil {
+		if err := f.wait(ctx, feedEvery, nil); err != nil {
 			return false, err
 		}
 	}
 }
 
-// sleep waits, unless the runner is closed or ctx ends.
-func (r *Runner) sleep(ctx context.Context, d time.Duration) error {
+// wait waits for turns, or without them for a time.
+func (f *feeding) wait(ctx context.Context, d time.Duration, turns <-chan int) error {
+	var over <-chan time.Time
 	if d > 0 {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
+		over = timer.C
+	}
+	if d > 0 || turns != nil {
 		select {
-		case <-timer.C:
+		case <-over:
+		case f.left = <-turns:
 		case <-ctx.Done():
-		case <-r.closed:
+		case <-f.r.closing:
 		}
 	}
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case r.isClosed():
+	case f.r.isClosed():
 		return ErrClosed
 	}
 	return nil
 }
 
-// Cancel deletes the jobs of a campaign that wait in a queue, and returns their number. It ends when it
-// has found none twice, as a list can leave out jobs that change their state meanwhile. Those that are
-// active end as usual; if they run again later, another Cancel deletes them.
-func (r *Runner) Cancel(ctx context.Context, queue, campaign string) (deleted int, err error) {
-	for empty := 0; empty < 2; empty++ {
-		before := deleted
-		for _, state := range []State{Scheduled, Pending} {
-			var ids []string
-			for info, err := range r.engine.List(ctx, queue, state) {
-				if err != nil {
-					return deleted, err
-				}
-				if info.Campaign == campaign {
-					ids = append(ids, info.ID)
-				}
+// A lane hands out the turns of the campaigns that feed one queue: as many to each that waits.
+type lane struct {
+	feedings []*feeding
+	stop     func()
+}
+
+// enter enters the lane of a queue; the first feeding begins it.
+func (f *feeding) enter(queue string) {
+	f.r.mu.Lock()
+	defer f.r.mu.Unlock()
+	f.queue, f.turns, f.left = queue, make(chan int, 1), 0
+	l := f.r.lanes[queue]
+	if l == nil {
+		ctx, stop := context.WithCancel(context.Background())
+		l = &lane{stop: stop}
+		f.r.lanes[queue] = l
+		go f.r.lead(ctx, l, queue)
+	}
+	l.feedings = append(l.feedings, f)
+}
+
+// leave leaves the lane; the last feeding ends it.
+func (f *feeding) leave() {
+	f.r.mu.Lock()
+	defer f.r.mu.Unlock()
+	l := f.r.lanes[f.queue]
+	if l == nil {
+		return
+	}
+	if l.feedings = slices.DeleteFunc(l.feedings, func(o *feeding) bool { return o == f }); len(l.feedings) == 0 {
+		l.stop()
+		delete(f.r.lanes, f.queue)
+	}
+}
+
+// lead keeps some jobs ahead of the handlers: twice as many as before when most of them have begun between two looks, so that the
+// queue does not run empty, and slowly fewer when few have.
+func (r *Runner) lead(ctx context.Context, l *lane, queue string) {
+	ticker := time.NewTicker(feedEvery)
+	defer ticker.Stop()
+	for ahead := feedLeast; ; {
+		all, err := r.queue.Inspect(ctx, queue)
+		r.engineIs(ctx, queue, err)
+		if err == nil {
+			left := all[0].Pending + all[0].Soon
+			switch {
+			case left < ahead/4:
+				ahead = min(2*ahead, feedMost)
+			case left > ahead-ahead/16:
+				ahead = max(ahead-ahead/16, feedLeast)
 			}
-			for _, id := range ids {
-				switch err := r.engine.Delete(ctx, queue, id); {
-				case err == nil:
-					deleted++
-				case !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrState):
-					return deleted, err
-				}
-			}
+			r.hand(l, max(0, ahead-left))
 		}
-		if deleted > before {
-			empty = -1
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
 		}
 	}
-	return deleted, nil
 }
 
-// A lane hands out the turns of the campaigns that feed one queue. It has no goroutine: a campaign
-// that waits looks at the queue when that is due, and hands out the turns.
-type lane struct {
-	mu        sync.Mutex
-	turns     int // that may be taken
-	waiters   []chan struct{}
-	looked    time.Time
-	looking   bool
-	processed uint64
-	rate      float64 // jobs processed in a second
-}
-
-func (r *Runner) lane(queue string) *lane {
+// hand hands out turns. Those that cannot be divided go to other feedings each time.
+func (r *Runner) hand(l *lane, turns int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l := r.lanes[queue]
-	if l == nil {
-		l = &lane{}
-		r.lanes[queue] = l
+	waiting := slices.DeleteFunc(slices.Clone(l.feedings), func(f *feeding) bool { return len(f.turns) > 0 })
+	if len(waiting) == 0 {
+		return
 	}
-	return l
-}
-
-// turn waits until one more job may be enqueued.
-func (l *lane) turn(ctx context.Context, r *Runner, queue string) error {
-	l.mu.Lock()
-	if l.turns > 0 && len(l.waiters) == 0 {
-		l.turns--
-		l.mu.Unlock()
-		return nil
-	}
-	mine := make(chan struct{})
-	l.waiters = append(l.waiters, mine)
-	l.mu.Unlock()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-mine:
-			return nil
-		case <-timer.C:
-			l.look(ctx, r, queue)
-			timer.Reset(feedEvery)
-		case <-ctx.Done():
-			l.leave(mine)
-			return context.Cause(ctx)
-		case <-r.closed:
-			l.leave(mine)
-			return ErrClosed
+	each, more := turns/len(waiting), turns%len(waiting)
+	for i, f := range waiting {
+		if n := each + min(1, max(0, more-i)); n > 0 {
+			f.turns <- n
 		}
 	}
-}
-
-// leave gives up the place of a waiter, or its turn if it has one.
-func (l *lane) leave(mine chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := slices.Index(l.waiters, mine); i >= 0 {
-		l.waiters = slices.Delete(l.waiters, i, i+1)
-		return
-	}
-	l.turns++
-	l.grantLocked()
-}
-
-func (l *lane) grantLocked() {
-	for l.turns > 0 && len(l.waiters) > 0 {
-		close(l.waiters[0])
-		l.waiters = l.waiters[1:]
-		l.turns--
-	}
-}
-
-// look reads the queue, if that is due, and hands out turns for the jobs that it lacks.
-func (l *lane) look(ctx context.Context, r *Runner, queue string) {
-	l.mu.Lock()
-	if l.looking || time.Since(l.looked) < feedEvery {
-		l.mu.Unlock()
-		return
-	}
-	l.looking = true
-	l.mu.Unlock()
-	info, err := r.engine.Inspect(ctx, queue)
-	l.mu.Lock()
-	now := time.Now() // after a reply that can be late
-	l.looking = false
-	if err == nil {
-		ahead := cmp.Or(r.life.Load().Config.LookAhead, defaultLookAhead)
-		l.measure(info.Processed, now)
-		most := max(feedLeast, int(min(l.rate*ahead.Seconds(), feedMost)))
-		l.turns = max(0, most-info.Soon)
-		l.grantLocked()
-	}
-	l.looked = now
-	l.mu.Unlock()
-	switch {
-	case err == nil:
-		r.engineExecutes(ctx)
-	case ctx.Err() == nil:
-		r.engineFails(ctx, Event{Queue: queue, Err: err})
-	}
-}
-
-// measure updates the rate, which rises at once and falls slowly.
-func (l *lane) measure(processed uint64, now time.Time) {
-	if !l.looked.IsZero() && processed >= l.processed {
-		rate := float64(processed-l.processed) / now.Sub(l.looked).Seconds()
-		l.rate = max(rate, 0.9*l.rate+0.1*rate)
-	}
-	l.processed = processed
+	l.feedings = append(l.feedings[more:], l.feedings[:more]...)
 }

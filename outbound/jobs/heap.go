@@ -1,5 +1,7 @@
 package jobs
 
+import "time"
+
 // A memoryHeap has jobs by their time, and by the order in which they came.
 type memoryHeap []*memoryJob
 
@@ -36,4 +38,17 @@ func (h *memoryHeap) Pop() any {
 	(*h)[last] = nil
 	*h = (*h)[:last]
 	return j
+}
+
+// until returns the number of jobs that are due at a time.
+func (h *memoryHeap) until(t time.Time) int {
+	all := *h
+	var count func(i int) int
+	count = func(i int) int {
+		if i >= len(all) || all[i].at.After(t) {
+			return 0
+		}
+		return 1 + count(2*i+1) + count(2*i+2)
+	}
+	return count(0)
 }

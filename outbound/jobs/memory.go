@@ -4,94 +4,86 @@ import (
 	"container/heap"
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gresil/gresil/internal/groups"
 )
 
-const (
-	defaultMemory = 100_000 // jobs
-	maxQueues     = 10_000
-	maxFailed     = 10_000 // of a queue
-)
-
-// Memory is the [Engine] in the memory of the process: exact times, and no job outlives the process.
-// Make it with [NewMemory].
-type Memory struct {
-	most   int
-	mu     sync.Mutex
-	n      int // jobs of all queues
-	queues map[string]*memoryQueue
+// Memory returns an engine in the memory of this process.
+func Memory() *Engine {
+	return groups.NewEngine(&memory{queues: map[string]*memoryQueue{}}, groups.NewMemory())
 }
 
-// NewMemory makes an engine that keeps at most maxJobs jobs, those that are kept as failed or done
-// included. If zero, it is 100,000; a negative one is 100,000 too. It has at most 10,000 queues.
-func NewMemory(maxJobs int) *Memory {
-	if maxJobs <= 0 {
-		maxJobs = defaultMemory
-	}
-	return &Memory{most: maxJobs, queues: map[string]*memoryQueue{}}
+// memory is a queue in memory.
+type memory struct {
+	mu     sync.Mutex
+	queues map[string]*memoryQueue
 }
 
 // A memoryQueue is one queue. Its jobs are in the heap of their state, or are active.
 type memoryQueue struct {
-	jobs      map[string]*memoryJob
-	waiting   memoryHeap // pending and scheduled, by the time at which they are due
-	failed    memoryHeap // by the time of the failure
-	done      memoryHeap // by the end of Retain
-	active    int
-	processed uint64
-	seq       uint64
-	paused    bool
-	held      time.Time
-	changed   chan struct{} // closed at the next change that a Run waits for
+	jobs    map[string]*memoryJob
+	waiting memoryHeap // pending and scheduled, by the time at which they are due
+	failed  memoryHeap // by the time of the failure
+	done    memoryHeap // by the end of Retain
+	active  int
+	runs    int // calls of Run
+	seq     uint64
+	paused  bool
+	held    time.Time
+	changed chan struct{} // closed at the next change that a Run waits for
 }
 
 type memoryJob struct {
-	Job
+	groups.Job
+
 	in       *memoryHeap // nil while it is active
 	index    int         // in the heap
 	at       time.Time
 	seq      uint64
 	failures int
+	limited  bool // its last attempt was
 	lastErr  string
-	failedAt time.Time
 }
 
-// queueLocked returns a queue, and makes it if there is room.
-func (m *Memory) queueLocked(name string) *memoryQueue {
-	q := m.queues[name]
-	if q == nil && len(m.queues) < maxQueues {
+// lock locks a queue, which is made if need be and forgotten by the result if it is empty.
+func (m *memory) lock(name string) (q *memoryQueue, now time.Time, unlock func()) {
+	m.mu.Lock()
+	if q = m.queues[name]; q == nil {
 		q = &memoryQueue{jobs: map[string]*memoryJob{}, changed: make(chan struct{})}
 		m.queues[name] = q
 	}
-	return q
+	now = time.Now()
+	for len(q.done) > 0 && !q.done[0].at.After(now) {
+		q.remove(q.done[0])
+	}
+	return q, now, func() {
+		if len(q.jobs) == 0 && q.runs == 0 && !q.paused && !q.held.After(now) {
+			delete(m.queues, name)
+		}
+		m.mu.Unlock()
+	}
 }
 
-// Enqueue implements [Engine].
-func (m *Memory) Enqueue(_ context.Context, job Job) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now, q := time.Now(), m.queueLocked(job.Queue)
-	if q == nil {
-		return ErrFull
-	}
-	m.expireLocked(q, now)
+func (m *memory) Enqueue(_ context.Context, job groups.Job, most int) error {
+	q, now, unlock := m.lock(job.Queue)
+	defer unlock()
 	old := q.jobs[job.ID]
-	if old != nil && old.in == &q.failed {
-		m.removeLocked(q, old)
-		old = nil
-	}
+	replaces := old != nil && old.in == &q.failed
 	switch {
-	case old != nil:
+	case old != nil && !replaces:
 		return ErrExists
-	case m.n >= m.most:
+	case old == nil && len(q.jobs)-len(q.done) >= most:
 		return ErrFull
+	case replaces:
+		q.remove(old)
 	}
-	job.Payload = slices.Clone(job.Payload)
+	job.Payload, job.Meta = slices.Clone(job.Payload), maps.Clone(job.Meta)
 	j := &memoryJob{Job: job}
 	q.jobs[job.ID] = j
-	m.n++
 	q.wait(j, now, job.NotBefore)
 	return nil
 }
@@ -114,68 +106,64 @@ func (q *memoryQueue) change() {
 	q.changed = make(chan struct{})
 }
 
-// expireLocked removes the jobs whose Retain is over.
-func (m *Memory) expireLocked(q *memoryQueue, now time.Time) {
-	for len(q.done) > 0 && !q.done[0].at.After(now) {
-		m.removeLocked(q, q.done[0])
-	}
-}
-
-func (m *Memory) removeLocked(q *memoryQueue, j *memoryJob) {
+func (q *memoryQueue) remove(j *memoryJob) {
 	if j.in != nil {
 		heap.Remove(j.in, j.index)
 	}
 	delete(q.jobs, j.ID)
-	m.n--
 }
 
-// Run implements [Engine].
-func (m *Memory) Run(ctx context.Context, queue string, concurrency int, handle func(context.Context, Job) Result) error {
+func (m *memory) Run(ctx context.Context, queue string, w groups.Worker) {
+	q, _, unlock := m.lock(queue)
+	q.runs++
+	unlock()
 	var group sync.WaitGroup
-	defer group.Wait()
-	slots := make(chan struct{}, concurrency)
+	defer func() {
+		group.Wait()
+		q, _, unlock := m.lock(queue)
+		q.runs--
+		unlock()
+	}()
+	places := make(chan struct{}, w.Concurrency)
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case slots <- struct{}{}:
+			return
+		case places <- struct{}{}:
 		}
-		j, err := m.take(ctx, queue)
+		j := m.take(ctx, queue, w.Closing)
 		if j == nil {
-			return err
+			return
 		}
 		group.Go(func() {
-			defer func() { <-slots }()
-			m.finish(j, handle(context.WithoutCancel(ctx), j.Job))
+			defer func() { <-places }()
+			m.finish(j, w.Handle(context.WithoutCancel(ctx), groups.Entry{Job: j.Job}))
 		})
 	}
 }
 
-// take waits for the next job that is due, and returns nil when ctx ends.
-func (m *Memory) take(ctx context.Context, queue string) (*memoryJob, error) {
+// take waits for the next job that is due. It returns nil when ctx ends, or when the engine closes and none is due.
+func (m *memory) take(ctx context.Context, queue string, closing <-chan struct{}) *memoryJob {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for ctx.Err() == nil {
-		m.mu.Lock()
-		q := m.queueLocked(queue)
-		if q == nil {
-			m.mu.Unlock()
-			return nil, ErrFull
-		}
-		j, wait := q.next(time.Now())
-		changed := q.changed
-		m.mu.Unlock()
-		if j != nil {
-			return j, nil
+	for closes := false; ctx.Err() == nil; {
+		q, now, unlock := m.lock(queue)
+		j, wait := q.next(now)
+		changed, over := q.changed, j == nil && closes && q.idle(now)
+		unlock()
+		if j != nil || over {
+			return j
 		}
 		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-changed:
+		case <-closing:
+			closes, closing = true, nil
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // next takes the next job if it is due; otherwise it returns the time until it may be.
@@ -195,39 +183,38 @@ func (q *memoryQueue) next(now time.Time) (*memoryJob, time.Duration) {
 	return j, 0
 }
 
-// finish carries out the result of an attempt.
-func (m *Memory) finish(j *memoryJob, result Result) {
+// idle reports whether no job is active, is due, or waits for the vendor alone.
+func (q *memoryQueue) idle(now time.Time) bool {
+	return q.active == 0 && (q.paused || q.waiting.until(now) == 0 && !slices.ContainsFunc(q.waiting, func(j *memoryJob) bool { return j.limited }))
+}
+
+// finish carries out the verdict about a job.
+func (m *memory) finish(j *memoryJob, v groups.Verdict) {
 	text := ""
-	if result.Err != nil {
-		text = result.Err.Error()
+	if v.Err != nil {
+		text = v.Err.Error()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	q, now := m.queues[j.Queue], time.Now()
+	q, now, unlock := m.lock(j.Queue)
+	defer unlock()
 	q.active--
-	if result.Err != nil {
-		j.lastErr, j.failedAt = text, now
-	}
-	if result.Verdict != Again {
-		q.processed++
-	}
-	switch result.Verdict {
-	case Succeeded:
+	j.lastErr, j.limited = text, v.End == groups.Limited
+	switch v.End {
+	case groups.Succeeded:
 		if j.Retain > 0 {
 			q.put(&q.done, j, now.Add(j.Retain))
 		} else {
-			m.removeLocked(q, j)
+			q.remove(j)
 		}
-	case Again:
-		q.wait(j, now, result.At)
-	case Retry:
+		q.change() // for a Run that ends
+	case groups.Limited:
+		q.wait(j, now, v.At)
+	case groups.Retried:
 		j.failures++
-		q.wait(j, now, result.At)
-	case Fail:
-		if len(q.failed) == maxFailed {
-			m.removeLocked(q, q.failed[0])
-		}
+		q.wait(j, now, v.At)
+	case groups.Failed:
+		j.failures++
 		q.put(&q.failed, j, now)
+		q.change()
 	}
 }
 
@@ -246,136 +233,98 @@ func (q *memoryQueue) state(j *memoryJob, now time.Time) State {
 	return Pending
 }
 
-// Inspect implements [Inspector].
-func (m *Memory) Inspect(_ context.Context, queue string) (QueueInfo, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	info, now, q := QueueInfo{Queue: queue}, time.Now(), m.queues[queue]
-	if q == nil {
-		return info, nil
-	}
-	m.expireLocked(q, now)
-	info.Active, info.Failed, info.Done, info.Processed, info.Paused = q.active, len(q.failed), len(q.done), q.processed, q.paused
-	if q.held.After(now) {
-		info.HeldUntil = q.held
-	}
-	for _, j := range q.waiting {
-		if q.state(j, now) == Pending {
-			info.Pending++
+func (m *memory) Inspect(_ context.Context, queues ...string) ([]groups.Counts, error) {
+	all := make([]groups.Counts, 0, len(queues))
+	for _, name := range queues {
+		q, now, unlock := m.lock(name)
+		c := groups.Counts{Pending: q.waiting.until(now), Active: q.active, Failed: len(q.failed), Done: len(q.done), Paused: q.paused}
+		c.Scheduled, c.Soon = len(q.waiting)-c.Pending, q.waiting.until(now.Add(time.Minute))-c.Pending
+		if c.Pending > 0 {
+			c.Oldest = q.waiting[0].at
 		}
-		if !j.at.After(now.Add(Soon)) {
-			info.Soon++
-		}
+		unlock()
+		all = append(all, c)
 	}
-	info.Scheduled = len(q.waiting) - info.Pending
-	if info.Pending > 0 {
-		info.Latency = now.Sub(q.waiting[0].at)
-	}
-	return info, nil
+	return all, nil
 }
 
-// List implements [Inspector]. Its jobs are those of one moment, by the time at which they are due.
-func (m *Memory) List(_ context.Context, queue string, state State) iter.Seq2[Info, error] {
-	return func(yield func(Info, error) bool) {
-		for _, info := range m.list(queue, state) {
-			if !yield(info, nil) {
+// left returns the number of jobs that have neither succeeded nor failed.
+func (m *memory) left(queues []string) (n int) {
+	for _, name := range queues {
+		q, _, unlock := m.lock(name)
+		n += len(q.waiting) + q.active
+		unlock()
+	}
+	return n
+}
+
+// List has the jobs of one moment, by the time at which they are due.
+func (m *memory) List(_ context.Context, queue, state string) iter.Seq2[groups.Entry, error] {
+	return func(yield func(groups.Entry, error) bool) {
+		for _, e := range m.list(queue, State(state)) {
+			if !yield(e, nil) {
 				return
 			}
 		}
 	}
 }
 
-func (m *Memory) list(queue string, state State) (infos []Info) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	q, now := m.queues[queue], time.Now()
-	if q == nil {
-		return nil
-	}
-	m.expireLocked(q, now)
+func (m *memory) list(queue string, state State) (all []groups.Entry) {
+	q, now, unlock := m.lock(queue)
+	defer unlock()
 	for _, j := range q.jobs {
-		if q.state(j, now) != state {
-			continue
-		}
-		info := Info{Job: j.Job, State: state, LastError: j.lastErr, FailedAt: j.failedAt}
-		info.Attempt = j.failures + 1
-		info.At = j.at
-		infos = append(infos, info)
-	}
-	slices.SortFunc(infos, func(a, b Info) int { return a.At.Compare(b.At) })
-	if state != Scheduled {
-		for i := range infos {
-			infos[i].At = time.Time{}
+		if q.state(j, now) == state {
+			e := groups.Entry{Job: j.Job, State: string(state), Due: j.at, LastError: j.lastErr}
+			e.Attempt = j.failures + 1
+			all = append(all, e)
 		}
 	}
-	return infos
-}
-
-// RunNow implements [Inspector].
-func (m *Memory) RunNow(_ context.Context, queue, id string) error {
-	return m.change(queue, id, func(q *memoryQueue, j *memoryJob, now time.Time) error {
-		if s := q.state(j, now); s != Scheduled && s != Failed {
-			return ErrState
+	slices.SortFunc(all, func(a, b groups.Entry) int { return a.Due.Compare(b.Due) })
+	for i := range all {
+		if state != Scheduled {
+			all[i].Due = time.Time{}
 		}
-		heap.Remove(j.in, j.index)
-		q.wait(j, now, now)
-		return nil
-	})
-}
-
-// Delete implements [Inspector].
-func (m *Memory) Delete(_ context.Context, queue, id string) error {
-	return m.change(queue, id, func(q *memoryQueue, j *memoryJob, _ time.Time) error {
-		if j.in == nil {
-			return ErrState
-		}
-		m.removeLocked(q, j)
-		return nil
-	})
-}
-
-func (m *Memory) change(queue, id string, f func(*memoryQueue, *memoryJob, time.Time) error) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now, q := time.Now(), m.queues[queue]
-	if q == nil {
-		return ErrNotFound
 	}
-	m.expireLocked(q, now)
+	return all
+}
+
+func (m *memory) RunNow(_ context.Context, queue, id string) error {
+	q, now, unlock := m.lock(queue)
+	defer unlock()
 	j := q.jobs[id]
-	if j == nil {
+	if j == nil || j.in != &q.failed && q.state(j, now) != Scheduled {
 		return ErrNotFound
 	}
-	return f(q, j, now)
+	heap.Remove(j.in, j.index)
+	j.failures = 0
+	q.wait(j, now, now)
+	return nil
 }
 
-// Pause implements [Inspector].
-func (m *Memory) Pause(_ context.Context, queue string) error {
-	return m.stop(queue, func(q *memoryQueue) { q.paused, q.held = true, time.Time{} })
-}
-
-// Resume implements [Inspector].
-func (m *Memory) Resume(_ context.Context, queue string) error {
-	return m.stop(queue, func(q *memoryQueue) { q.paused, q.held = false, time.Time{} })
-}
-
-// Hold implements [Inspector].
-func (m *Memory) Hold(_ context.Context, queue string, until time.Time) error {
-	return m.stop(queue, func(q *memoryQueue) {
-		if !q.paused {
-			q.held = later(q.held, until)
-		}
-	})
-}
-
-func (m *Memory) stop(queue string, f func(*memoryQueue)) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	q := m.queueLocked(queue)
-	if q == nil {
-		return ErrFull
+func (m *memory) Delete(_ context.Context, queue, id string) error {
+	q, _, unlock := m.lock(queue)
+	defer unlock()
+	j := q.jobs[id]
+	if j == nil || j.in == nil {
+		return ErrNotFound
 	}
-	f(q)
+	q.remove(j)
+	return nil
+}
+
+func (m *memory) Pause(_ context.Context, queue string, paused bool) error {
+	q, _, unlock := m.lock(queue)
+	defer unlock()
+	q.paused, q.held = paused, time.Time{}
 	q.change()
+	return nil
+}
+
+func (m *memory) Hold(_ context.Context, queue string, until time.Time) error {
+	q, _, unlock := m.lock(queue)
+	defer unlock()
+	if until.After(q.held) {
+		q.held = until
+	}
 	return nil
 }

@@ -4,16 +4,16 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/gresil/gresil/internal/jobstest"
 	"github.com/gresil/gresil/outbound/jobs"
-	"github.com/gresil/gresil/outbound/jobs/jobstest"
 )
 
-func TestMemoryIsAnEngine(t *testing.T) {
+func TestMemory(t *testing.T) {
 	t.Parallel()
-	for name, test := range jobstest.All() {
+	for name, test := range jobstest.Tests() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { test(t, jobs.NewMemory(0)) })
+			synctest.Test(t, func(t *testing.T) { test(t, jobs.Memory()) })
 		})
 	}
 }

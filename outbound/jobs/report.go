@@ -3,92 +3,93 @@ package jobs
 import (
 	"context"
 	"log/slog"
-	"maps"
-	"slices"
+	"time"
 
+	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// figures returns the [Stats] of this process, and the counts of its queues as Run has last read them
-// from the engine, at most 5 seconds ago, for package metrics.
-func (r *Runner) figures() (figures registry.Figures) {
+// refreshEvery is the time between two readings of the queues for figures.
+const refreshEvery = 5 * time.Second
+
+// Stats are the counters of a Runner in this process, and its present state.
+type Stats struct {
+	Enqueued  uint64 // jobs, those of Feed included
+	Skipped   uint64 // jobs whose ID was in use
+	Succeeded uint64 // attempts
+	Limited   uint64 // attempts that do not count
+	Retried   uint64 // attempts that failed, after which the job runs again
+	Failed    uint64 // jobs
+
+	Active int // handlers that run
+}
+
+// Stats returns the counts so far, and the present state.
+func (r *Runner) Stats() Stats {
+	return Stats{
+		Enqueued: r.enqueued.Load(), Skipped: r.skipped.Load(), Succeeded: r.ends[groups.Succeeded].Load(), Limited: r.ends[groups.Limited].Load(),
+		Retried: r.ends[groups.Retried].Load(), Failed: r.ends[groups.Failed].Load(), Active: int(r.active.Load()),
+	}
+}
+
+// figures returns the counts of this process, and those of its queues as Run has last read them, at most 5 seconds ago.
+func (r *Runner) figures() (f registry.Figures) {
 	s := r.Stats()
-	figure := func(name, help string, n float64) {
-		figures.Add(name, help, n)
-	}
-	const attempts = "Attempts that have ended in this process, by result; limited ones do not count for the job."
-	for _, c := range []struct {
-		result string
-		n      uint64
-	}{{"succeeded", s.Succeeded}, {"limited", s.Limited}, {"retried", s.Retried}, {"failed", s.Failed}} {
-		figures.Add("attempts_total", attempts, float64(c.n), "result", c.result)
-	}
-	figure("enqueued_total", "Jobs that this process has enqueued.", float64(s.Enqueued))
-	figure("duplicates_total", "Jobs that were not enqueued because their ID was in use.", float64(s.Duplicates))
-	figure("holds_total", "Times that this process has held a queue.", float64(s.Holds))
-	figure("running", "Handlers that run in this process.", float64(s.Active))
-	figure("feeding", "Campaigns that this process feeds.", float64(s.Feeding))
-	for _, q := range r.lastSeen() {
-		labeled := func(name, help string, n int) {
-			figures.Add(name, help, float64(n), "queue", q.Queue)
-		}
-		labeled("pending", "Jobs that are due, in all processes.", q.Pending)
-		labeled("scheduled", "Jobs that wait for their time, in all processes.", q.Scheduled)
-		labeled("active", "Jobs whose handler runs, in all processes.", q.Active)
-		labeled("kept_failed", "Jobs that are kept as failed.", q.Failed)
-		labeled("stuck", "Jobs that are active although no process has them.", q.Stuck)
-		labeled("paused", "1 if the queue is paused.", one(q.Paused))
-		labeled("held", "1 if the queue is held until a time.", one(!q.HeldUntil.IsZero()))
-	}
-	return figures
-}
-
-// lastSeen returns the latest reading of the queues, or empty ones.
-func (r *Runner) lastSeen() (queues []QueueInfo) {
+	f.Counts("attempts_total", "Attempts that have ended in this process, by result; limited ones do not count for the job.", "result",
+		"succeeded", s.Succeeded, "limited", s.Limited, "retried", s.Retried, "failed", s.Failed)
+	f.Count("enqueued_total", "Jobs that this process has enqueued.", s.Enqueued)
+	f.Count("skipped_total", "Jobs that were not enqueued because their ID was in use.", s.Skipped)
+	f.Add("running", "Handlers that run in this process.", float64(s.Active))
+	names := r.names()
+	counts := make([]groups.Counts, len(names))
 	if seen := r.seen.Load(); seen != nil {
-		return *seen
+		counts = *seen
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.life.Load().Settings)) {
-		queues = append(queues, QueueInfo{Queue: name})
+	for i, c := range counts {
+		of := func(name, help string, n int) { f.Add(name, help, float64(n), "queue", names[i]) }
+		of("pending", "Jobs that are due, in all processes.", c.Pending)
+		of("scheduled", "Jobs that wait for their time, in all processes.", c.Scheduled)
+		of("active", "Jobs whose handler runs, in all processes.", c.Active)
+		of("kept_failed", "Jobs that have failed, and are kept.", c.Failed)
+		paused := 0
+		if c.Paused {
+			paused = 1
+		}
+		of("paused", "1 if the queue is paused.", paused)
 	}
-	return queues
+	return f
 }
 
-func one(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
-}
-
-// events calls f when a job is kept as failed, when a queue is held, when the engine fails, and
-// when it works again, for package logs; with calls also for each attempt that ended in another way.
-func (r *Runner) events(calls bool, f func(ctx context.Context, step registry.Event)) (cancel func()) {
-	step := func(text string, call, warn bool, attrs func(Event) []slog.Attr) func(context.Context, Event) {
-		return func(ctx context.Context, event Event) {
-			all := append([]slog.Attr{slog.String("queue", event.Queue)}, attrs(event)...)
-			f(ctx, registry.Event{Text: text, Call: call, Warn: warn, Key: event.Job.ID, Attrs: all})
+// watch reads the queues for figures until the handlers have returned.
+func (r *Runner) watch(ctx context.Context, drained <-chan struct{}) {
+	ticker := time.NewTicker(refreshEvery)
+	defer ticker.Stop()
+	for {
+		counts, err := r.queue.Inspect(ctx, r.names()...)
+		if err == nil {
+			r.seen.Store(&counts)
+		}
+		r.engineIs(ctx, "", err)
+		select {
+		case <-drained:
+			return
+		case <-ticker.C:
 		}
 	}
-	failure := func(event Event) []slog.Attr { return []slog.Attr{slog.Any("err", event.Err)} }
-	again := func(event Event) []slog.Attr {
-		return []slog.Attr{slog.Time("at", event.At), slog.Any("err", event.Err)}
+}
+
+// engineIs reports that the engine has failed, or that it works again.
+func (r *Runner) engineIs(ctx context.Context, queue string, err error) {
+	if err != nil && ctx.Err() != nil {
+		return
 	}
-	hooks := Hooks{
-		Failed: step("job failed", false, true, failure),
-		Held:   step("queue is held", false, false, again),
-		EngineFailed: func(ctx context.Context, event Event) {
-			attrs := append([]slog.Attr{slog.String("queue", event.Queue)}, failure(event)...)
-			f(ctx, registry.Event{Text: "engine failed", Warn: true, Outage: true, Key: event.Job.ID, Attrs: attrs})
-		},
-		engineWorks: func(ctx context.Context, _ Event) {
-			f(ctx, registry.Event{Text: "engine has recovered", Outage: true})
-		},
+	was := r.failing.Swap(err != nil)
+	switch {
+	case !r.life.Listening():
+	case err != nil:
+		attrs := []slog.Attr{slog.String("queue", queue), slog.Any("err", err)}
+		r.life.Emit(ctx, registry.Event{Text: "engine failed", Warn: true, Outage: true, Attrs: attrs})
+	case was:
+		r.life.Emit(ctx, registry.Event{Text: "engine has recovered", Outage: true})
 	}
-	if calls {
-		hooks.Succeeded = step("job succeeded", true, false, func(event Event) []slog.Attr { return []slog.Attr{slog.Duration("took", event.Took)} })
-		hooks.Limited = step("job runs again later", true, false, again)
-		hooks.Retried = step("attempt failed", true, false, again)
-	}
-	return r.Observe(hooks)
 }

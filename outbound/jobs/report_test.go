@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,22 +12,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/jobs"
 )
 
-func TestFiguresHaveTheQueuesAsRunHasReadThem(t *testing.T) {
+func TestFigures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := start(t, jobs.Queue{Concurrency: 1, Handler: func(_ context.Context, job jobs.Job) error {
-			if job.Kind == "slow" {
+			if job.ID == "slow" {
 				time.Sleep(time.Minute)
 			}
 			return core.Permanent(errors.New("no"))
 		}})
 		enqueue(t, r, jobs.Job{})
-		enqueue(t, r, jobs.Job{Kind: "slow"})
+		enqueue(t, r, jobs.Job{ID: "slow"})
 		enqueue(t, r, jobs.Job{})
 		enqueue(t, r, jobs.Job{NotBefore: time.Now().Add(time.Hour)})
 		time.Sleep(6 * time.Second)
@@ -37,19 +39,13 @@ func TestFiguresHaveTheQueuesAsRunHasReadThem(t *testing.T) {
 		}
 		require.Equal(t, map[string]float64{
 			"attempts_total result succeeded": 0, "attempts_total result limited": 0, "attempts_total result retried": 0, "attempts_total result failed": 1,
-			"enqueued_total": 4, "duplicates_total": 0, "holds_total": 0, "running": 1, "feeding": 0,
-			"pending queue q": 1, "scheduled queue q": 1, "active queue q": 1, "kept_failed queue q": 1, "stuck queue q": 0, "paused queue q": 0, "held queue q": 0,
+			"enqueued_total": 4, "skipped_total": 0, "running": 1,
+			"pending queue q": 1, "scheduled queue q": 1, "active queue q": 1, "kept_failed queue q": 1, "paused queue q": 0,
 		}, got)
-		s, err := r.Snapshot(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, "default", s.Name)
-		require.Equal(t, 1, s.Stats.Active)
-		require.Len(t, s.Queues, 1)
-		require.Equal(t, 6*time.Second, s.Queues[0].Latency)
 	})
 }
 
-func TestStepsOfARunner(t *testing.T) {
+func TestEvents(t *testing.T) {
 	t.Parallel()
 	for _, calls := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -57,57 +53,124 @@ func TestStepsOfARunner(t *testing.T) {
 			r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error {
 				switch n++; n {
 				case 1:
-					return &rejection{time.Minute}
+					return rejection{time.Minute}
 				case 2:
-					return errors.New("no")
+					panic("no")
 				case 3:
 					return nil
 				}
 				return core.Permanent(errors.New("no"))
 			}})
 			var texts []string
-			defer instance.Inner(r.Config().Registry).Events(calls, func(_ context.Context, s registry.Event) {
-				require.Equal(t, "q", s.Attrs[0].Value.String())
-				texts = append(texts, s.Text)
-				require.Equal(t, s.Text == "job failed", s.Warn)
+			defer instance.Inner(r.Config().Registry).Events(calls, func(_ context.Context, e registry.Event) {
+				require.Equal(t, "q", e.Attrs[0].Value.String())
+				texts = append(texts, e.Text)
+				require.Equal(t, []bool{e.Text == "job failed", e.Text != "job failed"}, []bool{e.Warn, e.Call})
+				if e.Text == "attempt failed" {
+					require.EqualError(t, e.Err(), "jobs: the handler panicked: no")
+					require.Contains(t, e.Attr("stack").String(), "report_test.go")
+				} else {
+					require.Equal(t, slog.Value{}, e.Attr("stack"))
+				}
 			})()
 			enqueue(t, r, jobs.Job{})
 			time.Sleep(time.Hour)
 			synctest.Wait()
 			enqueue(t, r, jobs.Job{})
 			synctest.Wait()
-			want := []string{"queue is held", "job failed"}
+			want := []string{"job failed"}
 			if calls {
-				want = []string{"queue is held", "job runs again later", "attempt failed", "job succeeded", "job failed"}
+				want = []string{"job runs again later", "attempt failed", "job succeeded", "job failed"}
 			}
 			require.Equal(t, want, texts)
 		})
 	}
 }
 
-// TestAnOutageOfTheEngineEndsWithItsNextSuccess: each failure is a step, and the first success after
-// them too, also if Run does not read the queues.
-func TestAnOutageOfTheEngineEndsWithItsNextSuccess(t *testing.T) {
+// Each failure of the engine is an event, and the first success after them too, also if Run does not read the queues.
+func TestEngineOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		engine := &flaky{Memory: jobs.NewMemory(0)}
-		r, err := jobs.New(jobs.Config{Engine: engine, Registry: &core.Registry{}})
-		require.NoError(t, err)
-		var steps []registry.Event
-		defer instance.Inner(r.Config().Registry).Events(false, func(_ context.Context, s registry.Event) { steps = append(steps, s) })()
-		for range 2 {
-			steps = nil
-			engine.set(true)
-			time.AfterFunc(time.Second-time.Millisecond, func() { engine.set(false) })
-			fed, skipped, err := r.Feed(t.Context(), campaign("a", 3, nil))
-			require.NoError(t, err)
-			require.Equal(t, 3, fed+skipped)
-			require.Len(t, steps, 5, "4 failures within a second, and the end")
-			for i, s := range steps {
-				require.True(t, s.Outage)
-				require.Equal(t, i < 4, s.Warn)
+		f := newFault()
+		m := f.Queue
+		var until time.Time
+		f.inspect = func(ctx context.Context, queues ...string) ([]groups.Counts, error) {
+			if time.Now().Before(until) {
+				return nil, errors.New("down")
 			}
-			require.Equal(t, "engine has recovered", steps[4].Text)
+			return m.Inspect(ctx, queues...)
 		}
+		f.enqueue = func(ctx context.Context, j groups.Job, most int) error {
+			if time.Now().Before(until) {
+				return errors.New("down")
+			}
+			return m.Enqueue(ctx, j, most)
+		}
+		r, err := jobs.New(jobs.Config{Engine: groups.NewEngine(f, nil), Registry: &core.Registry{}})
+		require.NoError(t, err)
+		var events []registry.Event
+		defer instance.Inner(r.Config().Registry).Events(false, func(_ context.Context, e registry.Event) { events = append(events, e) })()
+		for range 2 {
+			events, until = nil, time.Now().Add(time.Second-time.Millisecond)
+			fed, skipped, err := r.Feed(t.Context(), func(yield func(jobs.Job) bool) { yield(jobs.Job{ID: "a", Queue: "q"}) })
+			require.NoError(t, err)
+			require.Equal(t, 1, fed+skipped)
+			require.Len(t, events, 5, "4 failures within a second, and the end")
+			for i, e := range events {
+				require.Equal(t, []bool{true, i < 4, i == 4}, []bool{e.Outage, e.Warn, e.Text == "engine has recovered"})
+			}
+		}
+	})
+}
+
+// TestRows also does what the rows offer.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fails := true
+		r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error {
+			if fails {
+				return core.Permanent(errors.New("no"))
+			}
+			return nil
+		}}, func(c *jobs.Config) { c.Queues["other"] = jobs.Queue{Handler: nothing} })
+		for i := range 25 {
+			enqueue(t, r, jobs.Job{ID: string(rune('a' + i))})
+		}
+		enqueue(t, r, jobs.Job{NotBefore: time.Now().Add(time.Hour)})
+		synctest.Wait()
+		source := instance.Inner(r.Config().Registry)
+		row := func() (row registry.Row, cells map[string]any) {
+			rows, err := source.Rows(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, "other", rows[0].Key)
+			require.Equal(t, registry.Calm, rows[0].Alarm)
+			cells = map[string]any{}
+			for _, c := range rows[1].Cells {
+				cells[c.Name] = c.Value
+				require.Equal(t, c.Name == "failed_jobs", c.Secret)
+			}
+			return rows[1], cells
+		}
+		control := func(verb string, n int) {
+			got, err := source.Control(t.Context(), verb, "q")
+			require.NoError(t, err)
+			require.Equal(t, n, got)
+			synctest.Wait()
+		}
+		now, cells := row()
+		require.Equal(t, []any{"q", registry.Failing, []string{"pause", "retry", "delete_failed"}}, []any{now.Key, now.Alarm, now.Verbs})
+		require.Equal(t, []any{25, 1, false, time.Time{}}, []any{cells["failed"], cells["scheduled"], cells["paused"], cells["oldest"]})
+		require.Len(t, cells["failed_jobs"], 20)
+		control("pause", 1)
+		control("retry", 25)
+		now, cells = row()
+		require.Equal(t, []any{registry.Notice, []string{"resume"}}, []any{now.Alarm, now.Verbs})
+		require.Equal(t, []any{25, 0, time.Now()}, []any{cells["pending"], cells["failed"], cells["oldest"]})
+		control("resume", 1)
+		control("delete_failed", 25)
+		fails = false
+		now, cells = row()
+		require.Equal(t, []any{registry.Calm, []string{"pause"}, 0}, []any{now.Alarm, now.Verbs, cells["failed"]})
 	})
 }

@@ -12,66 +12,40 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/registry"
-	"github.com/gresil/gresil/internal/validate"
 )
 
-// refreshEvery is the time between two readings of the queues for Figures.
-const refreshEvery = 5 * time.Second
-
-// A Runner enqueues jobs and runs the handlers of its queues. It is safe for concurrent use.
+// A Runner enqueues jobs, and runs the handlers of its queues. It is safe for concurrent use.
 type Runner struct {
-	life   instance.Hooked[Config, map[string]Queue, Hooks]
-	engine Engine
-	closed chan struct{}
-	once   sync.Once
+	life    instance.Instance[Config, map[string]Queue]
+	queue   groups.Queue
+	closing chan struct{} // closed by the first Close
+	cut     chan struct{} // closed when Close no longer waits
+	once    [2]sync.Once
 
-	running  atomic.Bool
-	failing  atomic.Bool // the engine, as of its latest reply to Feed, Hold or the reading
-	counters counters
-	seen     atomic.Pointer[[]QueueInfo] // the latest reading
+	enqueued, skipped atomic.Uint64
+	ends              [groups.Failed + 1]atomic.Uint64
+	active            atomic.Int64
+	failing           atomic.Bool                     // the engine, at its last reply
+	seen              atomic.Pointer[[]groups.Counts] // of the queues, by name
 
 	mu    sync.Mutex
+	ended chan struct{}    // closed when Run returns; nil if it does not run
 	lanes map[string]*lane // of Feed, by queue
-	holds map[string]hold  // the latest hold of this process, by queue
 }
 
-// A hold is that of a queue by this process.
-type hold struct{ since, until time.Time }
-
-func lifeCycle() *instance.Kind[Config, map[string]Queue] {
-	return &instance.Kind[Config, map[string]Queue]{
-		Kind: "jobs", Type: "jobs.Config", DefaultName: defaultName, Settings: settings,
-		Fields: func(c *Config) instance.Fields {
-			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
-		},
-		Fixed: func(check *validate.Check, old, cfg *Config) {
-			check.That((cfg.Engine == nil || identity.Comparable(cfg.Engine)) && cfg.Engine == old.Engine, "Engine", "another one", "must stay as it is")
-			was, is := slices.Sorted(maps.Keys(old.Queues)), slices.Sorted(maps.Keys(cfg.Queues))
-			check.That(slices.Equal(was, is), "Queues", "other names", "must have the same names")
-			before, after := settings(old), settings(cfg)
-			for _, name := range is {
-				n, ok := before[name]
-				check.That(!ok || n.Concurrency == after[name].Concurrency, fmt.Sprintf("Queues[%q].Concurrency", name), after[name].Concurrency, "must stay as it is")
-			}
-		},
-	}
-}
-
-// New makes a runner. It returns the errors of [Config.Validate], or an error if the name is in use
-// in the registry.
+// New makes a runner. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
 func New(cfg Config) (*Runner, error) {
-	r := &Runner{engine: cfg.Engine, closed: make(chan struct{}), lanes: map[string]*lane{}, holds: map[string]hold{}}
-	if r.engine == nil {
-		r.engine = NewMemory(0)
-	}
+	r := &Runner{closing: make(chan struct{}), cut: make(chan struct{}), lanes: map[string]*lane{}}
+	r.queue = groups.Open(cmp.Or(cfg.Engine, Memory()))
 	cfg.Queues = maps.Clone(cfg.Queues)
-	if err := r.life.InitHooks(lifeCycle(), hooksOf, cfg); err != nil {
+	if err := r.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
-	if err := r.life.Register(r, r.SetConfig, registry.Source{Figures: r.figures, Events: r.events, Rows: r.rows, Control: r.control}); err != nil {
+	source := registry.Source{Figures: r.figures, Rows: r.rows, Control: r.control}
+	if err := r.life.Register(r, r.SetConfig, source); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -80,55 +54,22 @@ func New(cfg Config) (*Runner, error) {
 // Name returns the name of the runner.
 func (r *Runner) Name() string { return r.life.Name() }
 
-// Engine returns the engine, to inspect and change its queues.
-func (r *Runner) Engine() Engine { return r.engine }
-
-// Config returns the Config of New or of the last SetConfig, as it was given except for a Name and
-// Registry that stayed.
+// Config returns the Config of New, or of the last SetConfig.
 func (r *Runner) Config() Config {
 	cfg := r.life.Load().Config
 	cfg.Queues = maps.Clone(cfg.Queues)
 	return cfg
 }
 
-// SetConfig replaces the Config while the runner is in use. Attempts that run keep their Timeout. An
-// empty Name and a nil Registry stay as they are: another one is a [*core.ConfigError], as are
-// another Engine, queues of other names, another Concurrency, and the errors of [Config.Validate],
-// and nothing changes.
+// SetConfig replaces the Config while the runner is in use. Attempts that run keep their Timeout. An empty Name and nil
+// Registry and Engine stay as they are; what cannot be changed is a *core.ConfigError, and nothing changes.
 func (r *Runner) SetConfig(cfg Config) error {
 	cfg.Queues = maps.Clone(cfg.Queues)
 	return r.life.SetConfig(cfg, nil)
 }
 
-// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at that moment
-// are not interrupted.
-func (r *Runner) Observe(h Hooks) (cancel func()) { return r.life.Observe(h) }
-
-// Close removes the runner from its registry. Run ends as if its context had ended; Enqueue, Feed and
-// a later Run return [ErrClosed]. It does not wait for Run, and does not close the engine. A second
-// Close does nothing.
-func (r *Runner) Close() error {
-	r.once.Do(func() {
-		close(r.closed)
-		_ = r.life.Close() // always nil
-	})
-	return nil
-}
-
-func (r *Runner) isClosed() bool {
-	select {
-	case <-r.closed:
-		return true
-	default:
-		return false
-	}
-}
-
-// Enqueue adds a job, and returns its ID. When it returns nil, the engine has the job. The error is
-// [ErrExists] if the ID is in use, [ErrFull], [ErrClosed], a [*core.ConfigError] for each bad field,
-// or that of the engine: then the job may have been added nevertheless. Repeat the call with the ID
-// that was returned: while the job is there, and for its Retain, it is not added twice, unless it has
-// failed meanwhile.
+// Enqueue adds a job, and returns its ID. The error is [ErrExists], [ErrFull], [ErrClosed], a *core.ConfigError, or that
+// of the engine; then the job may have been added. Enqueue it again with the ID that was returned.
 func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 	if r.isClosed() {
 		return "", ErrClosed
@@ -140,98 +81,121 @@ func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 	if drawn {
 		job.ID = rand.Text()
 	}
-	job.Kind, job.MaxAttempts = cmp.Or(job.Kind, defaultKind), cmp.Or(job.MaxAttempts, defaultMaxAttempts)
-	job.Attempt, job.Losses = 0, 0
-	switch err := r.engine.Enqueue(ctx, job); {
+	job.MaxAttempts, job.Attempt = cmp.Or(job.MaxAttempts, defaultMaxAttempts), 0
+	most := cmp.Or(r.life.Load().Config.MaxPending, defaultPending)
+	switch err := r.queue.Enqueue(ctx, groups.Job(job), most); {
 	case err == nil, drawn && errors.Is(err, ErrExists): // the engine has repeated a command whose reply was lost
-		r.counters.enqueued.Add(1)
+		r.enqueued.Add(1)
 		return job.ID, nil
 	case errors.Is(err, ErrExists):
-		r.counters.duplicates.Add(1)
+		r.skipped.Add(1)
 		return job.ID, err
 	default:
 		return job.ID, err
 	}
 }
 
-// Run runs the handlers of the Queues until ctx ends or Close is called. Then no other job begins,
-// the contexts of running handlers end after Config.Grace, and Run returns when the handlers have
-// returned: nil, or the errors of the engine, one of which ends Run at once.
+// Run runs the handlers until ctx ends or Close is called. Then no other job begins, and Run returns nil when the handlers
+// have returned. An engine that fails does not end it.
 func (r *Runner) Run(ctx context.Context) error {
-	if r.isClosed() {
-		return ErrClosed
+	ended := make(chan struct{})
+	if err := r.begin(ended); err != nil {
+		return err
 	}
-	if !r.running.CompareAndSwap(false, true) {
-		return ErrRunning
-	}
-	defer r.running.Store(false)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	handlers, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-
-	var group sync.WaitGroup
-	var mu sync.Mutex
-	var failures []error
+	stopping, stop := context.WithCancel(ctx)
+	handlers, cut := context.WithCancel(context.WithoutCancel(ctx))
+	var workers, helpers sync.WaitGroup
 	for name, q := range r.life.Load().Settings {
-		group.Go(func() {
-			handle := func(ctx context.Context, job Job) Result { return r.handle(ctx, handlers, name, job) }
-			if err := r.engine.Run(ctx, name, q.Concurrency, handle); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failures = append(failures, err)
-				cancel()
-			}
-		})
+		w := groups.Worker{Concurrency: q.Concurrency, Closing: r.closing}
+		w.Handle = func(ctx context.Context, e groups.Entry) groups.Verdict { return r.handle(ctx, stopping, handlers, e) }
+		workers.Go(func() { r.queue.Run(stopping, name, w) })
 	}
-	group.Go(func() { r.watch(ctx) })
-	group.Go(func() {
-		select {
-		case <-ctx.Done():
-		case <-r.closed:
-			cancel()
-		}
-	})
 	drained := make(chan struct{})
-	var grace sync.WaitGroup
-	grace.Go(func() { r.grace(ctx, drained, stop) })
-	group.Wait()
+	helpers.Go(func() { r.limit(ctx, drained, stop, cut) })
+	if r.life.Load().Config.Registry != nil {
+		helpers.Go(func() { r.watch(stopping, drained) })
+	}
+	workers.Wait()
 	close(drained)
-	grace.Wait()
-	return errors.Join(failures...)
+	stop()
+	cut()
+	helpers.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = nil
+	close(ended)
+	return nil
 }
 
-// grace ends the contexts of the handlers Grace after the end of ctx.
-func (r *Runner) grace(ctx context.Context, drained <-chan struct{}, stop context.CancelFunc) {
+// begin begins a Run, unless there is one, or the runner is closed.
+func (r *Runner) begin(ended chan struct{}) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.isClosed():
+		return ErrClosed
+	case r.ended != nil:
+		return errRunning
+	}
+	r.ended = ended
+	return nil
+}
+
+// limit ends the contexts of handlers Grace after the end of ctx, or when Close does not wait for them.
+func (r *Runner) limit(ctx context.Context, drained <-chan struct{}, stop, cut func()) {
 	select {
 	case <-drained:
 		return
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(max(0, cmp.Or(r.life.Load().Config.Grace, defaultGrace)))
-	defer timer.Stop()
-	select {
-	case <-drained:
-	case <-timer.C:
+	case <-r.cut:
 		stop()
+	case <-ctx.Done():
+		timer := time.NewTimer(max(0, cmp.Or(r.life.Load().Config.Grace, defaultGrace)))
+		defer timer.Stop()
+		select {
+		case <-drained:
+		case <-r.cut:
+		case <-timer.C:
+		}
+	}
+	cut()
+}
+
+func (r *Runner) isClosed() bool {
+	select {
+	case <-r.closing:
+		return true
+	default:
+		return false
 	}
 }
 
-// watch reads the queues for Figures until ctx ends.
-func (r *Runner) watch(ctx context.Context) {
-	ticker := time.NewTicker(refreshEvery)
-	defer ticker.Stop()
-	for {
-		if s, err := r.Snapshot(ctx); err == nil {
-			r.seen.Store(&s.Queues)
-			r.engineExecutes(ctx)
-		} else if ctx.Err() == nil {
-			r.engineFails(ctx, Event{Err: err})
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+// Close accepts no more jobs. With Memory it waits until those that are due have run, with another engine until the
+// running handlers have returned; then Run returns. If ctx ends before, the contexts of handlers end, and the error has
+// the number of jobs that are lost.
+func (r *Runner) Close(ctx context.Context) error {
+	r.mu.Lock()
+	ended := r.ended
+	r.once[0].Do(func() { close(r.closing) })
+	r.mu.Unlock()
+	_ = r.life.Close() // always nil
+	if ended == nil {
+		return nil
 	}
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+	}
+	r.once[1].Do(func() { close(r.cut) })
+	late := time.NewTimer(time.Second)
+	defer late.Stop()
+	select {
+	case <-ended:
+	case <-late.C:
+	}
+	lost := 0
+	if m, ok := r.queue.(*memory); ok {
+		lost = m.left(slices.Collect(maps.Keys(r.life.Load().Settings)))
+	}
+	return fmt.Errorf("jobs: closed before all was done, %d jobs are lost: %w", lost, context.Cause(ctx))
 }

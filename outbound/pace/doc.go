@@ -73,14 +73,6 @@
 //     take, and allocates nothing. Over a store it is one operation.
 //   - Memory is bounded by MaxQueue, by the keys with calls or slots ahead, and by the store.
 //
-// # With a dispatcher, and after a 429
-//
-// A 429 with Retry-After is not for this package: the client of plugins/ratelimit, or
-// outbound/dispatch, holds all calls then. For requests of a dispatcher, give its transport a paced
-// one, dispatch.RoundTripper(d, vendor.Transport(nil), key); in dispatch.Do, call Wait right before
-// the call. So each attempt takes a permit, also the probe. Config.Limiter of dispatch is not needed
-// then. In a pipeline of package client the order is right by itself: retry, pace, breaker.
-//
 // # Failure mode
 //
 // If the store fails, calls are rejected with [ErrStore], or pass, or are decided with a share

@@ -19,7 +19,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/internal/resiltest"
-	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/outbound/pace"
 	"github.com/gresil/gresil/plugins/retry"
 )
@@ -326,23 +325,6 @@ func TestEachAttemptOfARetryTakesAPermit(t *testing.T) {
 		require.Equal(t, "done", string(core.Must(io.ReadAll(resp.Body))))
 		require.Equal(t, 2100*time.Millisecond, time.Since(start))
 		require.EqualValues(t, 3, p.Stats().Permits)
-	})
-}
-
-// TestEachAttemptOfADispatcherTakesAPermit: the refused one, and the probe after the pause.
-func TestEachAttemptOfADispatcherTakesAPermit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, pace.Config{Rates: []pace.Rate{{Calls: 1, Per: time.Minute}}})
-		d := core.Must(dispatch.New(dispatch.Config[string, struct{}]{Pad: -1}))
-		script := resiltest.NewScript(resiltest.Reply{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"15"}}}, resiltest.Reply{Body: "done"})
-		start := time.Now()
-		resp, err := dispatch.RoundTripper(d, p.Transport(script), nil).RoundTrip(post(t.Context(), "http://vendor.test", nil))
-		require.NoError(t, err)
-		require.Equal(t, "done", string(core.Must(io.ReadAll(resp.Body))))
-		require.Equal(t, time.Minute+slack, time.Since(start))
-		require.EqualValues(t, 2, p.Stats().Permits)
-		require.NoError(t, d.Close(t.Context()))
 	})
 }
 

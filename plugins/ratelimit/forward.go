@@ -21,8 +21,6 @@ type (
 	Result = ratelimit.Result
 	// A Store holds the state of keys: see core/ratelimit.
 	Store = ratelimit.Store
-	// Values keep bytes by key, for NewStore: see core/ratelimit.
-	Values = ratelimit.Values
 )
 
 // The policies of Config.OnStoreError.
@@ -39,7 +37,7 @@ var ErrLimited = ratelimit.ErrLimited
 func New(cfg Config) (*Limiter, error) { return ratelimit.New(cfg) }
 
 // NewStore makes a store of the values of a database.
-func NewStore(values Values) ratelimit.Store { return ratelimit.NewStore(values) }
+func NewStore(values ratelimit.Values) ratelimit.Store { return ratelimit.NewStore(values) }
 
 // PerSecond is a fixed window of n permits a second.
 func PerSecond(n int64) Limit { return ratelimit.PerSecond(n) }

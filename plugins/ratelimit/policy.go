@@ -12,7 +12,7 @@ import (
 
 	"github.com/gresil/gresil/internal/header"
 	"github.com/gresil/gresil/internal/limits"
-	"github.com/gresil/gresil/internal/problem"
+	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/internal/text"
 )
 
@@ -32,9 +32,9 @@ type policies struct {
 // A policy is a limit as a client knows it.
 type policy struct {
 	name    string
-	item    string        // the same as a structured field
-	line    string        // the item of RateLimit-Policy
-	refusal *problem.Body // 429
+	item    string       // the same as a structured field
+	line    string       // the item of RateLimit-Policy
+	refusal *reject.Body // 429
 }
 
 const maxInteger = 999_999_999_999_999 // of a structured field
@@ -77,8 +77,8 @@ func newPolicies(name string, plan *limits.Plan) *policies {
 
 // quotaExceeded is the answer that a limit gives. It does not have the time to wait, which Retry-After has, so that it can be
 // prepared.
-func quotaExceeded(name string) problem.Details {
-	return problem.Details{
+func quotaExceeded(name string) reject.Details {
+	return reject.Details{
 		Status:   http.StatusTooManyRequests,
 		Type:     "https://iana.org/assignments/http-problem-types#quota-exceeded",
 		Title:    "Request cannot be satisfied as assigned quota has been exceeded",

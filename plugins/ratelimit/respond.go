@@ -10,7 +10,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/internal/reject"
-	"github.com/gresil/gresil/internal/rejected"
 	"github.com/gresil/gresil/server"
 )
 
@@ -49,10 +48,7 @@ func (o *ServerOptions) refuse(w http.ResponseWriter, r *http.Request, c *charge
 	}
 	never := c.result.RetryAfter < 0
 	if o.OnRejected == nil && !never { // as server.Reject, with a body that is prepared
-		if recorder.Mark(w, why) {
-			if n := rejected.Of(r.Context()); n != nil {
-				n.Tell(why(), http.StatusTooManyRequests)
-			}
+		if reject.Announce(w, r, http.StatusTooManyRequests, why) {
 			p.refusal.Send(w, r, c.result.RetryAfter)
 		}
 		return

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/gresil/gresil/internal/recorder"
-	"github.com/gresil/gresil/internal/rejected"
+	"github.com/gresil/gresil/internal/reject"
 )
 
 // errPanic is the error of a handler that has not returned.
@@ -17,9 +17,9 @@ const cutText = "timeout: the limit is exceeded, and the handler still runs"
 // cut runs a http.TimeoutHandler.
 func (x *serving) cut(h http.Handler) {
 	ctx := x.r.Context()
-	note := rejected.Of(ctx)
+	note := reject.Watched(ctx)
 	if note == nil {
-		ctx, note = rejected.Watch(ctx)
+		ctx, note = reject.Watch(ctx)
 		x.r = x.r.WithContext(ctx)
 	}
 	w := &cutWriter{ResponseWriter: x.w, serving: x, note: note}
@@ -36,8 +36,8 @@ func (x *serving) cut(h http.Handler) {
 type cutWriter struct {
 	http.ResponseWriter
 	serving *serving
-	note    *rejected.Note // the writer of a http.TimeoutHandler passes no mark on
-	status  int            // not sent yet; 0 if there is none
+	note    *reject.Note // the writer of a http.TimeoutHandler passes no mark on
+	status  int          // not sent yet; 0 if there is none
 	cut     bool
 }
 

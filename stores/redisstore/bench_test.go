@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
@@ -80,8 +79,7 @@ func BenchmarkDecision(b *testing.B) {
 		} {
 			b.Run(string(mode)+" "+c.name, func(b *testing.B) {
 				table := open(b, newStore(b, client, Config{Mode: mode}), string(mode)+c.name)
-				id, err := table.Plan(limits.Limit(c.limit).Specs())
-				require.NoError(b, err)
+				id := planned(b, table, c.limit)
 				callers(ctx, b, client, 10_000, func(key string) error {
 					_, err := table.Apply(ctx, key, id, limits.Op{Cost: 1})
 					return err
@@ -108,8 +106,7 @@ func BenchmarkHotKey(b *testing.B) {
 					store = core.Must(denycache.New(store, denycache.Config{MaxKeys: c.cache}))
 				}
 				table := open(b, store, string(mode)+c.name)
-				id, err := table.Plan(limits.Limit(c.limit).Specs())
-				require.NoError(b, err)
+				id := planned(b, table, c.limit)
 				callers(ctx, b, client, 1, func(key string) error {
 					_, err := table.Apply(ctx, key, id, limits.Op{Cost: 1})
 					return err

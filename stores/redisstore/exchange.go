@@ -173,7 +173,8 @@ func (t *holds) run(ctx context.Context, is *redis.Script, args []any) (reply []
 	s := t.store
 	ctx, cancel := context.WithTimeout(ctx, max(opTimeout, s.cfg.timeout()))
 	defer cancel()
-	err = s.nodeOf(t.name).send(ctx, func() (err error) {
+	to := s.nodeOf(t.name)
+	err = to.conns.Do(ctx, to.processor(), func() (err error) {
 		reply, err = is.Run(ctx, s.client, []string{t.name}, args...).Slice()
 		return err
 	})

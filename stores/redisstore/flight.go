@@ -117,7 +117,7 @@ type flight struct {
 
 // fly sends flights, and again those that the server has refused because it is not the primary.
 func (n *node) fly(ctx context.Context, flights []*flight) {
-	_ = n.send(ctx, func() (err error) { // the commands have the errors
+	_ = n.conns.Do(ctx, n.processor(), func() (err error) { // the commands have the errors
 		n.flyOnce(ctx, flights)
 		var refused []*flight
 		for _, f := range flights {

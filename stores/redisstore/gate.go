@@ -75,16 +75,19 @@ func (k *keys) run(ctx context.Context, least int, op string, args ...any) ([]in
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(s.cfg.timeout(), gateTimeout))
 	defer cancel()
-	send := func(text bool) call {
-		cmd := s.command(ctx, script, text, k.names, append([]any{op}, args...))
-		_ = s.client.Process(ctx, cmd)
-		return cmd
+	var cmd call
+	at := s.nodeOf(k.table.name)
+	send := func(text bool) error {
+		return at.conns.Do(ctx, at.processor(), func() error {
+			cmd = s.command(ctx, script, text, k.names, append([]any{op}, args...))
+			return s.client.Process(ctx, cmd)
+		})
 	}
-	cmd := send(false)
-	if isNoScript(cmd.Err()) {
-		cmd = send(true)
+	err := send(false)
+	if isNoScript(err) {
+		err = send(true)
 	}
-	reply, err := cmd.Result()
+	reply := cmd.Val()
 	switch {
 	case err != nil:
 		return nil, explain(err, cmd.stamp.written)

@@ -157,7 +157,7 @@ func TestTheFirstCallOfAProcessIsHeld(t *testing.T) {
 // countScripts counts the scripts that a client sends.
 func countScripts(c *redis.Client) *atomic.Int64 {
 	n := &atomic.Int64{}
-	c.AddHook(countingHook{n})
+	c.AddHook(hook(func(context.Context, redis.Cmder) { n.Add(1) }))
 	return n
 }
 

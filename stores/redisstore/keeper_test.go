@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,31 +179,4 @@ func TestInstancesAtTheStart(t *testing.T) {
 			require.NoError(t, s.Close())
 		}
 	})
-}
-
-func TestKeeperLeavesNothingRunning(t *testing.T) { //nolint:paralleltest // it counts goroutines
-	srv := startServer(t)
-	warm := redis.NewClient(&redis.Options{Addr: srv.Addr}) // which starts what is there once
-	require.NoError(t, warm.Ping(context.Background()).Err())
-	require.NoError(t, warm.Close())
-	before := runtime.NumGoroutine()
-	client := redis.NewClient(&redis.Options{Addr: srv.Addr})
-	s := newStore(t, client, Config{Timeout: time.Second})
-	shared := core.Must(share.New(s, share.Config{}))
-	for i := range 10 {
-		l, err := ratelimit.New(ratelimit.Config{Name: fmt.Sprint(i), Store: shared, OnStoreError: ratelimit.Local})
-		require.NoError(t, err)
-		_, err = l.Take(context.Background(), "k", 1)
-		require.NoError(t, err)
-	}
-	require.LessOrEqual(t, runtime.NumGoroutine(), before+2, "one, and perhaps one of the client")
-	require.NoError(t, shared.Close())
-	require.NoError(t, client.Close())
-	for range 1000 {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(10 * time.Millisecond) // goroutines end by themselves, and cannot be waited for
-	}
-	t.Fatalf("%d goroutines, there were %d", runtime.NumGoroutine(), before)
 }

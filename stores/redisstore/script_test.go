@@ -5,19 +5,130 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
+	"os"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
+	"github.com/gresil/gresil/internal/redisserver"
 )
 
-// TestLargeProductsAreExact: a share of a window is more than a number of Lua can hold while
+// aclOfTheDocs are the rules of the three lines in the package documentation.
+func aclOfTheDocs(t *testing.T) (alone, local, cluster []string) {
+	t.Helper()
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	var lines [][]string
+	for _, m := range regexp.MustCompile(`(?m)^//\t((?:ACL SETUSER \S+ on >\S+ |)[~+&].*)$`).FindAllSubmatch(doc, -1) {
+		words := strings.Fields(string(m[1]))
+		if words[0] == "ACL" {
+			words = words[5:]
+		}
+		lines = append(lines, words)
+	}
+	require.Len(t, lines, 3)
+	return lines[0], lines[1], lines[2]
+}
+
+// TestACL: a user with these rules can do all that the store does, and one without any of
+// them cannot.
+func TestACL(t *testing.T) {
+	t.Parallel()
+	alone, local, cluster := aclOfTheDocs(t)
+	user := func(t *testing.T, servers []*redisserver.Server, rules []string) {
+		t.Helper()
+		for _, s := range servers {
+			_, err := s.Do(append([]string{"acl", "setuser", "limiter", "reset", "on", ">secret"}, rules...)...)
+			require.NoError(t, err)
+		}
+	}
+	as := func(o *redis.Options) { o.Username, o.Password = "limiter", "secret" }
+	t.Run("alone", func(t *testing.T) {
+		t.Parallel()
+		srv := startServer(t)
+		user(t, []*redisserver.Server{srv.Server}, append(alone, local...))
+		modes(t, func(t *testing.T, mode Mode) {
+			t.Helper()
+			require.NoError(t, allKinds(t, srv.client(t, as), mode))
+		})
+	})
+	for i, rule := range append(alone, local...) {
+		if rule == "+ping" {
+			continue // it is not necessary
+		}
+		t.Run("without "+rule, func(t *testing.T) {
+			t.Parallel()
+			srv := startServer(t)
+			rules := append(append([]string{}, alone...), local...)
+			user(t, []*redisserver.Server{srv.Server}, append(rules[:i], rules[i+1:]...))
+			require.Error(t, allKinds(t, srv.client(t, as), Strict))
+		})
+	}
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		servers, admin := startCluster(t, nil)
+		user(t, servers, append(append(alone, local...), cluster...))
+		require.NoError(t, admin.Close())
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: servers.Addrs(), ContextTimeoutEnabled: true, Username: "limiter", Password: "secret"})
+		t.Cleanup(func() { _ = client.Close() })
+		modes(t, func(t *testing.T, mode Mode) {
+			t.Helper()
+			require.NoError(t, allKinds(t, client, mode))
+		})
+	})
+}
+
+// allKinds does every operation under every kind of limit, and beats.
+func allKinds(t *testing.T, client redis.UniversalClient, mode Mode) error {
+	t.Helper()
+	ctx := context.Background()
+	s := newStore(t, client, Config{Mode: mode})
+	if err := s.Check(ctx); err != nil {
+		return err
+	}
+	for _, life := range []time.Duration{beatLife, 0} {
+		if _, err := s.sendBeat(ctx, patient, life); err != nil {
+			return err
+		}
+	}
+	for name, l := range kinds(10, time.Hour) {
+		limiter, err := ratelimit.New(ratelimit.Config{Name: name, Limit: l, Store: s, OnStoreError: ratelimit.Deny})
+		if err != nil {
+			return err
+		}
+		for i := range 3 {
+			key := fmt.Sprint(mode, i)
+			take, err := limiter.Take(ctx, key, 1)
+			if err != nil {
+				return err
+			}
+			if err := limiter.Refund(ctx, take); err != nil {
+				return err
+			}
+			other := ratelimittest.Under(t, limiter, ratelimit.TokenBucket(10, time.Minute, 10)) // two kinds on one key
+			for _, l := range []*ratelimit.Limiter{limiter, other, limiter} {
+				if _, err := l.Take(ctx, key, 1); err != nil {
+					return err
+				}
+			}
+			if err := limiter.Reset(ctx, key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// TestLuaMulDiv: a share of a window is more than a number of Lua can hold while
 // it is computed.
-func TestLargeProductsAreExact(t *testing.T) {
+func TestLuaMulDiv(t *testing.T) {
 	t.Parallel()
 	client := startServer(t).client(t)
 	rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test is repeated by its seed
@@ -35,8 +146,8 @@ return {q, r}`
 	}
 }
 
-// TestScriptsAreFew: a server keeps each that it was sent.
-func TestScriptsAreFew(t *testing.T) {
+// TestScripts: a server keeps each that it was sent.
+func TestScripts(t *testing.T) {
 	t.Parallel()
 	shas := map[string]bool{bucketScript().sha: true, windowScript().sha: true, beatScript().sha: true}
 	for set := uint(1); set < 1<<len(algorithms); set++ {
@@ -48,63 +159,27 @@ func TestScriptsAreFew(t *testing.T) {
 	require.Len(t, shas, 18)
 }
 
-// TestOneKeyAtOnceIsAsOneAfterTheOther: what is decided for one key in one command has the
-// results, and leaves the value, of as many commands.
-func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
+func TestScriptFlush(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	client := startServer(t).virtual(t)
-	s := newStore(t, client, Config{})
-	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test is repeated by its seed
-	for name, all := range map[string][]ratelimit.Limit{
-		"buckets": {ratelimit.TokenBucket(10, time.Hour, 20), ratelimit.TokenBucket(3, time.Hour, 7), ratelimit.TokenBucket(700, 24*time.Hour, 9)},
-		"windows": {ratelimit.FixedWindow(10, time.Hour), ratelimit.FixedWindow(20, time.Hour), ratelimit.FixedWindow(9, 24*time.Hour), ratelimit.AlignedWindow(8, time.Hour)},
-	} {
-		table := newTable(s, name)
-		var plans []*plan
-		for _, l := range all {
-			id, err := table.Plan(limits.Limit(l).Specs())
-			require.NoError(t, err)
-			plans = append(plans, planOf(id))
-		}
-		now := time.UnixMicro(epoch).AddDate(1, 0, 0)
-		for range 1000 {
-			now = now.Add(time.Duration(rng.Int64N(int64(2*time.Hour))) - 6*time.Minute) // the clock may go back
-			s.clock = func() time.Time { return now }
-			key := fmt.Sprint("k", rng.IntN(2))
-			var together []*request
-			var alone []int64
-			for range 1 + rng.IntN(5) {
-				kind := []limits.OpKind{limits.Take, limits.TakeAtMost, limits.Check, limits.Drain, limits.Reserve}[rng.IntN(5)]
-				if name == "windows" && kind == limits.Reserve {
-					kind = limits.Take
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		client := startServer(t).client(t)
+		table := open(t, newStore(t, client, Config{Mode: mode}), "flush")
+		limits := kinds(1000, 1000*time.Hour) // no permit comes back meanwhile
+		for round := range 20 {
+			var wg sync.WaitGroup
+			for name, l := range limits {
+				for range 5 {
+					wg.Go(func() { take(t, table, name, l, 1) })
 				}
-				op := limits.Op{Kind: kind, Cost: rng.Int64N(12), MaxWait: time.Hour}
-				p := plans[0]
-				if rng.IntN(4) == 0 {
-					p = plans[rng.IntN(len(plans))]
-				}
-				together = append(together, table.request(key, p, op))
-				reply := run(t, s, table.request(key+" alone", p, op))
-				alone = append(alone, reply[1:]...)
 			}
-			reply := run(t, s, together...)
-			require.Equal(t, alone, reply[1:])
-			name, other := together[0].key, table.request(key+" alone", plans[0], limits.Op{}).key
-			require.Equal(t, client.Get(ctx, other).Val(), client.Get(ctx, name).Val())
-			require.InDelta(t, client.PTTL(ctx, other).Val(), client.PTTL(ctx, name).Val(), float64(time.Minute))
+			if round%2 == 0 {
+				require.NoError(t, client.ScriptFlush(context.Background()).Err())
+			}
+			wg.Wait()
 		}
-	}
-}
-
-// run sends requests of one script in one command.
-func run(t *testing.T, s *Store, reqs ...*request) []int64 {
-	t.Helper()
-	var keys, args []any
-	for _, req := range reqs {
-		keys, args = append(keys, req.key), append(args, req.args...)
-	}
-	cmd := s.command(t.Context(), reqs[0].script, true, keys, args)
-	require.NoError(t, s.client.Process(t.Context(), cmd))
-	return cmd.Val()
+		for name, l := range limits {
+			require.EqualValues(t, 900, take(t, table, name, l, 0).Remaining, "%s: each take counted once", name)
+		}
+	})
 }

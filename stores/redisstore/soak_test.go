@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,13 +21,14 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/quiettest"
 	"github.com/gresil/gresil/internal/ratelimittest"
+	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/redistest"
 )
 
-func TestSoakDecidesAsMemoryDoes(t *testing.T)  { checkDecides(t, 20) }
-func TestSoakAFloodForgivesNoDebt(t *testing.T) { checkFlood(t, "12mb", 200_000) }
+func TestSoakSameAsMemory(t *testing.T)  { checkDecides(t, 20) }
+func TestSoakEvictionByTTL(t *testing.T) { checkFlood(t, "12mb", 200_000) }
 
-func TestSoakMostDecisionsAreMadeBelowTheTimeout(t *testing.T) {
+func TestSoakDistanceNearTheTimeout(t *testing.T) {
 	for name, start := range distantServers() {
 		for _, many := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s many keys %t", name, many), func(t *testing.T) {
@@ -38,14 +41,14 @@ func TestSoakMostDecisionsAreMadeBelowTheTimeout(t *testing.T) {
 	}
 }
 
-func TestSoakADistantServerOfManyCallers(t *testing.T) {
+func TestSoakDistanceWithManyCallers(t *testing.T) {
 	for range 5 {
 		checkManyCallers(t, 20*time.Millisecond)
 		checkManyCallers(t, 30*time.Millisecond)
 	}
 }
 
-func TestSoakConformsInRealTime(t *testing.T) {
+func TestSoakConformance(t *testing.T) {
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()
 		conformsInRealTime(t, Config{Mode: mode}, func(s *Store) ratelimit.Store { return s })
@@ -86,12 +89,8 @@ func TestSoakAFailoverBehindOneAddress(t *testing.T) {
 							client := idleClient(t, r, idle)
 							s := newStore(t, client, Config{Mode: mode, Timeout: defaultTimeout})
 							table := open(t, s, "t")
-							id, err := table.Plan(limits.Limit(ratelimit.PerHour(1_000_000)).Specs())
-							require.NoError(t, err)
-							require.Eventually(t, func() bool {
-								_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
-								return err == nil
-							}, patient, time.Millisecond)
+							id := planned(t, table, ratelimit.PerHour(1_000_000))
+							decides(t, table, "k", id)
 							r.Delay(trip / 2)
 							swap := func() { r.Swap(t, to.cut, to.commands...) }
 							if outage == 0 { // as many connections as there were lead to the demoted server
@@ -141,5 +140,31 @@ func TestSoakAFailoverBehindOneAddress(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestSoakValkey runs the conformance suite over Valkey: the program that GRESIL_VALKEY names, or
+// valkey-server on the PATH. Without one it says so, and passes.
+func TestSoakValkey(t *testing.T) {
+	program := os.Getenv("GRESIL_VALKEY")
+	if program == "" {
+		found, err := exec.LookPath("valkey-server")
+		if err != nil {
+			t.Log("valkey-server is not on the PATH, and GRESIL_VALKEY names none: Valkey was NOT tested")
+			return
+		}
+		program = found
+	}
+	for _, mode := range []Mode{Strict, Coalesced} {
+		t.Run(string(mode), func(t *testing.T) {
+			s, err := redisserver.StartProgram(program, t.TempDir())
+			require.NoError(t, err)
+			t.Cleanup(s.Kill)
+			version, err := s.Do("info", "server")
+			require.NoError(t, err)
+			require.Contains(t, version, "valkey_version:", "%s is no Valkey", program)
+			t.Log("the suite runs over", program)
+			conformsOn(t, server{s}, Config{Mode: mode}, inWrappers)
+		})
 	}
 }

@@ -23,21 +23,24 @@ type Config struct {
 	Limit   int64           // permits of /hello for each Period; at least 1
 	Period  time.Duration   // at least 1ns; in Redis whole microseconds
 	Aligned bool            // whether periods begin with the clock
+	Sliding bool            // whether each period has the limit, wherever it begins
 	Store   ratelimit.Store // holds the state of all limits; if nil, memory does
 
 	Registry *core.Registry // exported at /metrics; if nil, only the limiter is
 }
 
-// New makes the service. The function that it returns closes its limiter.
-func New(cfg Config) (handler http.Handler, closeLimits func() error, err error) {
+// limits returns the limits of all routes.
+func (cfg Config) limits() ratelimit.Config {
 	hello := ratelimit.FixedWindow(cfg.Limit, cfg.Period)
-	if cfg.Aligned {
+	switch {
+	case cfg.Sliding:
+		hello = ratelimit.SlidingLog(cfg.Limit, cfg.Period)
+	case cfg.Aligned:
 		hello = ratelimit.AlignedWindow(cfg.Limit, cfg.Period)
 	}
-	registry := cmp.Or(cfg.Registry, &core.Registry{})
-	limits, err := ratelimit.New(ratelimit.Config{
+	return ratelimit.Config{
 		Name:     "demo",
-		Registry: registry,
+		Registry: cmp.Or(cfg.Registry, &core.Registry{}),
 		Limit:    hello,
 		Limits: map[string]ratelimit.Limit{
 			"search": ratelimit.TokenBucket(5, time.Second, 5),
@@ -45,7 +48,13 @@ func New(cfg Config) (handler http.Handler, closeLimits func() error, err error)
 		},
 		Store:        cfg.Store,
 		OnStoreError: ratelimit.Deny, // without a count no request passes
-	})
+	}
+}
+
+// New makes the service. The function that it returns closes its limiter.
+func New(cfg Config) (handler http.Handler, closeLimits func() error, err error) {
+	own := cfg.limits()
+	limits, err := ratelimit.New(own)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,7 +70,7 @@ func New(cfg Config) (handler http.Handler, closeLimits func() error, err error)
 	if err != nil {
 		return nil, nil, errors.Join(err, limits.Close())
 	}
-	collector, err := metrics.New(registry, metrics.Config{})
+	collector, err := metrics.New(own.Registry, metrics.Config{})
 	if err != nil {
 		return nil, nil, errors.Join(err, limits.Close())
 	}

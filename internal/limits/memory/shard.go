@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -17,15 +18,15 @@ type shard struct {
 	slots             []slot // a power of two, or none
 	allowed, rejected uint64 // by takeOne
 
-	swept    int64            // when every slot was looked at last
-	used     int              // slots that are not empty
-	hand     int              // where the next search for a victim starts
-	accounts [][]limits.Value // of keys with more than a word; the slot has the index
-	free     []int            // free indexes
-	sketch   *sketch
-	forgot   int64 // takes before it are not refunded: how refunds moved them was evicted
+	swept  int64                     // when every slot was looked at last
+	used   int                       // slots that are not empty
+	hand   int                       // where the next search for a victim starts
+	lists  map[uint64][]limits.Value // of keys with more than a word, by their tags
+	peak   int                       // of lists, since it was made
+	sketch *sketch
+	forgot int64 // takes before it are not refunded: how refunds moved them was evicted
 
-	_ [40]byte // three cache lines: neighbors do not share one
+	_ [16]byte // two cache lines: neighbors do not share one
 }
 
 // A slot is a key: 47 bits of its hash, which with those that chose the shard identify it, a flag,
@@ -38,7 +39,7 @@ type slot struct {
 
 const (
 	tagShift = 17
-	listed   = 1 << 16 // the word is a place in accounts
+	listed   = 1 << 16 // its values are in lists
 )
 
 // number is that of the limit of a slot that is not listed; otherwise 0.
@@ -74,7 +75,7 @@ func (s *shard) tick(t *Table, now int64) {
 // read reads the values in a slot.
 func (s *shard) read(t *Table, to *limits.Account, n *slot) {
 	if n.tag&listed != 0 {
-		to.Load(s.accounts[n.word])
+		to.Load(s.lists[n.tag>>tagShift])
 	} else {
 		to.Load(nil)
 		to.Add(limits.Value{Rule: t.named()[n.number()], State: limits.State{Word: n.word}})
@@ -111,39 +112,29 @@ func (s *shard) save(t *Table, hash uint64, k *limits.Key) {
 
 // fill returns a slot with the values of a key.
 func (s *shard) fill(t *Table, n slot, values []limits.Value) slot {
-	was := n.tag&listed != 0
-	key := n.tag >> tagShift << tagShift
+	tag := n.tag >> tagShift
 	if v := &values[0]; len(values) == 1 && !v.Rule.Listed() && v.Moved == 0 {
 		if number := t.number(v.Rule); number > 0 {
 			s.release(&n)
-			return slot{key | uint64(number), v.Word}
+			return slot{tag<<tagShift | uint64(number), v.Word}
 		}
 	}
-	n.tag = key | listed
-	switch free := len(s.free) - 1; {
-	case was:
-	case free >= 0:
-		n.word, s.free = uint64(s.free[free]), s.free[:free]
-	default:
-		n.word, s.accounts = uint64(len(s.accounts)), append(s.accounts, nil)
+	if list := s.lists[tag]; len(list) == len(values) {
+		copy(list, values)
+	} else {
+		if s.lists == nil {
+			s.lists = map[uint64][]limits.Value{}
+		}
+		s.lists[tag] = append(make([]limits.Value, 0, len(values)), values...)
+		s.peak = max(s.peak, len(s.lists))
 	}
-	s.accounts[n.word] = append(resized(s.accounts[n.word], len(values)), values...)
-	return n
+	return slot{tag: tag<<tagShift | listed}
 }
 
-// resized is an empty slice with room for n values, and not for many more.
-func resized(values []limits.Value, n int) []limits.Value {
-	if cap(values) == n {
-		return values[:0]
-	}
-	return make([]limits.Value, 0, n)
-}
-
-// release frees the entry of a slot in accounts.
+// release drops the values of a slot that are in lists.
 func (s *shard) release(n *slot) {
 	if n.tag&listed != 0 {
-		s.accounts[n.word] = nil
-		s.free = append(s.free, int(n.word))
+		delete(s.lists, n.tag>>tagShift)
 	}
 }
 
@@ -199,8 +190,7 @@ func (s *shard) account(t *Table, a *limits.Account, n *slot, now int64) {
 // again sooner are not dropped and made anew each time.
 const churn = int64(time.Second)
 
-// sweep drops recovered keys, moves the rest into fewer slots if they fit, and frees the accounts
-// that the shard no longer needs.
+// sweep drops recovered keys, moves the rest into fewer slots if they fit, and frees the memory that the shard no longer needs.
 func (s *shard) sweep(t *Table, now int64) {
 	var a limits.Account
 	neutral := 0
@@ -227,7 +217,9 @@ func (s *shard) sweep(t *Table, now int64) {
 	if neutral > 0 || size < len(s.slots) {
 		s.move(size)
 	}
-	s.compact()
+	if len(s.lists)*2 < s.peak { // a map does not shrink
+		s.lists, s.peak = maps.Clone(s.lists), len(s.lists)
+	}
 	if s.sketch != nil && s.sketch.until <= now {
 		s.sketch = nil
 	}
@@ -253,24 +245,6 @@ func (s *shard) move(size int) {
 			s.put(n)
 		}
 	}
-}
-
-// compact closes the gaps in accounts, if more than half of the places are free.
-func (s *shard) compact() {
-	if len(s.free)*2 <= len(s.accounts) {
-		return
-	}
-	var accounts [][]limits.Value
-	if used := len(s.accounts) - len(s.free); used > 0 {
-		accounts = make([][]limits.Value, 0, used)
-	}
-	for i := range s.slots {
-		if n := &s.slots[i]; n.tag&listed != 0 {
-			accounts = append(accounts, s.accounts[n.word])
-			n.word = uint64(len(accounts) - 1)
-		}
-	}
-	s.accounts, s.free = accounts, nil
 }
 
 // evict drops one of the next 16 keys: a recovered key if there is one, otherwise the key with the

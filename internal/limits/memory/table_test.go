@@ -265,7 +265,7 @@ func TestMemoryOfManyLimits(t *testing.T) {
 	t.Parallel()
 	tab, _ := newTestTable(t, 0)
 	listed := func() (n int) {
-		tab.each(func(s *shard) { n += len(s.accounts) - len(s.free) })
+		tab.each(func(s *shard) { n += len(s.lists) })
 		return n
 	}
 	now, made := time.Second, int64(0)
@@ -401,7 +401,7 @@ func held0(t *Table) (h holds) {
 	h.keys = int(t.keys.Load())
 	for i := range t.shards {
 		s := &t.shards[i]
-		h.slots, h.lists = h.slots+len(s.slots), h.lists+cap(s.accounts)+cap(s.free)
+		h.slots, h.lists = h.slots+len(s.slots), h.lists+max(len(s.lists), s.peak)
 		if s.sketch != nil {
 			h.sketches++
 		}

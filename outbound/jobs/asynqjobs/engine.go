@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/failover"
+	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/outbound/jobs"
 )
@@ -24,45 +26,51 @@ const (
 	headerCampaign = "gresil-campaign"
 	headerAt       = "gresil-not-before"
 	headerRetain   = "gresil-retain"
-	headerLost     = "gresil-lost" // of a job that was lost with its process, until it is done
+	headerLost     = "gresil-lost"  // of a job that was lost with its process, until it is done
+	headerMeta     = "gresil-meta-" // and a key of Meta
 )
 
-// defaultMaxAttempts is that of a job without headerMax.
-const defaultMaxAttempts = 5
+const (
+	taskType    = "job"
+	maxAttempts = 25                        // of a job without headerMax
+	forever     = 10 * 365 * 24 * time.Hour // the timeout of a task: asynq abandons a handler at its end
+)
 
-// forever is the timeout of a task: asynq abandons a handler at its end, so the runner ends the
-// context of an attempt instead.
-const forever = 10 * 365 * 24 * time.Hour
-
-// An Engine keeps jobs in Redis. It is safe for concurrent use, and has nothing to close.
-type Engine struct {
+// An engine keeps jobs in Redis. It is safe for concurrent use.
+type engine struct {
 	redis     redis.UniversalClient
 	conns     failover.Conns
 	client    *asynq.Client
 	inspector *asynq.Inspector
 	config    Config
-	trial     chan struct{} // has an element while a suspect runs
+	stage     stage
+
+	mu    sync.Mutex
+	rooms map[string]room // of queues
+	lines map[*line]struct{}
+	stop  context.CancelFunc // of the look at the lines
 }
 
-var _ jobs.Engine = (*Engine)(nil)
+var _ groups.Queue = (*engine)(nil)
 
-// New makes an engine over a client, which the caller closes after the last use. The error is that of
-// [Config.Validate], or a [*core.ConfigError] without a client.
-func New(client redis.UniversalClient, cfg Config) (*Engine, error) {
+// New makes an engine over a client, which the caller closes after the last use. It sends nothing.
+func New(client redis.UniversalClient, cfg Config) (*jobs.Engine, error) {
 	if identity.Missing(client) {
 		return nil, &core.ConfigError{Field: "asynqjobs.New", Value: nil, Reason: "needs a client"}
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Engine{
+	return groups.NewEngine(&engine{
 		redis: client, client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
-		config: cfg.withDefaults(), trial: make(chan struct{}, 1),
-	}, nil
+		config: cfg.withDefaults(), stage: stage{changed: make(chan struct{})}, rooms: map[string]room{}, lines: map[*line]struct{}{},
+	}, &store{redis: client}), nil
 }
 
-// Enqueue implements [jobs.Engine].
-func (e *Engine) Enqueue(ctx context.Context, job jobs.Job) error {
+func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
+	if err := e.room(ctx, job.Queue, most); err != nil {
+		return err
+	}
 	options := make([]asynq.Option, 0, 6)
 	options = append(options, asynq.Queue(job.Queue), asynq.TaskID(job.ID), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(forever))
 	if job.Retain > 0 {
@@ -71,35 +79,71 @@ func (e *Engine) Enqueue(ctx context.Context, job jobs.Job) error {
 	if job.NotBefore.After(time.Now()) {
 		options = append(options, asynq.ProcessAt(nextSecond(job.NotBefore)))
 	}
-	task := asynq.NewTaskWithHeaders(job.Kind, job.Payload, headersOf(job))
+	task := asynq.NewTaskWithHeaders(taskType, job.Payload, headersOf(job))
 	for {
 		err := e.send(ctx, func() error {
 			_, err := e.client.EnqueueContext(ctx, task, options...)
 			return err
 		})
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, asynq.ErrTaskIDConflict) {
-			return failed(ctx, err)
-		}
-		var free int
-		err = e.send(ctx, func() (err error) {
-			free, err = freeScript.Run(ctx, e.redis, []string{prefix(job.Queue)}, job.ID, time.Now().Unix()).Int()
-			return err
-		})
 		switch {
-		case err != nil:
+		case err == nil:
+			return nil
+		case !errors.Is(err, asynq.ErrTaskIDConflict):
 			return failed(ctx, err)
-		case free == 0:
-			return jobs.ErrExists
+		}
+		if free, err := e.change(ctx, "free", job.Queue, job.ID); err != nil || !free {
+			return errors.Join(err, exists(free))
 		}
 	}
 }
 
+func exists(free bool) error {
+	if free {
+		return nil
+	}
+	return jobs.ErrExists
+}
+
+// A room is what is known about the jobs that can be added to a queue.
+type room struct {
+	left int
+	at   time.Time
+}
+
+// room takes a place for a job. It reads how many there are when it has given away an eighth of them, or once a second, so that
+// processes that share a queue are only a little above most together.
+func (e *engine) room(ctx context.Context, queue string, most int) error {
+	e.mu.Lock()
+	r := e.rooms[queue]
+	known := r.left > 0 && time.Since(r.at) < time.Second
+	if known {
+		r.left--
+		e.rooms[queue] = r
+	}
+	e.mu.Unlock()
+	if known {
+		return nil
+	}
+	all, err := e.Inspect(ctx, queue)
+	if err != nil {
+		return err
+	}
+	left := most - all[0].Pending - all[0].Scheduled - all[0].Active - all[0].Failed
+	if left <= 0 {
+		return jobs.ErrFull
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.rooms) > 1000 {
+		clear(e.rooms)
+	}
+	e.rooms[queue] = room{left / 8, time.Now()}
+	return nil
+}
+
 // send calls f, and again over another connection if the server has refused it because it is not the
 // primary.
-func (e *Engine) send(ctx context.Context, f func() error) error {
+func (e *engine) send(ctx context.Context, f func() error) error {
 	return e.conns.Do(ctx, e.redis, func() error { return refusal(f()) })
 }
 
@@ -116,30 +160,12 @@ func refusal(err error) error {
 	return err
 }
 
-// freeScript removes a task that has failed, or that is done and whose retention is over: the janitor
-// of asynq runs only beside a handler. It reports whether its ID is free. If the process ends before it
-// has enqueued the new job, the failed one is gone, and Enqueue has not returned.
-//
-//nolint:gochecknoglobals // a constant
-var freeScript = redis.NewScript(`
-local prefix, id = KEYS[1], ARGV[1]
-local key = prefix .. "t:" .. id
-local state = redis.call("HGET", key, "state")
-if not state then return redis.call("EXISTS", key) == 0 and 1 or 0 end
-local till = state == "completed" and redis.call("ZSCORE", prefix .. "completed", id)
-if state ~= "archived" and not (till and tonumber(till) <= tonumber(ARGV[2])) then return 0 end
-redis.call("ZREM", prefix .. state, id)
-local unique = redis.call("HGET", key, "unique_key") -- of a task of another client
-if unique and unique ~= "" and redis.call("GET", unique) == id then redis.call("DEL", unique) end
-redis.call("DEL", key)
-return 1`)
-
 // headersOf returns the fields of a job that a task does not have. Most jobs need none.
-func headersOf(job jobs.Job) map[string]string {
-	if job.MaxAttempts == defaultMaxAttempts && job.Campaign == "" && job.Retain == 0 && job.NotBefore.IsZero() {
-		return nil
+func headersOf(job groups.Job) map[string]string {
+	headers := map[string]string{}
+	if job.MaxAttempts != maxAttempts {
+		headers[headerMax] = strconv.Itoa(job.MaxAttempts)
 	}
-	headers := map[string]string{headerMax: strconv.Itoa(job.MaxAttempts)}
 	if job.Campaign != "" {
 		headers[headerCampaign] = job.Campaign
 	}
@@ -149,7 +175,39 @@ func headersOf(job jobs.Job) map[string]string {
 	if !job.NotBefore.IsZero() {
 		headers[headerAt] = strconv.FormatInt(job.NotBefore.UnixNano(), 10)
 	}
+	for k, v := range job.Meta {
+		headers[headerMeta+k] = v
+	}
 	return headers
+}
+
+// jobOf returns the job of a task.
+func jobOf(id, queue string, payload []byte, headers map[string]string, retried, maxRetry int) groups.Job {
+	job := groups.Job{ID: id, Queue: queue, Payload: payload, Campaign: headers[headerCampaign], Attempt: retried + 1}
+	number := func(header string) int64 {
+		n, _ := strconv.ParseInt(headers[header], 10, 64)
+		return n
+	}
+	job.MaxAttempts, job.Retain = int(number(headerMax)), time.Duration(number(headerRetain))
+	switch {
+	case job.MaxAttempts != 0:
+	case maxRetry == math.MaxInt32:
+		job.MaxAttempts = maxAttempts
+	default: // it was enqueued by another client
+		job.MaxAttempts = maxRetry + 1
+	}
+	if at := number(headerAt); at != 0 {
+		job.NotBefore = time.Unix(0, at)
+	}
+	for k, v := range headers {
+		if k, ok := strings.CutPrefix(k, headerMeta); ok {
+			if job.Meta == nil {
+				job.Meta = map[string]string{}
+			}
+			job.Meta[k] = v
+		}
+	}
+	return job
 }
 
 // nextSecond returns t, rounded up to a whole second: asynq rounds down, and would be early.
@@ -165,25 +223,4 @@ func failed(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return fmt.Errorf("asynqjobs: %w", err)
-}
-
-// jobOf returns the job of a task.
-func jobOf(id, queue, kind string, payload []byte, headers map[string]string, retried, maxRetry int) jobs.Job {
-	job := jobs.Job{ID: id, Queue: queue, Kind: kind, Payload: payload, Campaign: headers[headerCampaign], Attempt: retried + 1}
-	number := func(header string) int64 {
-		n, _ := strconv.ParseInt(headers[header], 10, 64)
-		return n
-	}
-	job.MaxAttempts, job.Retain = int(number(headerMax)), time.Duration(number(headerRetain))
-	switch {
-	case job.MaxAttempts != 0:
-	case maxRetry == math.MaxInt32:
-		job.MaxAttempts = defaultMaxAttempts
-	default: // it was enqueued by another client
-		job.MaxAttempts = maxRetry + 1
-	}
-	if at := number(headerAt); at != 0 {
-		job.NotBefore = time.Unix(0, at)
-	}
-	return job
 }

@@ -1,11 +1,9 @@
 package asynqjobs_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
-	"log/slog"
 	"os"
 	"sync"
 	"testing"
@@ -17,12 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/groups"
+	"github.com/gresil/gresil/internal/jobstest"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/internal/tcpproxy"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
-	"github.com/gresil/gresil/outbound/jobs/jobstest"
 )
 
 func TestMain(m *testing.M) {
@@ -36,7 +35,9 @@ func TestMain(m *testing.M) {
 
 // A setup is an engine over a server of its own.
 type setup struct {
-	*asynqjobs.Engine
+	groups.Queue
+
+	engine    *jobs.Engine
 	client    *redis.Client
 	server    *redisserver.Server
 	inspector *asynq.Inspector
@@ -49,13 +50,13 @@ func start(t *testing.T, cfg asynqjobs.Config, args ...string) setup {
 	t.Cleanup(func() { _ = client.Close() })
 	engine, err := asynqjobs.New(client, cfg)
 	require.NoError(t, err)
-	return setup{engine, client, server, asynq.NewInspectorFromRedisClient(client)}
+	return setup{groups.Open(engine), engine, client, server, asynq.NewInspectorFromRedisClient(client)}
 }
 
 // run runs a handler for the queue "q", until the test ends or stop is called.
 func (s setup) run(t *testing.T, q jobs.Queue) (r *jobs.Runner, stop func()) {
 	t.Helper()
-	r, err := jobs.New(jobs.Config{Engine: s.Engine, Queues: map[string]jobs.Queue{"q": q}})
+	r, err := jobs.New(jobs.Config{Engine: s.engine, Queues: map[string]jobs.Queue{"q": q}})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -66,6 +67,14 @@ func (s setup) run(t *testing.T, q jobs.Queue) (r *jobs.Runner, stop func()) {
 	})
 	t.Cleanup(stop)
 	return r, stop
+}
+
+// counts returns those of the queue "q".
+func (s setup) counts(t *testing.T) groups.Counts {
+	t.Helper()
+	all, err := s.Inspect(t.Context(), "q")
+	require.NoError(t, err)
+	return all[0]
 }
 
 func enqueue(t *testing.T, r *jobs.Runner, job jobs.Job) string {
@@ -82,65 +91,45 @@ func eventually(t *testing.T, ok func() bool, text string) {
 	require.Eventually(t, ok, 30*time.Second, 10*time.Millisecond, text)
 }
 
-func TestAsynqIsAnEngine(t *testing.T) {
+func TestAsynq(t *testing.T) {
 	t.Parallel()
-	engine := start(t, asynqjobs.Config{})
-	for name, test := range jobstest.All() {
+	s := start(t, asynqjobs.Config{})
+	for name, test := range jobstest.Tests() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, engine)
+			test(t, s.engine)
 		})
 	}
 }
 
-// Without waits in the process, all times are those of asynq.
-func TestAsynqIsAnEngineWithoutInlineWaits(t *testing.T) {
-	t.Parallel()
-	engine := start(t, asynqjobs.Config{Inline: -1, PollScheduled: 20 * time.Millisecond, Poll: 10 * time.Millisecond})
-	for name, test := range jobstest.All() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, engine)
-		})
-	}
-}
-
-func TestValidateReportsEveryField(t *testing.T) {
+func TestConfigValidate(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, asynqjobs.Config{}.Validate())
-	require.NoError(t, asynqjobs.Config{Poll: time.Minute, PollScheduled: time.Millisecond, Inline: -1}.Validate())
-	require.Error(t, asynqjobs.Config{Poll: -1}.Validate())
-	err := asynqjobs.Config{Poll: 1, PollScheduled: time.Hour, Inline: time.Minute, ShutdownTimeout: -1}.Validate()
-	require.EqualError(t, err, "asynqjobs.Config.Poll = 1ns: must be 1ms to 1m0s (0 means 25ms)\n"+
-		"asynqjobs.Config.PollScheduled = 1h0m0s: must be 1ms to 1m0s (0 means 200ms)\n"+
-		"asynqjobs.Config.Inline = 1m0s: must be at most 10s (0 means 2s)\n"+
-		"asynqjobs.Config.ShutdownTimeout = -1ns: must be >= 0 (0 means 1m0s)")
-	_, err = asynqjobs.New(nil, asynqjobs.Config{})
+	require.NoError(t, asynqjobs.Config{Poll: time.Minute}.Validate())
+	require.EqualError(t, asynqjobs.Config{Poll: 1}.Validate(), "asynqjobs.Config.Poll = 1ns: must be 1ms to 1m0s (0 means 100ms)")
+	_, err := asynqjobs.New(nil, asynqjobs.Config{})
 	require.ErrorIs(t, err, core.ErrConfig)
-	_, err = asynqjobs.New(redis.NewClient(&redis.Options{}), asynqjobs.Config{Poll: 1})
+	_, err = asynqjobs.New(redis.NewClient(&redis.Options{}), asynqjobs.Config{Poll: -1})
 	require.ErrorIs(t, err, core.ErrConfig)
 }
 
-// TestTheEndOfTheCallerIsNoErrorOfTheServer: asynq does not wrap the errors of contexts.
-func TestTheEndOfTheCallerIsNoErrorOfTheServer(t *testing.T) {
+// The end of the caller is no error of the server: asynq does not wrap the errors of contexts.
+func TestEndOfCaller(t *testing.T) {
 	t.Parallel()
 	proxy, err := tcpproxy.Start(redistest.Start(t).Addr)
 	require.NoError(t, err)
 	t.Cleanup(proxy.Close)
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	engine, err := asynqjobs.New(client, asynqjobs.Config{})
-	require.NoError(t, err)
-	job := jobs.Job{Queue: "q", Kind: "q"}
-	job.ID = "a"
-	require.NoError(t, engine.Enqueue(t.Context(), job))
+	e := groups.Open(core.Must(asynqjobs.New(client, asynqjobs.Config{})))
+	require.NoError(t, e.Enqueue(t.Context(), groups.Job{ID: "a", Queue: "q"}, 9))
 	cause := errors.New("the caller has left")
 	operations := map[string]func(ctx context.Context) error{
-		"Enqueue": func(ctx context.Context) error { job.ID = "b"; return engine.Enqueue(ctx, job) },
-		"Hold":    func(ctx context.Context) error { return engine.Hold(ctx, "q", time.Now().Add(time.Minute)) },
-		"Pause":   func(ctx context.Context) error { return engine.Pause(ctx, "q") },
-		"Inspect": func(ctx context.Context) error { _, err := engine.Inspect(ctx, "q"); return err },
-		"Delete":  func(ctx context.Context) error { return engine.Delete(ctx, "q", "a") },
+		"Enqueue": func(ctx context.Context) error { return e.Enqueue(ctx, groups.Job{ID: "b", Queue: "q"}, 9) },
+		"Hold":    func(ctx context.Context) error { return e.Hold(ctx, "q", time.Now().Add(time.Minute)) },
+		"Pause":   func(ctx context.Context) error { return e.Pause(ctx, "q", true) },
+		"Inspect": func(ctx context.Context) error { _, err := e.Inspect(ctx, "q"); return err },
+		"Delete":  func(ctx context.Context) error { return e.Delete(ctx, "q", "a") },
 	}
 	left, leave := context.WithCancelCause(t.Context())
 	leave(cause)
@@ -148,7 +137,6 @@ func TestTheEndOfTheCallerIsNoErrorOfTheServer(t *testing.T) {
 		require.Equal(t, cause, operation(left), name)
 	}
 	proxy.Swallow()
-	delete(operations, "Delete") // it has no context
 	for name, operation := range operations {
 		ctx, cancel := context.WithDeadlineCause(t.Context(), time.Now().Add(20*time.Millisecond), cause)
 		require.Equal(t, cause, operation(ctx), name)
@@ -156,24 +144,23 @@ func TestTheEndOfTheCallerIsNoErrorOfTheServer(t *testing.T) {
 	}
 }
 
-// TestAFailoverBehindOneAddress: connections that are open lead to the demoted server.
-func TestAFailoverBehindOneAddress(t *testing.T) {
+// After a failover behind one address, connections that are open lead to the demoted server.
+func TestFailoverBehindOneAddress(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	for name, send := range map[string]func(*asynqjobs.Engine) error{
-		"Enqueue": func(e *asynqjobs.Engine) error {
-			return e.Enqueue(ctx, jobs.Job{ID: "second", Queue: "q", Kind: "k", MaxAttempts: 1})
-		},
-		"Delete": func(e *asynqjobs.Engine) error { return e.Delete(ctx, "q", "first") },
-		"Pause":  func(e *asynqjobs.Engine) error { return e.Pause(ctx, "q") },
-		"Resume": func(e *asynqjobs.Engine) error { return e.Resume(ctx, "q") },
-		"Hold":   func(e *asynqjobs.Engine) error { return e.Hold(ctx, "q", time.Now().Add(time.Hour)) },
-		"Run": func(e *asynqjobs.Engine) error { // of a job that was lost
+	for name, send := range map[string]func(groups.Queue) error{
+		"Enqueue": func(e groups.Queue) error { return e.Enqueue(ctx, groups.Job{ID: "second", Queue: "q"}, 9) },
+		"Delete":  func(e groups.Queue) error { return e.Delete(ctx, "q", "first") },
+		"Pause":   func(e groups.Queue) error { return e.Pause(ctx, "q", true) },
+		"Resume":  func(e groups.Queue) error { return e.Pause(ctx, "q", false) },
+		"Hold":    func(e groups.Queue) error { return e.Hold(ctx, "q", time.Now().Add(time.Hour)) },
+		"Run": func(e groups.Queue) error { // of a job that was lost
 			running, stop := context.WithCancel(ctx)
-			return e.Run(running, "q", 1, func(context.Context, jobs.Job) jobs.Result {
+			e.Run(running, "q", groups.Worker{Concurrency: 1, Handle: func(context.Context, groups.Entry) groups.Verdict {
 				stop()
-				return jobs.Result{}
-			})
+				return groups.Verdict{}
+			}})
+			return nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,10 +169,8 @@ func TestAFailoverBehindOneAddress(t *testing.T) {
 			r := redistest.StartRelay(t) //nolint:contextcheck // servers of the test
 			client := redis.NewClient(&redis.Options{Addr: r.Addr, PoolSize: 2 * idle})
 			t.Cleanup(func() { _ = client.Close() })
-			var logs bytes.Buffer
-			engine, err := asynqjobs.New(client, asynqjobs.Config{Logger: slog.New(slog.NewTextHandler(&logs, nil))})
-			require.NoError(t, err)
-			require.NoError(t, engine.Enqueue(ctx, jobs.Job{ID: "first", Queue: "q", Kind: "k", MaxAttempts: 1}))
+			e := groups.Open(core.Must(asynqjobs.New(client, asynqjobs.Config{})))
+			require.NoError(t, e.Enqueue(ctx, groups.Job{ID: "first", Queue: "q"}, 9))
 			if name == "Run" {
 				require.NoError(t, client.LMove(ctx, "asynq:{q}:pending", "asynq:{q}:active", "left", "left").Err())
 				require.NoError(t, client.ZAdd(ctx, "asynq:{q}:lease", redis.Z{Member: "first"}).Err())
@@ -200,8 +185,7 @@ func TestAFailoverBehindOneAddress(t *testing.T) {
 				require.NoError(t, conn.Close())
 			}
 			r.Swap(t, false, "replicaof %s") //nolint:contextcheck // as above
-			require.NoError(t, send(engine))
-			require.NotContains(t, logs.String(), "could not be repaired")
+			require.NoError(t, send(e))
 		})
 	}
 }

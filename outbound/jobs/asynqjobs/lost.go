@@ -4,11 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/gresil/gresil/outbound/jobs"
+	"github.com/gresil/gresil/internal/groups"
 )
 
 // The fields of the hash of a task that asynq does not know. They end with it.
@@ -16,9 +17,6 @@ const (
 	fieldLost  = "gresil-lost"  // how many leases have expired during the attempt
 	fieldWaits = "gresil-waits" // the lease is not for an attempt yet
 )
-
-// suspicious is the number of losses from which a job can be what ends its processes.
-const suspicious = 2
 
 // margin is the time after the end of a lease at which a job is taken for lost. asynq does so after 30
 // seconds, and does not count.
@@ -50,15 +48,11 @@ end
 return redis.status_reply("OK")`)
 
 // recover lets the jobs of processes that have ended run again.
-func (e *Engine) recover(ctx context.Context, queue string) error {
+func (e *engine) recover(ctx context.Context, queue string) error {
 	now := time.Now()
-	err := e.send(ctx, func() error {
+	return e.send(ctx, func() error {
 		return recoverScript.Run(ctx, e.redis, []string{prefix(queue)}, now.Add(-margin).Unix(), now.Unix()+2, lostMark(now)).Err()
 	})
-	if err != nil {
-		return failed(ctx, err)
-	}
-	return nil
 }
 
 // lostMark is appended to the message of a task. In the encoding of protocol buffers, the last value of
@@ -72,42 +66,107 @@ func lostMark(now time.Time) []byte {
 	return binary.AppendUvarint(append(mark, 11<<3), uint64(now.Unix()))
 }
 
-// alone reports whether a job runs while no other suspect does: it is its last attempt, unless it has no
-// limit of them. So a job fails only after a process has ended in which it was the only one of these.
-func alone(job *jobs.Job) bool {
-	return job.Losses >= suspicious && (job.MaxAttempts < 0 || job.Losses >= job.MaxAttempts-1)
+// repairScript gives active tasks without a lease, which asynq never delivers again, one that has expired. There are some after
+// certain errors of Redis. A process that runs one nevertheless extends the lease.
+//
+//nolint:gochecknoglobals // a constant
+var repairScript = redis.NewScript(`
+local prefix = KEYS[1]
+for _, id in ipairs(redis.call("LRANGE", prefix .. "active", 0, -1)) do
+	if not redis.call("ZSCORE", prefix .. "lease", id) then
+		if redis.call("EXISTS", prefix .. "t:" .. id) == 0 then
+			redis.call("LREM", prefix .. "active", 0, id)
+		else
+			redis.call("ZADD", prefix .. "lease", "NX", ARGV[1], id)
+			redis.call("HSET", prefix .. "t:" .. id, "` + fieldWaits + `", 1) -- no process has ended with it
+		end
+	end
+end
+return redis.status_reply("OK")`)
+
+func (e *engine) repair(ctx context.Context, queue string) error {
+	return e.send(ctx, func() error {
+		return repairScript.Run(ctx, e.redis, []string{prefix(queue)}, time.Now().Unix()).Err()
+	})
 }
 
-// suspect makes an attempt of a job that was lost with its process.
-func (r *run) suspect(ctx context.Context, job jobs.Job) error {
-	e, key := r.engine, prefix(r.queue)+"t:"+job.ID
-	later := func(err error) error {
-		return &outcome{jobs.Result{Verdict: jobs.Again, At: time.Now().Add(time.Second), Err: failed(ctx, err)}}
+// A stage is where the jobs of a process run: any number together, or a suspect alone, whose last delivery ended with its process. So
+// only the suspect is charged if it ends this process too.
+type stage struct {
+	mu      sync.Mutex
+	running int // -1: a suspect
+	waiting int // suspects
+	changed chan struct{}
+}
+
+// enter reports whether a job can run now; otherwise it can try again when the channel is closed.
+func (s *stage) enter(suspect bool) (changed <-chan struct{}, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case suspect && s.running == 0:
+		s.running = -1
+	case !suspect && s.running >= 0 && s.waiting == 0:
+		s.running++
+	default:
+		return s.changed, false
 	}
-	var err error
-	if job.Losses, err = e.redis.HGet(ctx, key, fieldLost).Int(); err != nil && !errors.Is(err, redis.Nil) {
-		return later(err)
-	}
-	if alone(&job) {
-		if err := e.send(ctx, func() error { return e.redis.HSet(ctx, key, fieldWaits, 1).Err() }); err != nil {
-			return later(err)
+	return nil, true
+}
+
+func (s *stage) leave() { s.change(func() { s.running = max(0, s.running-1) }) }
+
+func (s *stage) change(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+var errStops = errors.New("asynqjobs: the process stops")
+
+// enter waits until the job can run; leave ends that. While it waits, the end of the process is not charged to it.
+func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (leave func(), err error) {
+	engine, key := l.engine, prefix(l.queue)+"t:"+e.ID
+	if lost {
+		if e.Losses, err = engine.redis.HGet(ctx, key, fieldLost).Int(); err != nil && !errors.Is(err, redis.Nil) {
+			return nil, err
 		}
+	}
+	s, suspect := &engine.stage, e.Losses > 0
+	changed, ok := s.enter(suspect)
+	if ok {
+		return s.leave, nil
+	}
+	if suspect {
+		s.change(func() { s.waiting++ })
+		defer s.change(func() { s.waiting-- })
+	}
+	if err = engine.send(ctx, func() error { return engine.redis.HSet(ctx, key, fieldWaits, 1).Err() }); err != nil {
+		return nil, err
+	}
+	for !ok {
 		select {
-		case e.trial <- struct{}{}:
-			defer func() { <-e.trial }()
-		case <-r.stopping:
-			return &outcome{jobs.Result{Verdict: jobs.Again, At: time.Now()}}
+		case <-changed:
+		case <-l.stopping.Done():
+			return nil, errStops
 		case <-ctx.Done():
-			return &outcome{jobs.Result{Verdict: jobs.Again, At: time.Now()}}
+			return nil, context.Cause(ctx)
 		}
-		if err := e.send(ctx, func() error { return e.redis.HDel(ctx, key, fieldWaits).Err() }); err != nil {
-			return later(err)
-		}
+		changed, ok = s.enter(suspect)
 	}
-	err = r.attempt(ctx, job)
-	if err != nil && job.Losses > 0 && ctx.Err() == nil {
-		ended := context.WithoutCancel(ctx)
-		_ = e.send(ended, func() error { return e.redis.HDel(ended, key, fieldLost).Err() }) // otherwise it counts longer
+	if err = engine.send(ctx, func() error { return engine.redis.HDel(ctx, key, fieldWaits).Err() }); err != nil {
+		s.leave()
+		return nil, err
 	}
-	return err
+	return s.leave, nil
+}
+
+// forgive forgets the losses of a job whose attempt has ended with the process alive.
+func (l *line) forgive(ctx context.Context, e *groups.Entry) {
+	if e.Losses > 0 && ctx.Err() == nil {
+		ctx = context.WithoutCancel(ctx)
+		_ = l.engine.send(ctx, func() error { return l.engine.redis.HDel(ctx, prefix(l.queue)+"t:"+e.ID, fieldLost).Err() }) // otherwise it counts longer
+	}
 }

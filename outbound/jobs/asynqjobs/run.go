@@ -6,117 +6,144 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
 
-	"github.com/gresil/gresil/outbound/jobs"
+	"github.com/gresil/gresil/internal/groups"
 )
 
 const maxError = 1000 // bytes of the text of an error
 
-// Run implements [jobs.Engine], by an asynq server for the queue alone.
-func (e *Engine) Run(ctx context.Context, queue string, concurrency int, handle func(context.Context, jobs.Job) jobs.Result) error {
-	base := context.WithoutCancel(ctx)
-	server := asynq.NewServerFromRedisClient(e.redis, asynq.Config{
-		Concurrency: concurrency, Queues: map[string]int{queue: 1}, BaseContext: func() context.Context { return base },
-		TaskCheckInterval: e.config.Poll, DelayedTaskCheckInterval: e.config.PollScheduled, ShutdownTimeout: e.config.ShutdownTimeout,
-		RetryDelayFunc: retryDelay, IsFailure: isFailure,
-		Logger: &logger{e.config.Logger}, LogLevel: asynq.InfoLevel,
-	})
-	run := &run{engine: e, queue: queue, stopping: ctx.Done(), handle: handle}
-	warn := func(kind string, err error) {
-		if err != nil && ctx.Err() == nil {
-			e.config.Logger.LogAttrs(ctx, slog.LevelWarn, "jobs could not be repaired", slog.String("jobs", kind), slog.Any("err", err))
-		}
-	}
-	warn("lost", e.recover(ctx, queue)) // before asynq does, which does not count
-	if err := server.Start(run); err != nil {
-		return fmt.Errorf("asynqjobs: %w", err)
-	}
-	defer server.Shutdown()
-	ticker := time.NewTicker(recoverEvery)
-	defer ticker.Stop()
-	for n := 0; ; n++ {
-		if e.config.Repair && n%int(repairEvery/recoverEvery) == 0 {
-			_, err := e.Repair(ctx, queue)
-			warn("stuck", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		warn("lost", e.recover(ctx, queue))
+// A line is a call of Run. It is the handler of its servers.
+type line struct {
+	groups.Worker
+
+	engine   *engine
+	queue    string
+	work     chan struct{}   // has an element when there is work
+	stopping context.Context //nolint:containedctx // it ends when no other job is taken
+	running  atomic.Int64
+}
+
+func (l *line) wake() {
+	select {
+	case l.work <- struct{}{}:
+	default:
 	}
 }
 
-// A run is the handler of one server.
-type run struct {
-	engine   *Engine
-	queue    string
-	stopping <-chan struct{}
-	handle   func(context.Context, jobs.Job) jobs.Result
+// Run runs an asynq server for the queue alone, while it has work.
+func (e *engine) Run(ctx context.Context, queue string, w groups.Worker) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	l := &line{Worker: w, engine: e, queue: queue, work: make(chan struct{}, 1), stopping: ctx}
+	defer e.join(l)() //nolint:contextcheck // all lines are looked at together
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			select {
+			case <-l.work:
+				l.serve(ctx)
+			case <-ctx.Done():
+			}
+		}
+	}()
+	select {
+	case <-ctx.Done():
+	case <-w.Closing:
+		stop()
+	}
+	<-done
+}
+
+// serve runs a server until there is no work for a while.
+func (l *line) serve(ctx context.Context) {
+	base := context.WithoutCancel(ctx)
+	server := asynq.NewServerFromRedisClient(l.engine.redis, asynq.Config{
+		Concurrency: l.Concurrency, Queues: map[string]int{l.queue: 1}, BaseContext: func() context.Context { return base },
+		TaskCheckInterval: min(busyPoll, l.engine.config.Poll), DelayedTaskCheckInterval: scheduledPoll, ShutdownTimeout: forever,
+		RetryDelayFunc: retryDelay, IsFailure: isFailure,
+		Logger: &logger{l.engine.config.Logger}, LogLevel: asynq.InfoLevel,
+	})
+	if err := server.Start(l); err != nil {
+		l.engine.config.Logger.LogAttrs(ctx, slog.LevelError, "a queue could not be served", slog.String("queue", l.queue), slog.Any("err", err))
+		return
+	}
+	defer server.Shutdown()
+	ticker := time.NewTicker(idleAfter / 4)
+	defer ticker.Stop()
+	for last := time.Now(); l.running.Load() > 0 || time.Since(last) < idleAfter; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.work:
+			last = time.Now()
+		case <-ticker.C:
+		}
+	}
 }
 
 // ProcessTask implements asynq.Handler.
-func (r *run) ProcessTask(ctx context.Context, task *asynq.Task) error {
+func (l *line) ProcessTask(ctx context.Context, task *asynq.Task) error {
+	l.running.Add(1)
+	defer l.running.Add(-1)
 	id, _ := asynq.GetTaskID(ctx)
 	retried, _ := asynq.GetRetryCount(ctx)
 	maxRetry, _ := asynq.GetMaxRetry(ctx)
-	job := jobOf(id, r.queue, task.Type(), task.Payload(), task.Headers(), retried, maxRetry)
-	if d := time.Until(job.NotBefore); d > 0 && d <= r.engine.config.Inline && !r.wait(ctx, job.NotBefore) {
-		return &outcome{jobs.Result{Verdict: jobs.Again, At: job.NotBefore}} // another clock was ahead, and this process stops
+	e := groups.Entry{Job: jobOf(id, l.queue, task.Payload(), task.Headers(), retried, maxRetry)}
+	if d := time.Until(e.NotBefore); d > 0 && d <= inline && !l.wait(ctx, e.NotBefore) {
+		return back(e.NotBefore, nil) // another clock was ahead, and this process stops
 	}
-	if task.Headers()[headerLost] != "" {
-		return r.suspect(ctx, job)
+	leave, err := l.enter(ctx, &e, task.Headers()[headerLost] != "")
+	if err != nil {
+		return back(time.Now().Add(time.Second), failed(ctx, err))
 	}
-	return r.attempt(ctx, job)
-}
-
-func (r *run) attempt(ctx context.Context, job jobs.Job) error {
-	result := r.handle(ctx, job)
-	if result.Verdict == jobs.Again && r.wait(ctx, result.At) {
-		result = r.handle(ctx, job)
+	defer leave()
+	v := l.Handle(ctx, e)
+	if v.End == groups.Limited && !v.At.IsZero() && l.wait(ctx, v.At) {
+		v = l.Handle(ctx, e)
 	}
-	if result.Verdict == jobs.Succeeded {
+	if v.End == groups.Succeeded {
 		return nil
 	}
-	return &outcome{result}
+	l.forgive(ctx, &e)
+	return &outcome{v}
 }
 
 // wait waits in the process, if the time is near, and reports whether it is over.
-func (r *run) wait(ctx context.Context, at time.Time) bool {
+func (l *line) wait(ctx context.Context, at time.Time) bool {
 	d := time.Until(at)
-	if d > r.engine.config.Inline || ctx.Err() != nil {
+	if d > inline {
 		return false
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
-	case <-r.stopping:
+	case <-l.stopping.Done():
 	case <-ctx.Done():
 	}
-	return false
+	return l.stopping.Err() == nil && ctx.Err() == nil
 }
 
 // An outcome is the error of a task that is not done. It hides the error of the handler from asynq,
 // which treats some errors in its own way.
-type outcome struct{ result jobs.Result }
+type outcome struct{ groups.Verdict }
 
-func (o *outcome) Error() string {
-	if o.result.Err == nil {
-		return "runs again"
-	}
-	text := o.result.Err.Error()
-	return strings.ToValidUTF8(text[:min(len(text), maxError)], "?") // asynq cannot store another text
+// back is the outcome of a job that goes back to its queue.
+func back(at time.Time, err error) error {
+	return &outcome{groups.Verdict{End: groups.Limited, At: at, Err: err}}
 }
 
-// Is matches asynq.SkipRetry, which archives the task at once.
-func (o *outcome) Is(target error) bool {
-	return o.result.Verdict == jobs.Fail && target == asynq.SkipRetry
+func (o *outcome) Error() string {
+	if o.Err == nil {
+		return "runs again"
+	}
+	text := o.Err.Error()
+	return strings.ToValidUTF8(text[:min(len(text), maxError)], "?") // asynq cannot store another text
 }
 
 // retryDelay returns the time until a task runs again. An error that is not an outcome is that of a
@@ -125,8 +152,12 @@ func retryDelay(n int, err error, task *asynq.Task) time.Duration {
 	if overdue(err) {
 		return asynq.DefaultRetryDelayFunc(n, err, task)
 	}
-	if o, ok := errors.AsType[*outcome](err); ok && o.result.At.After(time.Now()) {
-		return time.Until(nextSecond(o.result.At))
+	o, ok := errors.AsType[*outcome](err)
+	switch {
+	case ok && o.End == groups.Failed:
+		return farOff
+	case ok && o.At.After(time.Now()):
+		return time.Until(nextSecond(o.At))
 	}
 	return 0
 }
@@ -138,7 +169,7 @@ func overdue(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 // isFailure reports whether an attempt counts.
 func isFailure(err error) bool {
 	o, ok := errors.AsType[*outcome](err)
-	return ok && o.result.Verdict == jobs.Retry || overdue(err)
+	return ok && o.End != groups.Limited || overdue(err)
 }
 
 // A logger passes the messages of asynq on. Its information is about goroutines that start and end.

@@ -1,0 +1,118 @@
+package groups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+var (
+	// ErrExists is the error of Enqueue if the ID is in use.
+	ErrExists = errors.New("jobs: a job with this ID exists")
+	// ErrNotFound is the error of an operation on a job that is not there, or whose state does not permit it.
+	ErrNotFound = errors.New("jobs: no such job")
+	// ErrNoRoom is the error of Enqueue if the queue is full.
+	ErrNoRoom = fmt.Errorf("jobs: the queue is full: %w", core.ErrRejected)
+)
+
+// A Queue keeps jobs, and hands each one out when it is due. It decides nothing: what becomes of a job is the [Verdict] about it. A queue that has never had a job is empty. All methods are safe for concurrent
+// use.
+type Queue interface {
+	// Enqueue adds a job whose fields are valid and set. It replaces a job with its ID that has failed, returns ErrExists if
+	// another one has it, and ErrNoRoom if most jobs are there.
+	Enqueue(ctx context.Context, j Job, most int) error
+	// Run hands the jobs of a queue out, those that are due first come first, and none before its time. When ctx ends, it takes no
+	// other job, and returns after the last call of Handle. A store that fails does not end it.
+	Run(ctx context.Context, queue string, w Worker)
+	// Inspect returns the counts of queues, in their order.
+	Inspect(ctx context.Context, queues ...string) ([]Counts, error)
+	// List iterates over the jobs of a queue in a state. An error ends it.
+	List(ctx context.Context, queue, state string) iter.Seq2[Entry, error]
+	// RunNow makes a scheduled or failed job pending, with all its attempts. The error is ErrNotFound if there is none.
+	RunNow(ctx context.Context, queue, id string) error
+	// Delete removes a job that is not active. The error is that of RunNow.
+	Delete(ctx context.Context, queue, id string) error
+	// Pause stops a queue in all processes, or ends that.
+	Pause(ctx context.Context, queue string, paused bool) error
+	// Hold stops a queue in all processes until a time. It neither shortens another hold nor changes a pause.
+	Hold(ctx context.Context, queue string, until time.Time) error
+}
+
+// A Worker runs jobs.
+type Worker struct {
+	Concurrency int
+	// Closing is closed when no other job is to be taken; a queue in memory first hands out those that are due.
+	Closing <-chan struct{}
+	// Handle makes an attempt. Its context ends if another process may get the job.
+	Handle func(ctx context.Context, e Entry) Verdict
+}
+
+// A Job is a jobs.Job.
+type Job struct {
+	ID          string
+	Queue       string
+	Campaign    string
+	Payload     []byte
+	Meta        map[string]string
+	NotBefore   time.Time
+	MaxAttempts int
+	Retain      time.Duration
+	Attempt     int
+}
+
+// An Entry is a job in its queue.
+type Entry struct {
+	Job
+
+	State     string    // a jobs.State
+	Due       time.Time // of a scheduled job
+	LastError string
+	Losses    int // processes that ended during this attempt
+}
+
+// A Verdict is what becomes of a job after an attempt.
+type Verdict struct {
+	End End
+	At  time.Time // Limited, Retried: when the job is due; zero: it goes back now, and does not wait in its process
+	Err error     // of the attempt; nil if it succeeded
+}
+
+// An End is how an attempt ended.
+type End int
+
+// The ends.
+const (
+	Succeeded End = iota
+	Limited       // the job runs again, and has used no attempt
+	Retried       // the attempt failed, and the job runs again
+	Failed        // the job has failed, and is kept
+)
+
+// Counts are those of the jobs of a queue, over all processes.
+type Counts struct {
+	Pending, Scheduled, Active, Failed, Done int
+
+	Soon   int       // scheduled within a minute
+	Oldest time.Time // when the oldest pending job was due; zero if there is none
+	Paused bool
+}
+
+type lossesKey struct{}
+
+// WithLosses returns the context of a handler whose job was lost with so many processes.
+func WithLosses(ctx context.Context, n int) context.Context {
+	if n == 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, lossesKey{}, n)
+}
+
+// Losses returns how many processes ended while they ran the job of a handler.
+func Losses(ctx context.Context) int {
+	n, _ := ctx.Value(lossesKey{}).(int)
+	return n
+}

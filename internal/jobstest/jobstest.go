@@ -1,0 +1,469 @@
+// Package jobstest tests what every engine of outbound/jobs has to keep.
+package jobstest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gresil/gresil/internal/groups"
+)
+
+const (
+	patience = 30 * time.Second // on a machine that can be busy
+	most     = 1000             // jobs of a queue
+)
+
+// A suite is one test of an engine, with a queue of its own.
+type suite struct {
+	*testing.T
+
+	queue  groups.Queue
+	name   string
+	seen   []groups.Entry // attempts
+	seenAt []time.Time
+	mu     sync.Mutex
+}
+
+// Tests returns the tests by name. Each has a queue of its own, so that they can run side by side.
+func Tests() map[string]func(t *testing.T, e *groups.Engine) {
+	tests := map[string]func(t *testing.T, e *groups.Engine){}
+	for name, f := range map[string]func(*suite){
+		"handled once": handledOnce, "never early": neverEarly, "limited": limited, "attempts": attempts, "failed": failed,
+		"replaced": replaced, "exists": exists, "retained": retained, "paused": paused, "held": held, "stopped": stopped,
+		"listed": listed, "concurrency": concurrency, "full": full, "texts": texts, "place": place,
+	} {
+		tests[name] = func(t *testing.T, e *groups.Engine) {
+			t.Helper()
+			f(&suite{T: t, queue: groups.Open(e), name: name})
+		}
+	}
+	return tests
+}
+
+func (s *suite) try(j groups.Job) error {
+	if j.Queue = s.name; j.MaxAttempts == 0 {
+		j.MaxAttempts = 5
+	}
+	return s.queue.Enqueue(s.Context(), j, most)
+}
+
+func (s *suite) enqueue(j groups.Job) {
+	s.Helper()
+	s.works(s.try(j))
+}
+
+func (s *suite) works(err error) {
+	s.Helper()
+	s.fails(err, nil)
+}
+
+func (s *suite) fails(err, want error) {
+	s.Helper()
+	if !errors.Is(err, want) {
+		s.Fatalf("error = %v, want %v", err, want)
+	}
+}
+
+func (s *suite) equal(want, got any) {
+	s.Helper()
+	if !reflect.DeepEqual(want, got) {
+		s.Fatalf("got %+v, want %+v", got, want)
+	}
+}
+
+// run runs the queue until stop is called, which waits for the end.
+func (s *suite) run(concurrency int, handle func(ctx context.Context, e groups.Entry) groups.Verdict) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.queue.Run(ctx, s.name, groups.Worker{Concurrency: concurrency, Handle: func(ctx context.Context, e groups.Entry) groups.Verdict {
+			s.mu.Lock()
+			s.seen, s.seenAt = append(s.seen, e), append(s.seenAt, time.Now())
+			s.mu.Unlock()
+			return handle(ctx, e)
+		}})
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+	})
+	s.Cleanup(stop)
+	return stop
+}
+
+func done(context.Context, groups.Entry) groups.Verdict { return groups.Verdict{} }
+
+func (s *suite) attempts() []groups.Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.seen)
+}
+
+func (s *suite) inspect() groups.Counts {
+	s.Helper()
+	all, err := s.queue.Inspect(s.Context(), "none of "+s.name, s.name)
+	s.works(err)
+	s.equal(groups.Counts{}, all[0])
+	return all[1]
+}
+
+// wait waits for n attempts.
+func (s *suite) wait(n int) {
+	for end := time.Now().Add(patience); len(s.attempts()) < n && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// await waits until there were so many attempts, and the counts are as expected.
+func (s *suite) await(n int, want groups.Counts) {
+	s.Helper()
+	var c groups.Counts
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		c = s.inspect()
+		c.Oldest, c.Soon = time.Time{}, 0
+		if len(s.attempts()) == n && c == want {
+			return
+		}
+	}
+	s.Fatalf("after %d attempts, queue = %+v, want %+v after %d", len(s.attempts()), c, want, n)
+}
+
+func (s *suite) list(state string) (all []groups.Entry) {
+	s.Helper()
+	for e, err := range s.queue.List(s.Context(), s.name, state) {
+		s.works(err)
+		s.equal(state, e.State)
+		all = append(all, e)
+	}
+	return all
+}
+
+func handledOnce(s *suite) {
+	special := groups.Job{
+		ID: "a:{b}\u00fc", Campaign: "c: d", Payload: bytes.Repeat([]byte{0, 0xff, '{', ':'}, 1<<18), Meta: map[string]string{"": "x", "gresil-max": "\u00fc"},
+		NotBefore: time.Now().Add(-time.Hour), MaxAttempts: -1, Retain: time.Nanosecond,
+	}
+	s.enqueue(special)
+	for i := range 30 {
+		s.enqueue(groups.Job{ID: strconv.Itoa(i)})
+	}
+	s.run(8, done)
+	s.wait(31)
+	ids := map[string]int{}
+	for _, e := range s.attempts() {
+		ids[e.ID]++
+		s.equal([]any{1, 0, s.name}, []any{e.Attempt, e.Losses, e.Queue})
+		if e.ID == special.ID {
+			s.equal(true, e.NotBefore.Equal(special.NotBefore))
+			e.NotBefore, special.Queue, special.Attempt = special.NotBefore, s.name, 1
+			s.equal(special, e.Job)
+		}
+	}
+	s.equal(31, len(ids))
+	s.equal(31, len(s.attempts()))
+}
+
+func neverEarly(s *suite) {
+	const wait = 1300 * time.Millisecond
+	due := []time.Time{time.Now().Add(wait)}
+	s.enqueue(groups.Job{ID: "a", NotBefore: due[0]})
+	s.run(2, func(context.Context, groups.Entry) groups.Verdict {
+		if len(due) == 3 {
+			return groups.Verdict{}
+		}
+		due = append(due, time.Now().Add(time.Duration(2*len(due)-1)*wait)) // near, and not so near
+		return groups.Verdict{End: groups.Limited, At: due[len(due)-1], Err: errors.New("limited")}
+	})
+	s.await(3, groups.Counts{})
+	for i, at := range s.seenAt {
+		s.equal(false, at.Before(due[i]))
+		s.equal(1, s.seen[i].Attempt)
+	}
+}
+
+func limited(s *suite) {
+	s.enqueue(groups.Job{ID: "a", MaxAttempts: 1})
+	s.run(1, func(context.Context, groups.Entry) groups.Verdict {
+		if len(s.attempts()) <= 10 {
+			return groups.Verdict{End: groups.Limited, At: time.Now(), Err: errors.New("limited")}
+		}
+		return groups.Verdict{}
+	})
+	s.await(11, groups.Counts{})
+	s.equal(1, s.attempts()[10].Attempt)
+}
+
+func attempts(s *suite) {
+	s.enqueue(groups.Job{ID: "a"})
+	s.run(1, func(_ context.Context, e groups.Entry) groups.Verdict {
+		if e.Attempt == 3 {
+			return groups.Verdict{}
+		}
+		return groups.Verdict{End: groups.Retried, At: time.Now(), Err: fmt.Errorf("failure %d", e.Attempt)}
+	})
+	s.await(3, groups.Counts{})
+}
+
+// failed is a job that has failed: it is kept, and RunNow gives it all its attempts again.
+func failed(s *suite) {
+	job := groups.Job{ID: "a", Payload: []byte("p"), Campaign: "c", Meta: map[string]string{"k": "v"}}
+	s.enqueue(job)
+	s.enqueue(groups.Job{ID: "later", NotBefore: time.Now().Add(time.Hour)})
+	stop := s.run(1, func(_ context.Context, e groups.Entry) groups.Verdict {
+		if e.Attempt == 1 {
+			return groups.Verdict{End: groups.Retried, At: time.Now(), Err: errors.New("no route")}
+		}
+		return groups.Verdict{End: groups.Failed, Err: errors.New("no such number")}
+	})
+	for n := range 2 {
+		s.await(2*n+2, groups.Counts{Failed: 1, Scheduled: 1})
+		kept := s.list("failed")
+		s.equal(1, len(kept))
+		s.equal([]any{"a", []byte("p"), "c", job.Meta, "no such number", 3},
+			[]any{kept[0].ID, kept[0].Payload, kept[0].Campaign, kept[0].Meta, kept[0].LastError, kept[0].Attempt})
+		s.equal(1, len(s.list("scheduled")))
+		if n == 0 {
+			s.works(s.queue.RunNow(s.Context(), s.name, "a"))
+		}
+	}
+	stop()
+	s.works(s.queue.RunNow(s.Context(), s.name, "later"))
+	s.works(s.queue.Delete(s.Context(), s.name, "a"))
+	s.equal(1, s.list("pending")[0].Attempt)
+	s.await(4, groups.Counts{Pending: 1})
+}
+
+// replaced is a failed job: one of those with its ID replaces it.
+func replaced(s *suite) {
+	s.enqueue(groups.Job{ID: "a", Payload: []byte("fails")})
+	stop := s.run(1, func(context.Context, groups.Entry) groups.Verdict {
+		return groups.Verdict{End: groups.Failed, Err: errors.New("no such number")}
+	})
+	s.await(1, groups.Counts{Failed: 1})
+	stop()
+	var group sync.WaitGroup
+	var added atomic.Int64
+	for range 8 {
+		group.Go(func() {
+			switch err := s.try(groups.Job{ID: "a", Payload: []byte("works")}); {
+			case err == nil:
+				added.Add(1)
+			case !errors.Is(err, groups.ErrExists):
+				s.Errorf("Enqueue = %v, want ErrExists", err)
+			}
+		})
+	}
+	group.Wait()
+	s.equal(int64(1), added.Load())
+	waiting := s.list("pending")
+	s.equal(1, len(waiting))
+	s.equal([]any{1, "", []byte("works")}, []any{waiting[0].Attempt, waiting[0].LastError, waiting[0].Payload})
+	s.run(1, done)
+	s.await(2, groups.Counts{})
+	s.equal(1, s.attempts()[1].Attempt)
+}
+
+func exists(s *suite) {
+	s.enqueue(groups.Job{ID: "a"})
+	s.enqueue(groups.Job{ID: "b", Retain: time.Hour})
+	s.fails(s.try(groups.Job{ID: "a"}), groups.ErrExists)
+	s.run(2, done)
+	s.await(2, groups.Counts{Done: 1})
+	s.enqueue(groups.Job{ID: "a"})
+	s.fails(s.try(groups.Job{ID: "b"}), groups.ErrExists)
+	kept := s.list("done")
+	s.equal(1, len(kept))
+	s.equal(time.Hour, kept[0].Retain)
+	s.fails(s.queue.RunNow(s.Context(), s.name, "b"), groups.ErrNotFound)
+	s.works(s.queue.Delete(s.Context(), s.name, "b"))
+	s.enqueue(groups.Job{ID: "b"})
+}
+
+// retained needs no process after the end of Retain.
+func retained(s *suite) {
+	s.enqueue(groups.Job{ID: "a", Retain: time.Millisecond})
+	stop := s.run(1, done)
+	s.wait(1)
+	stop()
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		err := s.try(groups.Job{ID: "a"})
+		if err == nil {
+			return
+		}
+		s.fails(err, groups.ErrExists)
+		s.equal(true, time.Now().Before(end))
+	}
+}
+
+func paused(s *suite) {
+	for range 2 {
+		s.works(s.queue.Pause(s.Context(), s.name, true))
+	}
+	s.works(s.queue.Hold(s.Context(), s.name, time.Now().Add(10*time.Millisecond))) // does not change it
+	s.enqueue(groups.Job{ID: "a"})
+	s.run(1, done)
+	time.Sleep(300 * time.Millisecond)
+	s.await(0, groups.Counts{Pending: 1, Paused: true})
+	s.equal(true, time.Since(s.inspect().Oldest) < patience)
+	for range 2 {
+		s.works(s.queue.Pause(s.Context(), s.name, false))
+	}
+	s.await(1, groups.Counts{})
+}
+
+func held(s *suite) {
+	until := time.Now().Add(time.Second)
+	for _, d := range []time.Duration{0, -time.Second, -time.Millisecond} { // a shorter one does not shorten it
+		s.works(s.queue.Hold(s.Context(), s.name, until.Add(d)))
+	}
+	s.enqueue(groups.Job{ID: "a"})
+	s.run(1, done)
+	s.await(1, groups.Counts{})
+	s.equal(false, s.seenAt[0].Before(until.Add(-5*time.Millisecond))) // the clock of the server is another one
+}
+
+func stopped(s *suite) {
+	s.enqueue(groups.Job{ID: "a", MaxAttempts: 1})
+	s.enqueue(groups.Job{ID: "b"})
+	started, release := make(chan struct{}), make(chan struct{})
+	stop := s.run(1, func(ctx context.Context, _ groups.Entry) groups.Verdict {
+		close(started)
+		<-release
+		if ctx.Err() != nil {
+			s.Error("the context of a handler ended with that of Run")
+		}
+		return groups.Verdict{End: groups.Limited, At: time.Now(), Err: context.Canceled}
+	})
+	<-started
+	s.fails(s.queue.Delete(s.Context(), s.name, "a"), groups.ErrNotFound)
+	s.fails(s.queue.RunNow(s.Context(), s.name, "a"), groups.ErrNotFound)
+	s.equal(1, len(s.list("active")))
+	go func() {
+		time.Sleep(200 * time.Millisecond)
+		close(release)
+	}()
+	stop()
+	c := s.inspect()
+	s.equal([]int{2, 0}, []int{c.Pending + c.Scheduled, c.Active}) // both wait
+	s.run(1, done)
+	s.await(3, groups.Counts{})
+	for _, e := range s.attempts() {
+		s.equal(1, e.Attempt)
+	}
+}
+
+func listed(s *suite) {
+	s.enqueue(groups.Job{ID: "now"})
+	later := time.Now().Add(time.Hour)
+	s.enqueue(groups.Job{ID: "later", NotBefore: later})
+	s.enqueue(groups.Job{ID: "soon", NotBefore: time.Now().Add(50 * time.Second)})
+	c := s.inspect()
+	s.equal([]int{1, 2, 1}, []int{c.Pending, c.Scheduled, c.Soon})
+	pending, scheduled := s.list("pending"), s.list("scheduled")
+	s.equal(1, len(pending))
+	s.equal(true, pending[0].ID == "now" && pending[0].Due.IsZero())
+	s.equal(2, len(scheduled))
+	s.equal([]string{"soon", "later"}, []string{scheduled[0].ID, scheduled[1].ID})
+	s.equal(true, scheduled[1].Due.Sub(later).Abs() < 2*time.Second)
+	ctx := s.Context()
+	s.fails(s.queue.RunNow(ctx, s.name, "now"), groups.ErrNotFound)
+	s.fails(s.queue.RunNow(ctx, s.name, "none"), groups.ErrNotFound)
+	s.fails(s.queue.Delete(ctx, s.name+"None", "none"), groups.ErrNotFound)
+	s.works(s.queue.Delete(ctx, s.name, "now"))
+	s.works(s.queue.RunNow(ctx, s.name, "later"))
+	s.works(s.queue.Delete(ctx, s.name, "soon"))
+	s.run(1, done)
+	s.await(1, groups.Counts{})
+	s.equal("later", s.attempts()[0].ID)
+}
+
+func concurrency(s *suite) {
+	for i := range 12 {
+		s.enqueue(groups.Job{ID: strconv.Itoa(i)})
+	}
+	var now, top atomic.Int64
+	all := make(chan struct{}) // closed when three run
+	finish := sync.OnceFunc(func() { close(all) })
+	s.run(3, func(context.Context, groups.Entry) groups.Verdict {
+		n := now.Add(1)
+		defer now.Add(-1)
+		top.Store(max(top.Load(), n))
+		if n == 3 {
+			finish()
+		}
+		select {
+		case <-all:
+		case <-time.After(patience): //nolint:forbidigo // a test
+		}
+		time.Sleep(10 * time.Millisecond)
+		return groups.Verdict{}
+	})
+	s.await(12, groups.Counts{})
+	s.equal(int64(3), top.Load())
+}
+
+// full is a queue of failed jobs and others.
+func full(s *suite) {
+	const most = 20
+	try := func(id string, queue string) error {
+		return s.queue.Enqueue(s.Context(), groups.Job{ID: id, Queue: queue, MaxAttempts: 1}, most)
+	}
+	for i := range 3 {
+		s.works(try("f"+strconv.Itoa(i), s.name))
+	}
+	stop := s.run(1, func(context.Context, groups.Entry) groups.Verdict {
+		return groups.Verdict{End: groups.Failed, Err: errors.New("no")}
+	})
+	s.await(3, groups.Counts{Failed: 3})
+	stop()
+	var err error
+	n := 0
+	for ; err == nil && n <= most; n++ {
+		err = try(strconv.Itoa(n), s.name)
+	}
+	s.fails(err, groups.ErrNoRoom)
+	s.equal(most-3, n-1)
+	s.works(try("a", "other than "+s.name))
+	s.works(s.queue.Delete(s.Context(), s.name, "0"))
+	s.works(try("again", s.name))
+	s.fails(try("one more", s.name), groups.ErrNoRoom)
+}
+
+// texts are those of errors that Redis, or asynq, cannot store.
+func texts(s *suite) {
+	texts := map[string]string{"a": "bad \xff text", "b": strings.Repeat("\u00fc", 1<<16), "c": "", "d": "line\nline"}
+	for id := range texts {
+		s.enqueue(groups.Job{ID: id})
+	}
+	s.run(1, func(_ context.Context, e groups.Entry) groups.Verdict {
+		if e.Attempt == 1 {
+			return groups.Verdict{End: groups.Retried, At: time.Now(), Err: errors.New(texts[e.ID])}
+		}
+		return groups.Verdict{End: groups.Failed, Err: errors.New(texts[e.ID])}
+	})
+	s.await(2*len(texts), groups.Counts{Failed: len(texts)})
+}
+
+// place is that of a job that waits for long: another one has it.
+func place(s *suite) {
+	s.enqueue(groups.Job{ID: "a"})
+	s.enqueue(groups.Job{ID: "b"})
+	s.run(1, func(_ context.Context, e groups.Entry) groups.Verdict {
+		if e.ID == "a" {
+			return groups.Verdict{End: groups.Limited, At: time.Now().Add(time.Hour), Err: errors.New("limited")}
+		}
+		return groups.Verdict{}
+	})
+	s.await(2, groups.Counts{Scheduled: 1})
+}

@@ -1,0 +1,413 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/groups"
+	"github.com/gresil/gresil/internal/resiltest"
+	"github.com/gresil/gresil/outbound/batch"
+	"github.com/gresil/gresil/outbound/gate"
+	"github.com/gresil/gresil/outbound/jobs"
+)
+
+func newBatcher(cfg config) (*batcher, error) { return batch.New(cfg) }
+
+type limitedError time.Duration
+
+func (e limitedError) Error() string             { return "limited" }
+func (e limitedError) RetryAfter() time.Duration { return time.Duration(e) }
+
+// What becomes of four records, by what Send returns. A letter is a record, and an upper-case one has failed.
+func TestDelivery(t *testing.T) {
+	down := errors.New("down")
+	whole := func(errs ...error) func(context.Context, int, []record) ([]result, error) {
+		return func(_ context.Context, n int, records []record) ([]result, error) {
+			if n <= len(errs) {
+				return nil, errs[n-1]
+			}
+			return all(records), nil
+		}
+	}
+	some := func(of string, err error) func(context.Context, int, []record) ([]result, error) {
+		return func(_ context.Context, _ int, records []record) ([]result, error) {
+			results := all(records)
+			for i, r := range records {
+				if strings.Contains(of, r.Content) {
+					results[i].Err = err
+				}
+			}
+			return results, nil
+		}
+	}
+	for name, row := range map[string]struct {
+		answer func(context.Context, int, []record) ([]result, error)
+		calls  []string
+		failed string
+		keys   int // different ones
+		stats  batch.Stats
+	}{
+		"success": {answer: nil, calls: []string{"0 o: a b c d"}, keys: 1, stats: batch.Stats{Calls: 1, Sent: 4}},
+		"error of the call": {
+			answer: whole(down, down), keys: 1,
+			calls: []string{"0 o: a b c d", "10 o: a b c d", "20 o: a b c d"}, stats: batch.Stats{Calls: 3, Sent: 4},
+		},
+		"attempts are used": {
+			answer: whole(down, down, down), keys: 1, failed: "abcd",
+			calls: []string{"0 o: a b c d", "10 o: a b c d", "20 o: a b c d"}, stats: batch.Stats{Calls: 3, Failed: 4},
+		},
+		"limits use none": {
+			answer: whole(limitedError(3*time.Second), limitedError(0), core.ErrRejected, down, limitedError(time.Second), down, core.ErrRejected), keys: 1,
+			calls: []string{
+				"0 o: a b c d", "3 o: a b c d", "13 o: a b c d", "23 o: a b c d", "33 o: a b c d", "34 o: a b c d", "44 o: a b c d", "54 o: a b c d",
+			},
+			stats: batch.Stats{Calls: 8, Limited: 5, Sent: 4},
+		},
+		"permanent error of one record": {
+			answer: func(_ context.Context, _ int, records []record) ([]result, error) {
+				if slices.Contains(records, record{"o", "c"}) {
+					return nil, core.Permanent(down)
+				}
+				return all(records), nil
+			},
+			calls: []string{"0 o: a b c d", "0 o: a b", "0 o: c d", "0 o: c", "0 o: d"}, failed: "c", keys: 5,
+			stats: batch.Stats{Calls: 5, Split: 2, Sent: 3, Failed: 1},
+		},
+		"errors of records": {
+			answer: some("bd", down), keys: 3, failed: "bd",
+			calls: []string{"0 o: a b c d", "10 o: b d", "20 o: b d"}, stats: batch.Stats{Calls: 3, Sent: 2, Failed: 2},
+		},
+		"permanent errors of records": {
+			answer: some("bd", fmt.Errorf("400: %w", core.Permanent(down))), keys: 1, failed: "bd",
+			calls: []string{"0 o: a b c d"}, stats: batch.Stats{Calls: 1, Sent: 2, Failed: 2},
+		},
+		"limits of records": {
+			answer: func(_ context.Context, n int, records []record) ([]result, error) {
+				results := all(records)
+				if n < 6 {
+					results[0].Err = limitedError(7 * time.Second)
+				}
+				return results, nil
+			},
+			calls: []string{"0 o: a b c d", "7 o: a", "14 o: a", "21 o: a", "28 o: a", "35 o: a"}, keys: 6,
+			stats: batch.Stats{Calls: 6, Limited: 5, Sent: 4},
+		},
+		"panic": {
+			answer: func(_ context.Context, n int, records []record) ([]result, error) {
+				if n == 1 {
+					panic(core.Permanent(down))
+				}
+				return all(records), nil
+			},
+			calls: []string{"0 o: a b c d", "0 o: a b", "0 o: c d"}, keys: 3, stats: batch.Stats{Calls: 3, Split: 1, Sent: 4},
+		},
+		"timeout": {
+			answer: func(ctx context.Context, n int, records []record) ([]result, error) {
+				if n > 1 {
+					return all(records), nil
+				}
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			},
+			calls: []string{"0 o: a b c d", "15 o: a b c d"}, keys: 1, stats: batch.Stats{Calls: 2, Sent: 4},
+		},
+		"other number of results": {
+			answer: func(_ context.Context, n int, records []record) ([]result, error) {
+				return all(records[min(n, 2)-1:]), nil
+			},
+			calls: []string{"0 o: a b c d", "10 o: a b c d", "20 o: a b c d"}, keys: 1, failed: "abcd",
+			stats: batch.Stats{Calls: 3, Failed: 4},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				v := &vendor{answer: row.answer}
+				if name == "other number of results" {
+					v.answer = func(_ context.Context, _ int, records []record) ([]result, error) { return all(records)[1:], nil }
+				}
+				b := v.start(t, func(c *config) {
+					c.FlushSize, c.MaxAttempts, c.Backoff, c.Timeout, c.Concurrency = 4, 3, backoff.Constant{Delay: 10 * time.Second}, 5*time.Second, 1
+				})
+				add(t, b, "o", "a", "b", "c", "d")
+				time.Sleep(2 * time.Minute)
+				require.Equal(t, row.calls, v.seen())
+				keys := map[string]bool{}
+				for _, c := range v.calls {
+					require.NotEmpty(t, c.key)
+					keys[c.key] = true
+				}
+				require.Len(t, keys, row.keys)
+				row.stats.Added = 4
+				require.Equal(t, row.stats, b.Stats())
+				failed := ""
+				for f, err := range b.Failed(t.Context(), "o") {
+					require.NoError(t, err)
+					require.NotEmpty(t, f.Err.Error())
+					failed += f.Record.Content
+				}
+				require.Equal(t, row.failed, failed)
+			})
+		})
+	}
+	require.Empty(t, batch.IdempotencyKey(t.Context()))
+}
+
+// A call that waits for its gate goes back to its group, and comes again before its time, so that others can pass and Flush, Pause,
+// Delete and gate.Gate.Resume are felt.
+func TestDeliveryWaitsForGate(t *testing.T) {
+	keyed := func(option string, _ []record) gate.Call {
+		return gate.Call{Keys: map[string]string{"account": option}}
+	}
+	for name, row := range map[string]struct {
+		call  func(string, []record) gate.Call
+		after func(t *testing.T, b *batcher, g *gate.Gate)
+		calls []string
+	}{
+		"key": {call: keyed, calls: []string{"0 a: 1", "1 b: 2", "100 a: 1"}},
+		"all": {calls: []string{"0 a: 1", "100 a: 1", "100 b: 2"}},
+		"resumed": {
+			after: func(t *testing.T, _ *batcher, g *gate.Gate) { require.NoError(t, g.Resume(t.Context(), "", "")) },
+			calls: []string{"0 a: 1", "9 a: 1", "9 b: 2"},
+		},
+		"deleted": {
+			call: keyed,
+			after: func(t *testing.T, b *batcher, _ *gate.Gate) {
+				n, err := b.Delete(t.Context(), "a")
+				require.NoError(t, err)
+				require.Equal(t, 1, n)
+			},
+			calls: []string{"0 a: 1", "1 b: 2"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				v := &vendor{answer: func(_ context.Context, n int, records []record) ([]result, error) {
+					if n == 1 {
+						return nil, limitedError(100 * time.Second)
+					}
+					return all(records), nil
+				}}
+				limits := []gate.Limit{{Name: "account", Key: gate.ByCall}}
+				if row.call == nil {
+					limits = []gate.Limit{{Name: "all"}}
+				}
+				g := core.Must(gate.New(gate.Config{Limits: limits}))
+				b := v.start(t, func(c *config) { c.FlushSize, c.Concurrency, c.Gate, c.GateCall = 1, 1, g, row.call })
+				add(t, b, "a", "1")
+				time.Sleep(time.Second)
+				add(t, b, "b", "2")
+				time.Sleep(6 * time.Second)
+				if row.after != nil {
+					row.after(t, b, g)
+				}
+				time.Sleep(5 * time.Minute)
+				got := v.seen()
+				for i, text := range got { // a second at most after it could be sent
+					second, rest, _ := strings.Cut(text, " ")
+					whole, _, _ := strings.Cut(second, ".")
+					got[i] = whole + " " + rest
+				}
+				require.ElementsMatch(t, row.calls, got)
+				require.Zero(t, b.Stats().Failed)
+			})
+		})
+	}
+}
+
+// Requests that Send makes over the Transport of its Gate are the call that has passed: each call takes one slot, and none is sent
+// inside of a pause that the vendor has asked for.
+func TestNoCallInsidePause(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const pause = 3 * time.Second
+		var mu sync.Mutex
+		var until time.Time
+		served, inside, pauses := 0, 0, 0
+		begun := time.Now()
+		network := resiltest.NewNetwork()
+		base := resiltest.Serve(t, network.Listen("vendor.test:80"), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(20 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			now := time.Now()
+			switch {
+			case now.Before(until):
+				if now.Sub(until.Add(-pause)) > 100*time.Millisecond {
+					inside++
+				}
+				w.Header().Set("Retry-After", fmt.Sprintf("%.3f", until.Sub(now).Seconds()))
+				w.WriteHeader(http.StatusTooManyRequests)
+			case served >= 100*(pauses+1):
+				pauses++
+				until = now.Add(pause)
+				w.Header().Set("Retry-After", "3")
+				w.WriteHeader(http.StatusTooManyRequests)
+			default:
+				served++
+			}
+		})).Transport()
+		dial := base.DialContext
+		base.DialContext = func(ctx context.Context, n, addr string) (net.Conn, error) {
+			time.Sleep(300 * time.Millisecond)
+			return dial(ctx, n, addr)
+		}
+		base.MaxIdleConnsPerHost = 4
+		g := core.Must(gate.New(gate.Config{Limits: []gate.Limit{{Name: "all", N: 60, Per: time.Second}}, InFlight: 20}))
+		client := &http.Client{Transport: g.Transport(base)}
+		v := &vendor{answer: func(ctx context.Context, _ int, records []record) ([]result, error) {
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://vendor.test/", http.NoBody)
+			if err != nil {
+				return nil, err
+			}
+			resp, err := client.Do(r)
+			if err != nil {
+				return nil, err
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				return nil, fmt.Errorf("status %d", resp.StatusCode)
+			}
+			return all(records), nil
+		}}
+		b := v.start(t, func(c *config) { c.Gate, c.MaxRecords, c.Concurrency = g, 2, 30 })
+		for i := range 2000 {
+			add(t, b, fmt.Sprint(i%5), fmt.Sprint(i))
+		}
+		require.NoError(t, b.Flush(t.Context()))
+		time.Sleep(3 * time.Minute)
+		require.Zero(t, inside)
+		require.Equal(t, 9, pauses)
+		require.Equal(t, 1000, served)
+		require.EqualValues(t, 2000, b.Stats().Sent)
+		require.EqualValues(t, g.Stats().Sent, b.Stats().Calls, "one slot for one call")
+		require.Zero(t, b.Stats().Failed)
+		last := v.calls[len(v.calls)-1].at
+		require.Less(t, last, 9*pause+1000*20*time.Millisecond+9*3*time.Second, "the limit is used between pauses: %v", time.Since(begun))
+	})
+}
+
+// A record that ends its process takes no other one with it: after two deaths the call is halved, and the record that is left has
+// failed after MaxDeliveries.
+func TestDeliveryOfPoison(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		q, s := groups.Open(jobs.Memory()), groups.NewMemory()
+		end := make(chan struct{})
+		defer close(end)
+		dying := &dyingQueue{Queue: q}
+		v := &vendor{answer: func(_ context.Context, _ int, records []record) ([]result, error) {
+			if slices.Contains(records, record{"a", "13"}) {
+				dying.died.Store(true)
+				<-end
+			}
+			return all(records), nil
+		}}
+		b := v.start(t, func(c *config) {
+			c.Engine, c.Concurrency, c.FlushSize, c.MaxRecords = groups.NewEngine(dying, s), 100, 20, 20 // handlers of dead processes count here
+		})
+		for i := range 20 {
+			add(t, b, "a", fmt.Sprint(i))
+		}
+		time.Sleep(time.Hour)
+		require.Equal(t, batch.Stats{Added: 20, Calls: b.Stats().Calls, Split: b.Stats().Split, Sent: 19, Failed: 1}, b.Stats())
+		require.Equal(t, 2+3+3, dying.deaths, "two of all, one of each half, and three of the record alone")
+		for f := range b.Failed(t.Context(), "a") {
+			require.Equal(t, "13", f.Record.Content)
+			require.ErrorContains(t, f.Err, "5 processes ended")
+		}
+	})
+}
+
+// A dyingQueue stands for processes that die: it forgets a handler that has said so, and delivers its job again.
+type dyingQueue struct {
+	groups.Queue
+
+	died   atomic.Bool
+	deaths int
+}
+
+func (q *dyingQueue) Run(ctx context.Context, queue string, w groups.Worker) {
+	losses := map[string]int{}
+	handle := w.Handle
+	w.Handle = func(ctx context.Context, e groups.Entry) groups.Verdict {
+		e.Losses = losses[e.ID]
+		verdict := make(chan groups.Verdict, 1)
+		go func() { verdict <- handle(ctx, e) }()
+		for {
+			select {
+			case v := <-verdict:
+				return v
+			case <-time.After(time.Millisecond):
+				if q.died.CompareAndSwap(true, false) {
+					q.deaths++
+					losses[e.ID]++
+					return groups.Verdict{End: groups.Limited, At: time.Now().Add(time.Second)}
+				}
+			}
+		}
+	}
+	q.Queue.Run(ctx, queue, w)
+}
+
+func (q *dyingQueue) List(ctx context.Context, queue, state string) iter.Seq2[groups.Entry, error] {
+	return q.Queue.List(ctx, queue, state)
+}
+
+// A batch whose job is lost by the engine comes back.
+func TestDeliveryWithoutJob(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		q, s := groups.Open(jobs.Memory()), groups.NewMemory()
+		v := &vendor{}
+		b := v.start(t, func(c *config) { c.Engine, c.FlushSize = groups.NewEngine(&losingQueue{Queue: q}, s), 1 })
+		add(t, b, "a", "1")
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"10 a: 1"}, v.seen())
+	})
+}
+
+// A losingQueue loses the first job.
+type losingQueue struct {
+	groups.Queue
+
+	lost atomic.Bool
+}
+
+func (q *losingQueue) Enqueue(ctx context.Context, j groups.Job, most int) error {
+	if q.lost.CompareAndSwap(false, true) {
+		return nil
+	}
+	return q.Queue.Enqueue(ctx, j, most)
+}
+
+// Records of another program, or of an older type, fail alone.
+func TestDeliveryOfForeignRecord(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		q, s := groups.Open(jobs.Memory()), groups.NewMemory()
+		v := &vendor{}
+		b := v.start(t, func(c *config) { c.Engine = groups.NewEngine(q, s) })
+		add(t, b, "a", "1")
+		_, _, err := s.Add(t.Context(), "batch:vendor", groups.Record{ID: "x", Group: "a", Payload: []byte("{")}, groups.Rules{MaxPending: 10})
+		require.NoError(t, err)
+		add(t, b, "a", "2")
+		require.NoError(t, b.Flush(t.Context()))
+		synctest.Wait()
+		require.Equal(t, []string{"0 a: 1 2"}, v.seen())
+		r, done, err := b.Result(t.Context(), "x")
+		require.NoError(t, err)
+		require.True(t, done)
+		require.ErrorContains(t, r.Err, "cannot be decoded")
+	})
+}

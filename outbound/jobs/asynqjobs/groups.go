@@ -1,0 +1,263 @@
+package asynqjobs
+
+import (
+	"cmp"
+	"context"
+	_ "embed" // groups.lua
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/gresil/gresil/internal/failover"
+	"github.com/gresil/gresil/internal/groups"
+)
+
+//go:embed groups.lua
+var groupsText string
+
+//nolint:gochecknoglobals // a constant
+var groupsScript = redis.NewScript(groupsText)
+
+// lostAfter is the time after which a batch that was loaded is given again, in case that its job is lost: the engine runs only one
+// job of it.
+const lostAfter = time.Minute
+
+const slice = 500 // groups, or IDs, of one script
+
+var errReply = errors.New("asynqjobs: a reply that the script of groups does not give")
+
+// A store keeps groups in Redis: all keys of a queue have one slot of a Cluster.
+type store struct {
+	redis redis.UniversalClient
+	conns failover.Conns
+}
+
+var _ groups.Store = (*store)(nil)
+
+func (s *store) run(ctx context.Context, queue string, args ...any) (r reply, err error) {
+	err = s.conns.Do(ctx, s.redis, func() (err error) {
+		r, err = groupsScript.Run(ctx, s.redis, []string{"gresil:groups:{" + queue + "}:"}, args...).Slice()
+		return err
+	})
+	if err != nil {
+		return nil, failed(ctx, err)
+	}
+	return r, nil
+}
+
+// Add implements groups.Store, as the other methods do.
+func (s *store) Add(ctx context.Context, queue string, r groups.Record, rules groups.Rules) (id string, due bool, err error) {
+	got, err := s.run(ctx, queue, "add", r.Group, r.ID, r.Key, r.Payload, rules.FlushSize, rules.MaxPending)
+	switch {
+	case err != nil:
+		return "", false, err
+	case got.text(0) == "":
+		return "", false, groups.ErrFull
+	}
+	return got.text(0), got.int(1) == 1, nil
+}
+
+func (s *store) Take(ctx context.Context, queue string, t groups.Terms) (b groups.Batch, state groups.State, err error) {
+	r, err := s.run(ctx, queue, "take", micros(t.FlushAfter), t.ID, t.MaxRecords, t.MaxBytes, t.Ahead, micros(t.Again))
+	if err != nil {
+		return b, state, err
+	}
+	state = groups.State{Due: r.int(0) == 1, Next: time.Duration(r.int(1)) * time.Microsecond, Records: r.int(2)}
+	return groups.Batch{ID: r.text(3), Turn: r.int(4), Group: r.text(5), Losses: r.int(6)}, state, nil
+}
+
+func (s *store) Load(ctx context.Context, queue, batch string, turn int) (b groups.Batch, err error) {
+	r, err := s.run(ctx, queue, "load", batch, turn, micros(lostAfter))
+	if err != nil || len(r) == 0 {
+		return b, err
+	}
+	b = groups.Batch{ID: batch, Turn: turn, Group: r.text(0), Attempts: r.int(1), Losses: r.int(2)}
+	b.Records, err = records(b.Group, r.list(3), r.list(4))
+	return b, err
+}
+
+// records reads records: 16 digits of the arrival, 8 digits of the length of the key, the key, and the payload.
+func records(group string, ids, values reply) (all []groups.Record, err error) {
+	for i := range ids {
+		v := values.text(i)
+		at, err1 := strconv.ParseInt(v[:min(len(v), 16)], 10, 64)
+		n, err2 := strconv.Atoi(v[min(len(v), 16):min(len(v), 24)])
+		if err1 != nil || err2 != nil || n < 0 || 24+n > len(v) {
+			return nil, errReply
+		}
+		all = append(all, groups.Record{ID: ids.text(i), Group: group, Key: v[24 : 24+n], Payload: []byte(v[24+n:]), Added: timeOf(at)})
+	}
+	return all, nil
+}
+
+func (s *store) Replace(ctx context.Context, queue string, b groups.Batch, parts []groups.Part, results []groups.Result, text string) error {
+	args := []any{"replace", b.ID, b.Turn, text, len(parts)}
+	for _, p := range parts {
+		args = append(args, p.ID, micros(p.After), p.Attempts, p.Losses, len(p.Records))
+		for _, i := range p.Records {
+			args = append(args, i+1)
+		}
+	}
+	places := make(map[string]int, len(b.Records))
+	for i, r := range b.Records {
+		places[r.ID] = i + 1
+	}
+	for _, r := range results {
+		if r.Err != nil {
+			args = append(args, places[r.ID], "f", r.Err.Error())
+		} else {
+			args = append(args, places[r.ID], "d", r.Value)
+		}
+	}
+	r, err := s.run(ctx, queue, args...)
+	if err == nil && r.int(0) != 1 {
+		return groups.ErrReplaced
+	}
+	return err
+}
+
+func (s *store) Control(ctx context.Context, queue string, v groups.Verb, names ...string) (n int, err error) {
+	if len(names) == 0 {
+		if names, err = s.names(ctx, queue, -1); err != nil {
+			return 0, err
+		}
+	}
+	for some := range slices.Chunk(names, slice) {
+		args := []any{"control", string(v)}
+		for _, name := range some {
+			args = append(args, name)
+		}
+		for more := true; more; {
+			r, err := s.run(ctx, queue, args...)
+			if err != nil {
+				return n, err
+			}
+			n += r.int(0)
+			more = r.int(1) == 1
+		}
+	}
+	return n, nil
+}
+
+// names returns the first n groups, or with -1 all.
+func (s *store) names(ctx context.Context, queue string, n int64) (names []string, err error) {
+	err = s.conns.Do(ctx, s.redis, func() (err error) {
+		names, err = s.redis.ZRange(ctx, "gresil:groups:{"+queue+"}:all", 0, max(-1, n-1)).Result()
+		return err
+	})
+	if err != nil {
+		return nil, failed(ctx, err)
+	}
+	return names, nil
+}
+
+func (s *store) Groups(ctx context.Context, queue string, flushAfter time.Duration, n int) (all []groups.Group, err error) {
+	names, err := s.names(ctx, queue, int64(n))
+	for some := range slices.Chunk(names, slice) {
+		args := []any{"groups"}
+		for _, name := range some {
+			args = append(args, name)
+		}
+		r, err := s.run(ctx, queue, args...)
+		if err != nil {
+			return nil, err
+		}
+		for i := range r {
+			all = append(all, group(r.list(i), flushAfter))
+		}
+	}
+	return all, err
+}
+
+func group(r reply, flushAfter time.Duration) groups.Group {
+	g := groups.Group{
+		Name: r.text(0), Pending: r.int(1), InFlight: r.int(2), Failed: r.int(3), Paused: r.int(4) == 1,
+		Oldest: timeOf(int64(r.int(7))), Next: timeOf(int64(r.int(8))), LastCall: timeOf(int64(r.int(9))), LastError: r.text(10),
+	}
+	if old := timeOf(int64(r.int(6))); !old.IsZero() {
+		if r.int(5) == 0 {
+			old = old.Add(flushAfter)
+		}
+		if g.Next.IsZero() || old.Before(g.Next) {
+			g.Next = old
+		}
+	}
+	return g
+}
+
+func (s *store) Failed(ctx context.Context, queue, name string, from, n int) (all []groups.Failure, err error) {
+	r, err := s.run(ctx, queue, "failed", name, from, from+n-1)
+	if err != nil {
+		return nil, err
+	}
+	found, err := records(name, r.list(0), r.list(1))
+	for i, rec := range found {
+		all = append(all, groups.Failure{Record: rec, Err: errors.New(r.list(2).text(i))})
+	}
+	return all, err
+}
+
+func (s *store) Results(ctx context.Context, queue string, ids []string) (map[string]groups.Result, error) {
+	all := map[string]groups.Result{}
+	for some := range slices.Chunk(ids, slice) {
+		args := []any{"results"}
+		for _, id := range some {
+			args = append(args, id)
+		}
+		r, err := s.run(ctx, queue, args...)
+		if err != nil {
+			return nil, err
+		}
+		for i, id := range some {
+			switch v := r.text(i); cmp.Or(v, " ")[0] {
+			case 'd':
+				all[id] = groups.Result{ID: id, Value: []byte(v[1:])}
+			case 'f':
+				all[id] = groups.Result{ID: id, Err: errors.New(v[1:])}
+			case 'w':
+				all[id] = groups.Result{ID: id, Waits: true}
+			}
+		}
+	}
+	return all, nil
+}
+
+// A reply is the result of a script. Its methods return the zero value for a part that is not there.
+type reply []any
+
+func (r reply) text(i int) string {
+	if i >= len(r) {
+		return ""
+	}
+	s, _ := r[i].(string)
+	return s
+}
+
+func (r reply) int(i int) int {
+	if i >= len(r) {
+		return 0
+	}
+	n, _ := r[i].(int64)
+	return int(n)
+}
+
+func (r reply) list(i int) reply {
+	if i >= len(r) {
+		return nil
+	}
+	l, _ := r[i].([]any)
+	return l
+}
+
+// micros rounds up, so that nothing is early.
+func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
+
+func timeOf(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros)
+}

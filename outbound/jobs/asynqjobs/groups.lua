@@ -1,0 +1,455 @@
+-- The groups of one queue. Times are in µs since 1970, of the server's clock.
+--
+-- KEYS[1]  the first part of the names of all keys of the queue. These are:
+--   rec       a hash of all records by ID: 16 digits of the arrival, 8 digits of the length of the key, the key, and the payload
+--   bat       a hash of all batches by ID, packed: o, the group; t, the turn; a, attempts; l, losses; h, whether it is taken and
+--             not loaded; n, the IDs of its records
+--   m         a hash: out, how many batches have h; last, the last place in q
+--   taken     a sorted set of the batches that are taken, by the time at which they are given again
+--   all       a sorted set of all groups, by the time at which they were made
+--   q         a sorted set of the groups that are due, by their turn
+--   age       a sorted set of the groups of which no record is due, by the arrival of the oldest
+--   wait      a sorted set of the groups with batches that wait, by the first time of these
+--   err       a hash of the errors of failed records by ID
+--   r:ID      the result of a record that is done
+-- and of each group:
+--   g:GROUP   a hash: due, how many pending records are; flight and wait, how many are in batches that are taken and that wait;
+--             paused; call; err
+--   p:GROUP   a list of the IDs of pending records
+--   k:GROUP   a hash of the IDs of pending records by key
+--   t:GROUP   a sorted set of batches that wait, by time
+--   f:GROUP   a list of the IDs of failed records
+-- ARGV[1]  the operation, at the end of this file; ARGV[2..] its arguments
+local call, base = redis.call, KEYS[1]
+local max, min, sub, format = math.max, math.min, string.sub, string.format
+local clock = call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local rec, bat, meta, taken, all = base .. 'rec', base .. 'bat', base .. 'm', base .. 'taken', base .. 'all'
+local queue, ages, waits, errs = base .. 'q', base .. 'age', base .. 'wait', base .. 'err'
+local slice = 1000 -- the most values of a command, since unpack has a limit, and the most things of one step of a control
+
+local function int(x)
+  return format('%.0f', x)
+end
+
+-- A server that is out of memory refuses commands that need some until the script has written something. Records must be able to
+-- leave it.
+local function relax()
+  call('DEL', base .. 'none')
+end
+
+-- Sends a command with many values in slices.
+local function each(values, f)
+  local found = {}
+  for from = 1, #values, slice do
+    local reply = f(unpack(values, from, min(from + slice - 1, #values)))
+    if type(reply) == 'table' then
+      for _, v in ipairs(reply) do
+        found[#found + 1] = v
+      end
+    end
+  end
+  return found
+end
+
+local function read(key, fields)
+  return each(fields, function(...) return call('HMGET', key, ...) end)
+end
+
+local function drop(key, fields)
+  each(fields, function(...) return call('HDEL', key, ...) end)
+end
+
+local function push(key, values)
+  each(values, function(...) return call('RPUSH', key, ...) end)
+end
+
+local function number(key, field)
+  return tonumber(call('HGET', key, field) or 0)
+end
+
+local function add(key, field, n)
+  if n ~= 0 then
+    call('HINCRBY', key, field, n)
+  end
+end
+
+-- The arrival, the key and the payload of a record.
+local function parts(value)
+  local length = tonumber(sub(value, 17, 24))
+  return tonumber(sub(value, 1, 16)), sub(value, 25, 24 + length), sub(value, 25 + length)
+end
+
+local function first(key)
+  local found = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  return found[1], tonumber(found[2])
+end
+
+local function get(id)
+  local value = call('HGET', bat, id)
+  return value and cmsgpack.unpack(value)
+end
+
+local function put(id, b)
+  call('HSET', bat, id, cmsgpack.pack(b))
+end
+
+local function oldest(opt)
+  local id = call('LINDEX', base .. 'p:' .. opt, 0)
+  return id and parts(call('HGET', rec, id))
+end
+
+-- Puts a group where it belongs after each change: it is due, or it waits for its time, or it ends. One that is due keeps its turn,
+-- unless it is served: then it goes to the end.
+local function place(opt, served)
+  local g = base .. 'g:' .. opt
+  local is = call('HMGET', g, 'due', 'paused', 'flight')
+  local due, old = tonumber(is[1] or 0) > 0, oldest(opt)
+  local waiting, at = first(base .. 't:' .. opt)
+  local free = not is[2]
+  if free and (due and old or at and at <= now) then
+    if served or not call('ZSCORE', queue, opt) then
+      local last = max(now, number(meta, 'last') + 1)
+      call('HSET', meta, 'last', int(last))
+      call('ZADD', queue, int(last), opt)
+    end
+  else
+    call('ZREM', queue, opt)
+  end
+  if free and old and not due then
+    call('ZADD', ages, int(old), opt)
+  else
+    call('ZREM', ages, opt)
+  end
+  if free and at and at > now then
+    call('ZADD', waits, int(at), opt)
+  else
+    call('ZREM', waits, opt)
+  end
+  if free and not old and not waiting and tonumber(is[3] or 0) == 0 and call('EXISTS', base .. 'f:' .. opt) == 0 then
+    call('DEL', g)
+    call('ZREM', all, opt)
+    if call('EXISTS', all) == 0 then
+      call('DEL', meta)
+    end
+  end
+end
+
+local function mark(opt)
+  call('HSET', base .. 'g:' .. opt, 'due', call('LLEN', base .. 'p:' .. opt))
+end
+
+-- Makes the groups due whose time has come, in the order of these times, at most a slice of each kind: the others are later.
+local function promote(after)
+  local due = {}
+  local function find(set, later)
+    local found = call('ZRANGEBYSCORE', set, '-inf', int(now - later), 'WITHSCORES', 'LIMIT', 0, slice)
+    for i = 1, #found, 2 do
+      due[#due + 1] = {opt = found[i], at = found[i + 1] + later, aged = later > 0}
+    end
+  end
+  find(ages, after)
+  find(waits, 0)
+  table.sort(due, function(x, y) return x.at < y.at end)
+  for _, d in ipairs(due) do
+    if d.aged then
+      mark(d.opt)
+    end
+    place(d.opt)
+  end
+end
+
+-- ARGV: the group, ID, key and payload of a record; how many make the group due, or 0; how many can be there.
+-- Reply: the ID of the record, or "" if there are too many, and whether the group is due.
+local function added()
+  local opt, id, key, payload, flush, most = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
+  local keys = base .. 'k:' .. opt
+  local holder = key ~= '' and call('HGET', keys, key)
+  if holder then
+    call('HSET', rec, holder, sub(call('HGET', rec, holder), 1, 24 + #key) .. payload)
+    id = holder
+  elseif call('HEXISTS', rec, id) == 0 and call('EXISTS', base .. 'r:' .. id) == 0 then -- otherwise it was sent again
+    if call('HLEN', rec) >= most then
+      return {'', 0}
+    end
+    call('HSET', rec, id, format('%016.0f%08d', now, #key) .. key .. payload)
+    local n = call('RPUSH', base .. 'p:' .. opt, id)
+    if key ~= '' then
+      call('HSET', keys, key, id)
+    end
+    local full = flush > 0 and n >= flush
+    if full then
+      mark(opt)
+    end
+    if n == 1 then
+      call('ZADD', all, 'NX', int(now), opt)
+    end
+    if n == 1 or full then
+      place(opt)
+    end
+  end
+  return {id, call('ZSCORE', queue, opt) and 1 or 0}
+end
+
+-- Makes a batch of the oldest pending records of a group.
+local function make(opt, most, bytes)
+  local p, k, g = base .. 'p:' .. opt, base .. 'k:' .. opt, base .. 'g:' .. opt
+  local ids, sum = call('LRANGE', p, 0, most - 1), 0
+  if bytes > 0 or call('EXISTS', k) == 1 then
+    for i, value in ipairs(read(rec, ids)) do
+      local _, key, payload = parts(value)
+      sum = sum + #payload
+      if bytes > 0 and i > 1 and sum > bytes then
+        ids = call('LRANGE', p, 0, i - 2)
+        break
+      end
+      if key ~= '' and call('HGET', k, key) == ids[i] then
+        call('HDEL', k, key)
+      end
+    end
+  end
+  call('LTRIM', p, #ids, -1)
+  call('HSET', g, 'due', max(0, number(g, 'due') - #ids))
+  return {o = opt, t = 0, a = 0, l = 0, n = ids}
+end
+
+-- ARGV: the age at which records are due, the ID of a new batch, the most records and bytes of it, how many batches can be taken and
+-- not loaded, and after which time one is given again.
+-- Reply: whether a group is due, the time until one is, or -1, the number of records, and the ID, turn, group and losses of the batch.
+local function take()
+  local after, id, most, bytes, ahead, again = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+  relax()
+  promote(after)
+  local b
+  local old, at = first(taken)
+  local opt = call('ZRANGE', queue, 0, 0)[1]
+  if old and at <= now then
+    id, b = old, get(old)
+  elseif opt and number(meta, 'out') < ahead then
+    local t, g = base .. 't:' .. opt, base .. 'g:' .. opt
+    local waiting, till = first(t)
+    if waiting and till <= now then
+      id, b = waiting, get(waiting)
+      call('ZREM', t, id)
+      add(g, 'wait', -#b.n)
+    else
+      b = make(opt, most, bytes)
+    end
+    b.t, b.h = b.t + 1, 1
+    put(id, b)
+    add(meta, 'out', 1)
+    add(g, 'flight', #b.n)
+    call('HSET', g, 'call', int(now))
+    place(opt, true)
+  end
+  if b then
+    call('ZADD', taken, int(now + again), id)
+  end
+  local next = -1
+  local function soon(key, later)
+    local _, at = first(key)
+    if at then
+      at = max(0, at + later - now)
+      next = next < 0 and at or min(next, at)
+    end
+  end
+  soon(ages, after)
+  soon(waits, 0)
+  soon(taken, 0)
+  local reply = {call('EXISTS', queue), next, call('HLEN', rec)}
+  if b then
+    reply[4], reply[5], reply[6], reply[7] = id, b.t, b.o, b.l
+  end
+  return reply
+end
+
+-- The batch of an ID that is taken in a turn.
+local function held(id, turn)
+  local b = get(id)
+  if b and b.t == tonumber(turn) and call('ZSCORE', taken, id) then
+    return b
+  end
+end
+
+-- ARGV: the ID and turn of a batch, and after which time it is given again, if its job is lost.
+-- Reply: its group, attempts, losses, the IDs of its records, and the records.
+local function load()
+  local id = ARGV[2]
+  local b = held(id, ARGV[3])
+  if not b then
+    return {}
+  end
+  call('ZADD', taken, int(now + ARGV[4]), id)
+  if b.h == 1 then
+    b.h = 0
+    put(id, b)
+    add(meta, 'out', -1)
+  end
+  return {b.o, b.a, b.l, b.n, read(rec, b.n)}
+end
+
+-- ARGV: the ID and turn of a batch, an error or "", how many parts it has, and of each: its ID, the time until it waits, attempts,
+-- losses, how many records, and their places from 1; then of each result: the place, "d" or "f", and the value or error.
+-- Reply: whether the batch was there.
+local function replace()
+  local id, count, from = ARGV[2], tonumber(ARGV[5]), 6
+  local b = held(id, ARGV[3])
+  if not b then
+    return {0}
+  end
+  relax()
+  local opt = b.o
+  local g, t, f = base .. 'g:' .. opt, base .. 't:' .. opt, base .. 'f:' .. opt
+  call('HDEL', bat, id)
+  call('ZREM', taken, id)
+  add(g, 'flight', -#b.n)
+  add(meta, 'out', -b.h)
+  for i = 1, count do
+    local part, n = {o = opt, t = ARGV[from] == id and b.t or 0, a = tonumber(ARGV[from + 2]), l = tonumber(ARGV[from + 3]), h = 0, n = {}}, tonumber(ARGV[from + 4])
+    for k = 1, n do
+      part.n[k] = b.n[tonumber(ARGV[from + 4 + k])]
+    end
+    put(ARGV[from], part)
+    call('ZADD', t, int(now + ARGV[from + 1] + i - count), ARGV[from]) -- in this order
+    add(g, 'wait', n)
+    from = from + 5 + n
+  end
+  local done, lost, texts = {}, {}, {}
+  for i = from, #ARGV, 3 do
+    local name = b.n[tonumber(ARGV[i])]
+    if ARGV[i + 1] == 'd' then
+      done[#done + 1] = name
+      call('SET', base .. 'r:' .. name, ARGV[i + 2], 'PX', 600000)
+    else
+      lost[#lost + 1], texts[#texts + 1], texts[#texts + 2] = name, name, ARGV[i + 2]
+    end
+  end
+  drop(rec, done)
+  push(f, lost)
+  each(texts, function(...) call('HSET', errs, ...) end)
+  if ARGV[4] ~= '' then
+    call('HSET', g, 'err', ARGV[4])
+  end
+  place(opt)
+  return {1}
+end
+
+-- Verbs of groups. Each returns how many records it has changed, and whether there are more.
+local verbs = {}
+
+function verbs.flush(opt)
+  local t = base .. 't:' .. opt
+  mark(opt)
+  local later = call('ZRANGEBYSCORE', t, '(' .. int(now), '+inf')
+  for i, id in ipairs(later) do
+    call('ZADD', t, int(now + i - #later), id) -- in this order
+  end
+  return call('LLEN', base .. 'p:' .. opt) + number(base .. 'g:' .. opt, 'wait'), 0
+end
+
+function verbs.pause(opt)
+  call('HSET', base .. 'g:' .. opt, 'paused', 1)
+  call('ZADD', all, 'NX', int(now), opt)
+  return 0, 0
+end
+
+function verbs.resume(opt)
+  call('HDEL', base .. 'g:' .. opt, 'paused')
+  return 0, 0
+end
+
+function verbs.retry(opt)
+  local f, p = base .. 'f:' .. opt, base .. 'p:' .. opt
+  local ids = call('LRANGE', f, 0, slice - 1)
+  if #ids > 0 then
+    push(p, ids)
+    call('LTRIM', f, #ids, -1)
+    drop(errs, ids)
+    mark(opt)
+  end
+  return #ids, call('EXISTS', f)
+end
+
+function verbs.delete(opt)
+  local p, f, t, g = base .. 'p:' .. opt, base .. 'f:' .. opt, base .. 't:' .. opt, base .. 'g:' .. opt
+  local n = 0
+  for _, key in ipairs({p, f}) do
+    local ids = call('LRANGE', key, 0, slice - 1)
+    drop(rec, ids)
+    drop(errs, ids)
+    call('LTRIM', key, #ids, -1)
+    n = n + #ids
+  end
+  call('UNLINK', base .. 'k:' .. opt)
+  call('HDEL', g, 'due')
+  for _, id in ipairs(call('ZRANGE', t, 0, 9)) do
+    local b = get(id)
+    drop(rec, b.n)
+    call('HDEL', bat, id)
+    call('ZREM', t, id)
+    add(g, 'wait', -#b.n)
+    n = n + #b.n
+  end
+  return n, call('EXISTS', p, f, t)
+end
+
+-- ARGV: a verb, and groups. Reply: how many records were changed, and whether there are more.
+local function control()
+  local n, more = 0, 0
+  relax()
+  for i = 3, #ARGV do
+    if ARGV[2] == 'pause' or call('ZSCORE', all, ARGV[i]) then
+      local changed, left = verbs[ARGV[2]](ARGV[i])
+      n, more = n + changed, max(more, left)
+      place(ARGV[i])
+    end
+  end
+  return {n, more}
+end
+
+-- ARGV: groups. Reply: of each its name; how many records are pending, in flight, failed; whether it is paused, and due; the arrival
+-- of the oldest, also of those of the batch that waits for the earliest time; that time; the last call and error.
+local function groups()
+  local reply = {}
+  for i = 2, #ARGV do
+    local opt = ARGV[i]
+    local g = call('HMGET', base .. 'g:' .. opt, 'due', 'wait', 'flight', 'paused', 'call', 'err')
+    local pending, old = call('LLEN', base .. 'p:' .. opt), oldest(opt) or 0
+    local id, at = first(base .. 't:' .. opt)
+    local arrival = old
+    if id then
+      local value = call('HGET', rec, get(id).n[1])
+      arrival = parts(value)
+    end
+    reply[#reply + 1] = {opt, pending + tonumber(g[2] or 0), tonumber(g[3] or 0), call('LLEN', base .. 'f:' .. opt), g[4] and 1 or 0,
+      pending > 0 and tonumber(g[1] or 0) > 0 and 1 or 0, old, old > 0 and min(old, arrival) or arrival, at or 0, tonumber(g[5] or 0), g[6] or ''}
+  end
+  return reply
+end
+
+-- ARGV: a group, and a range. Reply: the IDs of its failed records, the records, and their errors.
+local function failed()
+  local ids = call('LRANGE', base .. 'f:' .. ARGV[2], ARGV[3], ARGV[4])
+  return {ids, read(rec, ids), read(errs, ids)}
+end
+
+-- ARGV: the IDs of records. Reply: of each "d" or "f" and its result, "w" if it has none yet, or "" if it is not known.
+local function results()
+  local reply = {}
+  for i = 2, #ARGV do
+    local id = ARGV[i]
+    local value = call('GET', base .. 'r:' .. id)
+    local text = not value and call('HGET', errs, id)
+    if value then
+      reply[#reply + 1] = 'd' .. value
+    elseif text then
+      reply[#reply + 1] = 'f' .. text
+    else
+      reply[#reply + 1] = call('HEXISTS', rec, id) == 1 and 'w' or ''
+    end
+  end
+  return reply
+end
+
+local operations = {add = added, take = take, load = load, replace = replace, control = control, groups = groups, failed = failed, results = results}
+return operations[ARGV[1]]()

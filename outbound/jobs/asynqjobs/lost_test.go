@@ -1,0 +1,232 @@
+package asynqjobs_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/internal/groups"
+	"github.com/gresil/gresil/internal/redistest"
+	"github.com/gresil/gresil/outbound/jobs"
+	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
+)
+
+// processVar is the variable of the environment that makes the test binary a worker, with the address of Redis.
+const processVar = "GRESIL_TEST_JOBS"
+
+// poison is the ID of a job that ends the process of its handler.
+const poison = "poison"
+
+// processMain takes jobs and prints the ID of each. With "done" after the address, it ends them, otherwise
+// never.
+func processMain(text string) error {
+	addr, done, _ := strings.Cut(text, " ")
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	engine, err := asynqjobs.New(client, asynqjobs.Config{Poll: 5 * time.Millisecond})
+	if err != nil {
+		return err
+	}
+	r, err := jobs.New(jobs.Config{Engine: engine, Queues: map[string]jobs.Queue{"q": {Concurrency: 5, Handler: func(_ context.Context, job jobs.Job) error {
+		fmt.Println(job.ID)
+		switch {
+		case job.ID == poison:
+			time.Sleep(20 * time.Millisecond) // others have begun meanwhile
+			os.Exit(137)
+		case done == "":
+			select {}
+		}
+		time.Sleep(50 * time.Millisecond) // so that they are active when the process ends
+		return nil
+	}}}})
+	if err != nil {
+		return err
+	}
+	return r.Run(context.Background())
+}
+
+// expire makes the leases of a queue those of a process that died two minutes ago.
+func (s setup) expire(t *testing.T) {
+	t.Helper()
+	ids, err := s.client.ZRange(t.Context(), "asynq:{q}:lease", 0, -1).Result()
+	require.NoError(t, err)
+	for _, id := range ids {
+		require.NoError(t, s.client.ZAdd(t.Context(), "asynq:{q}:lease", redis.Z{Score: float64(time.Now().Add(-2 * time.Minute).Unix()), Member: id}).Err())
+	}
+}
+
+// restart runs one worker after the other, each with five jobs at a time, until the queue has no more jobs to
+// run. The jobs of one that has ended are due at once. It kills the first ones when they have begun a job
+// each; the others end by themselves or at the end.
+func restart(t *testing.T, s setup, kills int) (deaths int) {
+	t.Helper()
+	for range 12 + kills {
+		cmd := redistest.Process(t.Context(), processVar, s.server.Addr+" done")
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		ended, over := make(chan error, 1), false
+		go func() {
+			lines := bufio.NewScanner(out)
+			for first := true; lines.Scan(); first = false {
+				if first && deaths < kills {
+					_ = cmd.Process.Kill()
+				}
+			}
+			ended <- cmd.Wait()
+		}()
+		for alive := true; alive; {
+			select {
+			case err := <-ended:
+				require.Error(t, err)
+				alive = false
+			case <-time.After(10 * time.Millisecond):
+				soon := redis.ZRangeArgs{Key: "asynq:{q}:retry", ByScore: true, Start: "-inf", Stop: time.Now().Unix() + 10}
+				for _, id := range s.client.ZRangeArgs(t.Context(), soon).Val() { // they wait for a second
+					require.NoError(t, s.client.ZAddXX(t.Context(), "asynq:{q}:retry", redis.Z{Member: id}).Err())
+				}
+				c := s.counts(t)
+				if over = c.Pending+c.Scheduled+c.Active == 0; over {
+					_ = cmd.Process.Kill()
+				}
+			}
+		}
+		if over {
+			return deaths
+		}
+		deaths++
+		s.expire(t)
+	}
+	t.Fatalf("after %d ends: %+v", deaths, s.counts(t))
+	return 0
+}
+
+// A job that ends its process fails after MaxDeliveries of them. Jobs beside it are done, and none fails after
+// kills of other reasons.
+func TestPoison(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		poison        bool
+		kills, deaths int
+	}{
+		"poison":               {true, 0, 5},
+		"kills":                {false, 20, 20},
+		"poison and two kills": {true, 2, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, asynqjobs.Config{Poll: 5 * time.Millisecond})
+			producer, err := jobs.New(jobs.Config{Engine: s.engine})
+			require.NoError(t, err)
+			var failures []string
+			for i := range 40 {
+				job := jobs.Job{ID: fmt.Sprint(i), MaxAttempts: 1, Retain: time.Hour}
+				if c.poison && i == 3 {
+					job.ID = poison
+					failures = append(failures, job.ID)
+				}
+				enqueue(t, producer, job)
+			}
+			require.LessOrEqual(t, restart(t, s, c.kills), c.deaths)
+			counts := s.counts(t)
+			require.Equal(t, []int{len(failures), 40 - len(failures)}, []int{counts.Failed, counts.Done})
+			for info, err := range producer.Jobs(t.Context(), "q", jobs.Failed) {
+				require.NoError(t, err)
+				require.Contains(t, failures, info.ID)
+				require.Contains(t, info.LastError, "5 processes ended, or lost the engine, during the attempt")
+				require.NoError(t, producer.RunNow(t.Context(), "q", info.ID))
+			}
+			s.run(t, jobs.Queue{Handler: func(ctx context.Context, job jobs.Job) error {
+				require.Zero(t, groups.Losses(ctx), "RunNow forgets them")
+				return nil
+			}})
+			eventually(t, func() bool { return s.counts(t).Done == 40 }, "it runs again by hand")
+		})
+	}
+}
+
+// kill starts a worker, waits until it has five jobs, and kills it. It returns their IDs.
+func kill(t *testing.T, s setup) (ids []string) {
+	t.Helper()
+	cmd := redistest.Process(t.Context(), processVar, s.server.Addr)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	for lines := bufio.NewScanner(out); len(ids) < 5 && lines.Scan(); {
+		ids = append(ids, lines.Text())
+	}
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait() // it was killed
+	require.Len(t, ids, 5)
+	return ids
+}
+
+// survive enqueues ten jobs, kills the worker that has five of them, and waits until another worker has
+// done all. The lease of the dead worker ends by itself, or is made to.
+func survive(t *testing.T, expire bool) (redelivered time.Duration) {
+	t.Helper()
+	s := start(t, asynqjobs.Config{})
+	producer, err := jobs.New(jobs.Config{Engine: s.engine})
+	require.NoError(t, err)
+	for range 10 {
+		enqueue(t, producer, jobs.Job{MaxAttempts: 1})
+	}
+	lost := kill(t, s)
+	killed := time.Now()
+	c := s.counts(t)
+	require.Equal(t, []int{5, 5}, []int{c.Active, c.Pending})
+	if expire {
+		s.expire(t)
+	}
+	done := make(chan jobs.Job, 20)
+	s.run(t, jobs.Queue{Handler: func(ctx context.Context, job jobs.Job) error {
+		done <- job
+		return nil
+	}})
+	ids := map[string]bool{}
+	for range 10 {
+		select {
+		case job := <-done:
+			require.Equal(t, 1, job.Attempt, "a lost worker uses no attempt")
+			ids[job.ID] = true
+		case <-time.After(3 * time.Minute):
+			t.Fatalf("%d of 10 jobs are done", len(ids))
+		}
+	}
+	for _, id := range lost {
+		require.True(t, ids[id])
+	}
+	return time.Since(killed)
+}
+
+func TestKilledWorker(t *testing.T) {
+	t.Parallel()
+	survive(t, true)
+}
+
+// A job that is active without a lease, as after an error of Redis, runs again. Another entry has no job.
+func TestStuckJob(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{})
+	r, err := jobs.New(jobs.Config{Engine: s.engine})
+	require.NoError(t, err)
+	id, ctx := enqueue(t, r, jobs.Job{Payload: []byte("p")}), t.Context()
+	require.NoError(t, s.client.LMove(ctx, "asynq:{q}:pending", "asynq:{q}:active", "RIGHT", "LEFT").Err())
+	require.NoError(t, s.client.HSet(ctx, "asynq:{q}:t:"+id, "state", "active").Err())
+	require.NoError(t, s.client.LPush(ctx, "asynq:{q}:active", "gone").Err())
+	again, _ := s.run(t, jobs.Queue{Handler: func(ctx context.Context, job jobs.Job) error {
+		require.Equal(t, []any{id, "p", 1, 0}, []any{job.ID, string(job.Payload), job.Attempt, groups.Losses(ctx)})
+		return nil
+	}})
+	eventually(t, func() bool {
+		return s.client.ZCard(t.Context(), "asynq:{q}:lease").Val() == 1 && s.counts(t).Active == 1
+	}, "it has a lease")
+	s.expire(t)
+	eventually(t, func() bool { return again.Stats().Succeeded == 1 }, "it has run")
+}

@@ -1,0 +1,377 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/groups"
+	"github.com/gresil/gresil/internal/resiltest"
+	"github.com/gresil/gresil/outbound/gate"
+	"github.com/gresil/gresil/outbound/jobs"
+)
+
+// A rejection is an error of a mechanism that has not made the call; a refusal is one of the vendor.
+type (
+	rejection struct{ after time.Duration }
+	refusal   struct{ after time.Duration }
+)
+
+func (r rejection) Error() string             { return "rejected" }
+func (r rejection) Is(target error) bool      { return target == core.ErrRejected }
+func (r rejection) RetryAfter() time.Duration { return r.after }
+func (r refusal) Error() string               { return "refused" }
+func (r refusal) RetryAfter() time.Duration   { return r.after }
+
+// TestVerdict makes the first attempt of a job that has only one, and a second one that succeeds. The end of the first is as it is with
+// and without a gate.
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	no := errors.New("no")
+	for name, c := range map[string]struct {
+		err   error
+		end   groups.End
+		after time.Duration
+		most  time.Duration // if it is not exact
+	}{
+		"nil":                 {},
+		"error":               {no, groups.Failed, 0, 0},
+		"permanent":           {fmt.Errorf("call: %w", core.Permanent(no)), groups.Failed, 0, 0},
+		"permanent rejection": {core.Permanent(rejection{time.Second}), groups.Failed, 0, 0},
+		"RunAt":               {jobs.RunAt(time.Time{}), groups.Limited, 1500*time.Millisecond + 1, 0},
+		"rejected":            {fmt.Errorf("call: %w", errors.Join(no, rejection{90 * time.Second})), groups.Limited, 90 * time.Second, 0},
+		"rejected, no time":   {rejection{}, groups.Limited, 15 * time.Second, 0},
+		"closed":              {gate.ErrClosed, groups.Limited, 15 * time.Second, 0},
+		"full":                {gate.ErrFull, groups.Limited, 15 * time.Second, 0},
+		"refused":             {fmt.Errorf("call: %w", refusal{time.Minute}), groups.Limited, time.Minute, time.Minute + 100*time.Millisecond},
+		"refused, no time":    {refusal{}, groups.Limited, 15 * time.Second, 15*time.Second + 100*time.Millisecond},
+		"panic":               {nil, groups.Failed, 0, 0},
+		"timeout":             {nil, groups.Failed, 0, 0},
+	} {
+		for _, gated := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, gate %t", name, gated), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					var at []time.Time
+					q := jobs.Queue{Timeout: time.Second, Handler: func(ctx context.Context, job jobs.Job) error {
+						require.Equal(t, 1, job.Attempt)
+						at = append(at, time.Now())
+						switch {
+						case len(at) > 1:
+							return nil
+						case name == "panic":
+							panic("x")
+						case name == "RunAt":
+							return fmt.Errorf("later: %w", jobs.RunAt(time.Now().Add(c.after)))
+						case name == "timeout":
+							<-ctx.Done()
+							require.ErrorIs(t, context.Cause(ctx), timeout.ErrTimeout)
+							return ctx.Err()
+						}
+						return c.err
+					}}
+					if gated {
+						q.Gate = core.Must(gate.New(gate.Config{}))
+					}
+					r, _ := start(t, q)
+					enqueue(t, r, jobs.Job{MaxAttempts: 1})
+					time.Sleep(time.Second)
+					synctest.Wait()
+					want := jobs.Stats{Enqueued: 1}
+					*[]*uint64{&want.Succeeded, &want.Limited, &want.Retried, &want.Failed}[c.end] = 1
+					require.Equal(t, want, r.Stats())
+					time.Sleep(time.Hour)
+					synctest.Wait()
+					if c.end == groups.Limited {
+						require.Len(t, at, 2)
+						require.GreaterOrEqual(t, at[1].Sub(at[0]), c.after)
+						require.LessOrEqual(t, at[1].Sub(at[0]), max(c.after, c.most))
+					}
+				})
+			})
+		}
+	}
+}
+
+// The defaults survive an outage of two and a half weeks.
+func TestDefaultBackoff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Time
+		r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error {
+			at = append(at, time.Now())
+			return errors.New("no route")
+		}}, unwatched)
+		id := enqueue(t, r, jobs.Job{})
+		for n := range 2 {
+			time.Sleep(19 * 24 * time.Hour)
+			synctest.Wait()
+			require.Len(t, at, 25*(n+1))
+			all := at[25*n:]
+			require.Equal(t, 15*time.Second, all[1].Sub(all[0]))
+			require.Equal(t, 30*time.Second, all[2].Sub(all[1]))
+			require.Equal(t, 36*time.Hour, all[24].Sub(all[23]))
+			require.Greater(t, all[24].Sub(all[0]), 17*24*time.Hour)
+			require.Equal(t, jobs.QueueInfo{Failed: 1}, inspect(t, r))
+			for info, err := range r.Jobs(t.Context(), "q", "") {
+				require.NoError(t, err)
+				require.Equal(t, []any{id, jobs.Failed, "no route"}, []any{info.ID, info.State, info.LastError})
+			}
+			require.NoError(t, r.RunNow(t.Context(), "q", id), "with all its attempts")
+		}
+	})
+}
+
+func TestMaxAttempts(t *testing.T) {
+	t.Parallel()
+	for set, want := range map[int]int{0: 25, 1: 1, 2: 2, -1: 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			n := 0
+			r, _ := start(t, jobs.Queue{Backoff: backoff.Constant{}, Handler: func(context.Context, jobs.Job) error {
+				if n++; n == 1000 {
+					return nil
+				}
+				return errors.New("no")
+			}})
+			enqueue(t, r, jobs.Job{MaxAttempts: set})
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.Equal(t, want, n, "MaxAttempts %d", set)
+		})
+	}
+}
+
+// A job whose processes have ended fails without a further attempt.
+func TestMaxDeliveries(t *testing.T) {
+	t.Parallel()
+	for set, most := range map[int]int{0: 5, 2: 2} {
+		for losses := range 7 {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFault()
+				m := f.Queue
+				f.run = func(ctx context.Context, queue string, w groups.Worker) {
+					next := w.Handle
+					w.Handle = func(ctx context.Context, e groups.Entry) groups.Verdict {
+						e.Losses = losses
+						return next(ctx, e)
+					}
+					m.Run(ctx, queue, w)
+				}
+				r, _ := start(t, jobs.Queue{MaxDeliveries: set, Handler: func(ctx context.Context, _ jobs.Job) error {
+					require.Equal(t, losses, groups.Losses(ctx))
+					return nil
+				}}, f.engine)
+				enqueue(t, r, jobs.Job{MaxAttempts: -1})
+				synctest.Wait()
+				require.Equal(t, losses >= most, r.Stats().Failed == 1)
+				require.Equal(t, losses < most, r.Stats().Succeeded == 1)
+			})
+		}
+	}
+}
+
+// A vendor counts what arrives in its pauses, later than 100 ms after their beginning.
+type vendor struct {
+	pauses func(n int) time.Duration // that begin with the call n, or 0
+
+	mu          sync.Mutex
+	from, until time.Time
+	calls       int
+	served      map[string]int
+	inside      int
+	flying, top int
+}
+
+func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v.mu.Lock()
+	now := time.Now()
+	v.calls++
+	paused := now.Before(v.until)
+	if paused && now.Sub(v.from) > 100*time.Millisecond {
+		v.inside++
+	}
+	if d := v.pauses(v.calls); !paused && d > 0 {
+		v.from, v.until, paused = now, now.Add(d), true
+	}
+	if paused {
+		w.Header().Set("Retry-After", strconv.FormatFloat(v.until.Sub(now).Seconds(), 'f', 9, 64))
+		w.WriteHeader(http.StatusTooManyRequests)
+		v.mu.Unlock()
+		return
+	}
+	v.served[r.Header.Get("Idempotency-Key")]++
+	v.flying++
+	v.top = max(v.top, v.flying)
+	v.mu.Unlock()
+	time.Sleep(50 * time.Millisecond)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.flying--
+}
+
+// serve returns a client over a gate, and a handler that calls the vendor.
+func (v *vendor) serve(t *testing.T, g *gate.Gate) func(ctx context.Context, job jobs.Job) error {
+	t.Helper()
+	v.served = map[string]int{}
+	network := resiltest.NewNetwork()
+	base := resiltest.Serve(t, network.Listen("vendor.test:80"), v).Transport()
+	base.DialContext = network.DialContext
+	c := &http.Client{Transport: g.Transport(base)}
+	return func(ctx context.Context, job jobs.Job) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://vendor.test/", http.NoBody)
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Idempotency-Key", job.ID)
+		resp, err := c.Do(req)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if _, err = io.Copy(io.Discard, resp.Body); err == nil && resp.StatusCode != http.StatusOK {
+			err = errors.New(resp.Status)
+		}
+		return err
+	}
+}
+
+// No call arrives in a told pause, none uses an attempt, and none takes a second slot. The full rate is served again soon.
+func TestNoCallInsideToldPause(t *testing.T) {
+	t.Parallel()
+	limit := gate.Limit{N: 50, Per: time.Second}
+	for name, cfg := range map[string]gate.Config{
+		"by host": {InFlight: 20}, "limit": {Limits: []gate.Limit{limit}}, "limit and places": {Limits: []gate.Limit{limit}, InFlight: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := core.Must(gate.New(cfg))
+				v := &vendor{pauses: func(n int) time.Duration {
+					return []time.Duration{0, 3 * time.Second, 20 * time.Second}[n%100/98+n%100/99]
+				}}
+				r, stop := start(t, jobs.Queue{Gate: g, Concurrency: 30, Handler: v.serve(t, g)})
+				const n = 1200
+				for i := range n {
+					enqueue(t, r, jobs.Job{ID: fmt.Sprint(i), MaxAttempts: 1})
+				}
+				begin := time.Now()
+				for r.Stats().Succeeded < n && time.Since(begin) < time.Hour {
+					time.Sleep(time.Second)
+				}
+				stop()
+				require.Zero(t, v.inside)
+				require.Len(t, v.served, n)
+				require.Equal(t, []uint64{n, 0, 0}, []uint64{r.Stats().Succeeded, r.Stats().Retried, r.Stats().Failed})
+				require.EqualValues(t, v.calls, g.Stats().Sent)
+				t.Logf("%d calls in %v, %d jobs went back", v.calls, time.Since(begin), r.Stats().Limited)
+			})
+		})
+	}
+}
+
+// While the vendor is held, few jobs are taken, and those of other accounts are.
+func TestHeldVendor(t *testing.T) {
+	t.Parallel()
+	for _, keyed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			limit := gate.Limit{Name: "account"}
+			if keyed {
+				limit.Key = gate.ByCall
+			}
+			g := core.Must(gate.New(gate.Config{Limits: []gate.Limit{limit}}))
+			var calls atomic.Int64
+			q := jobs.Queue{Gate: g, Handler: func(_ context.Context, job jobs.Job) error {
+				if calls.Add(1) == 1 {
+					return refusal{time.Hour}
+				}
+				return nil
+			}}
+			if keyed {
+				q.GateCall = func(job jobs.Job) gate.Call { return gate.Call{Keys: map[string]string{"account": job.Campaign}} }
+			}
+			r, _ := start(t, q, func(c *jobs.Config) { c.Queues["other"] = jobs.Queue{Handler: nothing} })
+			enqueue(t, r, jobs.Job{Campaign: "a"})
+			synctest.Wait()
+			time.Sleep(time.Second)
+			for range 1000 {
+				enqueue(t, r, jobs.Job{Campaign: "a"})
+				enqueue(t, r, jobs.Job{Campaign: "b"})
+				enqueue(t, r, jobs.Job{Queue: "other"})
+			}
+			time.Sleep(9 * time.Second)
+			synctest.Wait()
+			if keyed {
+				require.EqualValues(t, 2000, r.Stats().Succeeded)
+				require.Equal(t, 1001, inspect(t, r).Scheduled)
+			} else {
+				require.EqualValues(t, 1000, r.Stats().Succeeded, "the other queue")
+				require.LessOrEqual(t, r.Stats().Limited, uint64(21), "two times 10")
+				require.Equal(t, []int{2000, 1}, []int{inspect(t, r).Pending, inspect(t, r).Scheduled}, "they keep their order")
+			}
+			require.NoError(t, g.Resume(t.Context(), "", ""), "a person")
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+			require.GreaterOrEqual(t, r.Stats().Succeeded, uint64(3000), "all but those that were refused")
+			time.Sleep(2 * time.Hour)
+			synctest.Wait()
+			require.EqualValues(t, 3001, r.Stats().Succeeded)
+		})
+	}
+}
+
+// outage is an hour in which the vendor fails, or answers nothing but 429. The jobs arrive once each, and none has failed or is lost.
+func outage(t *testing.T, n int) {
+	t.Helper()
+	for _, limited := range []bool{false, true} {
+		t.Run(fmt.Sprintf("limited %t", limited), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				end, served := time.Now().Add(time.Hour), make([]int, n)
+				told := errors.New("503")
+				if limited {
+					told = refusal{}
+				}
+				var mu sync.Mutex
+				r, _ := start(t, jobs.Queue{Gate: core.Must(gate.New(gate.Config{})), Concurrency: 50, Handler: func(_ context.Context, job jobs.Job) error {
+					time.Sleep(10 * time.Millisecond)
+					if time.Now().Before(end) {
+						return told
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					i, err := strconv.Atoi(job.ID)
+					served[i]++
+					return err
+				}}, unwatched)
+				for i := range n {
+					enqueue(t, r, jobs.Job{ID: strconv.Itoa(i)})
+				}
+				time.Sleep(3 * time.Hour)
+				s := r.Stats()
+				require.Equal(t, []uint64{uint64(n), 0}, []uint64{s.Succeeded, s.Failed})
+				require.Equal(t, !limited, s.Retried > 0)
+				for _, times := range served {
+					require.Equal(t, 1, times)
+				}
+			})
+		})
+	}
+}
+
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	outage(t, 2000)
+}

@@ -1,0 +1,267 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/ratelimittest"
+)
+
+// A step is an operation at a time, and what the store in memory made of it.
+type step struct {
+	at    time.Time
+	key   string
+	limit ratelimit.Limit
+	op    limits.Op
+	of    int // Refund: the step of the take
+	want  limits.Result
+}
+
+func (st step) apply(t *testing.T, table limits.Table, receipts []limits.Receipt) limits.Result {
+	t.Helper()
+	id := planned(t, table, st.limit)
+	op := st.op
+	if op.Kind == limits.Refund {
+		op.Receipt = receipts[st.of]
+	}
+	r, err := table.Apply(context.Background(), st.key, id, op)
+	require.NoError(t, err)
+	return r
+}
+
+// toServer puts a time of a bubble, which begins with 2000, behind the epoch. Aligned
+// windows and segments stay where they were: it is whole days.
+func toServer(t time.Time) time.Time { return t.AddDate(0, 0, 7305+100) }
+
+// record makes random operations on a store in memory, in virtual time.
+func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, plain bool, n int) (steps []step) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		table, err := new(ratelimittest.Memory).Open("oracle")
+		require.NoError(t, err)
+		var receipts []limits.Receipt
+		limit := all[0]
+		for len(steps) < n {
+			switch rng.IntN(6) {
+			case 0:
+				time.Sleep(time.Duration(rng.Int64N(int64(spec(limit).Period/time.Microsecond))) * time.Microsecond)
+			case 1:
+				time.Sleep(time.Duration(rng.Int64N(1000)) * time.Microsecond)
+			case 2:
+				if len(steps) > 0 {
+					time.Sleep(steps[len(steps)-1].want.RetryAfter.Truncate(time.Microsecond))
+				}
+			}
+			if rng.IntN(8) == 0 {
+				limit = all[rng.IntN(len(all))]
+			}
+			c := limits.Limit(limit).Capacity()
+			st := step{at: time.Now(), key: []string{"a", "b"}[rng.IntN(2)], limit: limit}
+			kinds := []limits.OpKind{
+				limits.Take, limits.Take, limits.Take, limits.TakeAtMost, limits.Reserve, limits.Check, limits.Refund,
+				limits.Refund, limits.Drain, limits.Reset,
+			}
+			st.op = limits.Op{Kind: kinds[rng.IntN(len(kinds))], Cost: rng.Int64N(c/2 + 2)}
+			switch st.op.Kind {
+			case limits.Reserve:
+				if plain {
+					continue
+				}
+				st.op.MaxWait = time.Duration(rng.Int64N(int64(2 * spec(limit).Period)))
+			case limits.Drain, limits.Reset:
+				st.op.Cost = 0
+				if rng.IntN(4) > 0 {
+					continue
+				}
+			case limits.Refund:
+				if len(steps) == 0 {
+					continue
+				}
+				st.of = max(0, len(steps)-1-rng.IntN(6))
+				take := steps[st.of]
+				if st.key, st.op.Cost = take.key, take.want.Permits; st.op.Cost == 0 || take.want.Wait > 0 {
+					continue // in memory a reservation gives back more: what was before it
+				}
+			case limits.Take:
+				if rng.IntN(10) == 0 {
+					st.op.Cost = c + rng.Int64N(3)
+				}
+			case limits.TakeAtMost, limits.Check:
+			}
+			st.want = st.apply(t, table, receipts)
+			receipts = append(receipts, st.want.Receipt)
+			steps = append(steps, st)
+		}
+	})
+	return steps
+}
+
+func TestSameAsMemory(t *testing.T) {
+	t.Parallel()
+	checkDecides(t, 2) // one for each mode
+}
+
+func checkDecides(t *testing.T, seeds uint64) {
+	t.Helper()
+	client := startServer(t).virtual(t)
+	second, minute := time.Second, time.Minute
+	for name, c := range map[string]struct {
+		limits []ratelimit.Limit
+		slack  time.Duration // where more than one µs is rounded
+		plain  bool          // without reservations
+	}{
+		"bucket":             {limits: []ratelimit.Limit{ratelimit.TokenBucket(10, second, 20)}},
+		"bucket of thirds":   {limits: []ratelimit.Limit{ratelimit.TokenBucket(3, second, 7)}},
+		"bucket of bytes":    {limits: []ratelimit.Limit{ratelimit.TokenBucket(700_000_000, second, 1_000_000_000)}},
+		"buckets":            {limits: []ratelimit.Limit{ratelimit.TokenBucket(10, second, 20), ratelimit.TokenBucket(3, second, 7), ratelimit.TokenBucket(7, minute, 3)}, slack: 200 * time.Microsecond}, // another rate reads the debt in whole µs
+		"window":             {limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second)}},
+		"windows":            {limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second), ratelimit.FixedWindow(20, second), ratelimit.FixedWindow(8, second)}},
+		"aligned":            {limits: []ratelimit.Limit{ratelimit.AlignedWindow(5, minute), ratelimit.AlignedWindow(9, minute)}},
+		"sliding":            {limits: []ratelimit.Limit{ratelimit.SlidingWindow(6, second, 4), ratelimit.SlidingWindow(9, second, 4)}},
+		"log":                {limits: []ratelimit.Limit{ratelimit.SlidingLog(6, second), ratelimit.SlidingLog(11, second)}},
+		"counter":            {limits: []ratelimit.Limit{ratelimit.SlidingCounter(6, second), ratelimit.SlidingCounter(9, second)}},
+		"counter of bytes":   {limits: []ratelimit.Limit{ratelimit.SlidingCounter(1<<37, 24*time.Hour)}, slack: 50 * time.Microsecond},
+		"counter of many":    {limits: []ratelimit.Limit{ratelimit.SlidingCounter(1<<37, 24*time.Hour), ratelimit.SlidingCounter(1<<36+1, 24*time.Hour)}, plain: true},
+		"joined":             {limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second).And(ratelimit.TokenBucket(10, minute, 12)), ratelimit.TokenBucket(10, minute, 12)}},
+		"all joined":         {limits: []ratelimit.Limit{ratelimit.SlidingLog(9, second).And(ratelimit.SlidingCounter(10, minute)).And(ratelimit.SlidingWindow(7, second, 10)).And(ratelimit.FixedWindow(30, minute))}},
+		"kinds":              {limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second), ratelimit.TokenBucket(5, second, 9), ratelimit.SlidingLog(5, second), ratelimit.SlidingCounter(7, second)}},
+		"changed windows":    {limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second), ratelimit.FixedWindow(20, second), ratelimit.FixedWindow(8, second)}},
+		"changed kinds":      {limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second), ratelimit.TokenBucket(5, second, 9), ratelimit.SlidingWindow(5, second, 4), ratelimit.SlidingCounter(7, second), ratelimit.SlidingLog(8, second)}},
+		"changed joined":     {limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second).And(ratelimit.TokenBucket(5, second, 9)), ratelimit.TokenBucket(9, second, 4).And(ratelimit.SlidingCounter(7, minute)), ratelimit.FixedWindow(7, second)}},
+		"no longer joined":   {limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second).And(ratelimit.SlidingLog(20, minute)), ratelimit.SlidingCounter(7, 2*second), ratelimit.SlidingLog(6, second).And(ratelimit.AlignedWindow(9, 3*second))}},
+		"changed counters":   {limits: []ratelimit.Limit{ratelimit.SlidingCounter(5, second), ratelimit.SlidingCounter(9, second)}},
+		"changed to minutes": {limits: []ratelimit.Limit{ratelimit.SlidingWindow(50, minute, 10), ratelimit.SlidingWindow(5, second, 10)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range seeds {
+				steps := record(t, rand.New(rand.NewPCG(seed, 1)), c.limits, c.plain, 300) //nolint:gosec // a test is repeated by its seed
+				s := newStore(t, client, Config{Mode: []Mode{Strict, Coalesced}[seed%2]})
+				require.Empty(t, replay(t, s, fmt.Sprintf("%s %d", name, seed), steps, max(c.slack, 2*time.Microsecond)))
+			}
+		})
+	}
+}
+
+// replay does the same operations on a server, at the same times, and returns how the first different result differs.
+func replay(t *testing.T, s *Store, name string, steps []step, slack time.Duration) (differs string) {
+	t.Helper()
+	var now time.Time
+	s.clock = func() time.Time { return now }
+	table := open(t, s, name)
+	var receipts []limits.Receipt
+	for i, st := range steps {
+		now = toServer(st.at)
+		got := st.apply(t, table, receipts)
+		receipts = append(receipts, got.Receipt)
+		want := st.want
+		same := got.Allowed == want.Allowed && got.Limit == want.Limit && got.Which == want.Which
+		few := int64(slack/(10*time.Microsecond)) * want.Limit / 1_000_000_000 // of a limit of so many, what comes in a µs
+		same = same && got.Remaining-want.Remaining <= few && want.Remaining-got.Remaining <= few
+		same = same && got.Permits-want.Permits <= few && want.Permits-got.Permits <= few
+		for _, d := range [][2]time.Duration{{got.Wait, want.Wait}, {got.RetryAfter, want.RetryAfter}, {got.NextAfter, want.NextAfter}, {got.FullAfter, want.FullAfter}} {
+			away := d[0] - d[1]
+			same = same && (away == 0 || d[0] >= 0 && d[1] >= 0 && away > -slack && away < slack)
+		}
+		if !same {
+			for j := max(0, i-2); j < i; j++ {
+				differs += fmt.Sprintf("%d %v %s %v %+v\n    %+v\n", j, steps[j].at.Sub(steps[0].at), steps[j].key, steps[j].limit, steps[j].op, steps[j].want)
+			}
+			return differs + fmt.Sprintf("step %d at %v: %s %v %+v\n got %+v\nwant %+v", i, st.at.Sub(steps[0].at), st.key, st.limit, st.op, got, want)
+		}
+	}
+	return ""
+}
+
+func spec(l ratelimit.Limit) limits.Spec { return limits.Limit(l).Specs()[0] }
+
+// TestLimitsInTurns share a key for some time, as during a deployment.
+func TestLimitsInTurns(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).virtual(t)
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 21)) //nolint:gosec // a test is repeated by its seed
+		pair, start, at := ratelimittest.RandomPair(rng), time.Now().Truncate(time.Second), time.Duration(0)
+		var tables [2]limits.Table
+		for i := range tables {
+			s := newStore(t, client, Config{Mode: []Mode{Strict, Coalesced}[seed%2]})
+			s.clock = func() time.Time { return start.Add(at) }
+			tables[i] = open(t, s, fmt.Sprint("turns", seed))
+		}
+		ratelimittest.CheckTurns(t, rng, pair, func(now time.Duration, which int, op limits.Op) limits.Result {
+			at = now
+			r, err := tables[which].Apply(t.Context(), "k", planned(t, tables[which], pair[which]), op)
+			require.NoError(t, err)
+			return r
+		})
+	}
+}
+
+// TestTogetherAsAlone: what is decided for one key in one command has the
+// results, and leaves the value, of as many commands.
+func TestTogetherAsAlone(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := startServer(t).virtual(t)
+	s := newStore(t, client, Config{})
+	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test is repeated by its seed
+	for name, all := range map[string][]ratelimit.Limit{
+		"buckets": {ratelimit.TokenBucket(10, time.Hour, 20), ratelimit.TokenBucket(3, time.Hour, 7), ratelimit.TokenBucket(700, 24*time.Hour, 9)},
+		"windows": {ratelimit.FixedWindow(10, time.Hour), ratelimit.FixedWindow(20, time.Hour), ratelimit.FixedWindow(9, 24*time.Hour), ratelimit.AlignedWindow(8, time.Hour)},
+	} {
+		table := newTable(s, name)
+		var plans []*plan
+		for _, l := range all {
+			id := planned(t, table, l)
+			plans = append(plans, planOf(id))
+		}
+		now := time.UnixMicro(epoch).AddDate(1, 0, 0)
+		for range 1000 {
+			now = now.Add(time.Duration(rng.Int64N(int64(2*time.Hour))) - 6*time.Minute) // the clock may go back
+			s.clock = func() time.Time { return now }
+			key := fmt.Sprint("k", rng.IntN(2))
+			var together []*request
+			var alone []int64
+			for range 1 + rng.IntN(5) {
+				kind := []limits.OpKind{limits.Take, limits.TakeAtMost, limits.Check, limits.Drain, limits.Reserve}[rng.IntN(5)]
+				if name == "windows" && kind == limits.Reserve {
+					kind = limits.Take
+				}
+				op := limits.Op{Kind: kind, Cost: rng.Int64N(12), MaxWait: time.Hour}
+				p := plans[0]
+				if rng.IntN(4) == 0 {
+					p = plans[rng.IntN(len(plans))]
+				}
+				together = append(together, table.request(key, p, op))
+				reply := run(t, s, table.request(key+" alone", p, op))
+				alone = append(alone, reply[1:]...)
+			}
+			reply := run(t, s, together...)
+			require.Equal(t, alone, reply[1:])
+			name, other := together[0].key, table.request(key+" alone", plans[0], limits.Op{}).key
+			require.Equal(t, client.Get(ctx, other).Val(), client.Get(ctx, name).Val())
+			require.InDelta(t, client.PTTL(ctx, other).Val(), client.PTTL(ctx, name).Val(), float64(time.Minute))
+		}
+	}
+}
+
+// run sends requests of one script in one command.
+func run(t *testing.T, s *Store, reqs ...*request) []int64 {
+	t.Helper()
+	var keys, args []any
+	for _, req := range reqs {
+		keys, args = append(keys, req.key), append(args, req.args...)
+	}
+	cmd := s.command(t.Context(), reqs[0].script, true, keys, args)
+	require.NoError(t, s.client.Process(t.Context(), cmd))
+	return cmd.Val()
+}
