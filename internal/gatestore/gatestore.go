@@ -54,6 +54,7 @@ type Ask struct {
 	InFlight  int           // 0: no places
 	RoundTrip time.Duration // there is no slot before it
 	Ahead     time.Duration // nor one after it
+	Late      bool          // calls pass at the rate of the slots, and take theirs by Again
 	ID        uint64
 }
 

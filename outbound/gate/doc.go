@@ -41,9 +41,21 @@
 //
 // # Guarantees
 //
-// A Gate is safe for concurrent use, and starts no goroutine; one timer serves all calls that wait. Calls of a key are sent in
+// A Gate is safe for concurrent use, and starts no goroutine without a Store; one timer serves all calls that wait. Calls of a key are sent in
 // the order of their arrival. At most 65,536 keys are held, above which the whole vendor is. As many are kept that are only
 // counted: then those with the fewest permits in use are forgotten, and their usage is charged to the keys that come anew.
+//
+// # Several processes
+//
+// With Config.Store, all processes share slots, holds, turns and places in flight, and send one probe together. A call asks
+// the Store in one round trip, together with the calls behind it that want the same. If it takes more than 50 ms until the
+// call is connected, the Store is asked a second time right before it is sent. Places and turns are leased for 10 seconds: a
+// killed process gives its own back. A hold is sent to the Store before anything else; one that another process ends early is
+// known within 3 seconds.
+//
+// While the Store is unavailable, a process uses its share of the limits for 10 seconds: N and InFlight divided by the number
+// of processes that were seen lately. After that calls wait for the Store, unless Config.AllowOnStoreError is set. A gate with
+// a Store has one goroutine from its first call until Close, and one for each question on its way.
 //
 // # When not to use it
 //

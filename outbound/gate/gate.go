@@ -170,8 +170,9 @@ func (g *Gate) Resume(ctx context.Context, limit, key string) error {
 	if g.shared == nil {
 		return nil
 	}
-	if limit != "" || key != "" { // it can be one that this process does not know
-		keys = append(keys, gatestore.Key{Limit: limit, Key: key})
+	keys = append(keys, gatestore.Key{Limit: limit, Key: key}) // this process may not know of it
+	if limit == "" && key == "" {
+		keys = append(keys, gatestore.Key{Vendor: true})
 	}
 	return g.table.Resume(ctx, keys)
 }

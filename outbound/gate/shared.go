@@ -119,10 +119,10 @@ func (g *Gate) classOf(c *call) *class {
 		}
 		fmt.Fprintf(&id, "%q%q%d ", cl.name, cl.key, cost)
 	}
-	cls := g.shared.classes[id.String()]
+	cls := g.classes[id.String()]
 	if cls == nil {
 		cls = &class{scope: scope{scopeID: scopeID{name: id.String()}, index: -1}, claims: slices.Clone(c.claims)}
-		g.shared.classes[id.String()] = cls
+		g.classes[id.String()] = cls
 	}
 	return cls
 }
@@ -180,16 +180,8 @@ func (g *Gate) admitBy(c *call, p *granted) {
 		}
 	}
 	if p.place {
-		g.shared.flights[c.turn] = struct{}{}
+		g.flights[c.turn] = struct{}{}
 	}
-}
-
-// lead is how far ahead the slots are that are asked for: when the answer is here, and the call connected and checked.
-func (sh *shared) lead() time.Duration {
-	if sh.dial > freshTime/10 {
-		return sh.dial + 2*sh.trip
-	}
-	return sh.trip
 }
 
 // connected notes how long a call takes until it is connected.
@@ -260,10 +252,8 @@ func (g *Gate) generations(claims []claim) (all []uint64) {
 func (g *Gate) askFor(c *call, mode gatestore.Mode) gatestore.Ask {
 	sh := g.shared
 	ask := gatestore.Ask{Process: sh.process, Mode: mode, Calls: 1, InFlight: g.most, RoundTrip: sh.trip}
-	if mode == gatestore.Pass {
-		ask.RoundTrip = sh.lead()
-	}
-	ask.Ahead = ask.RoundTrip + max(sh.trip, 10*time.Millisecond) // as many calls as one round trip carries
+	ask.Late = mode == gatestore.Pass && sh.dial > freshTime/2 // or the slots would be too old when the calls are connected
+	ask.Ahead = sh.trip + max(sh.trip, 10*time.Millisecond)    // as many calls as one round trip carries
 	for _, cl := range c.claims {
 		d := gatestore.Draw{Key: cl.shared(), Generation: cl.stored}
 		if l := g.settings().find(cl.name); !cl.vendor && l != nil && l.N > 0 && cl.cost > 0 && cl.old(g.now.Add(sh.trip)) {
@@ -318,7 +308,7 @@ func (g *Gate) ask(cls *class, ask gatestore.Ask, seen []uint64) {
 		return
 	case !grant.Poll:
 		g.refuseIn(cls, again, of.name)
-		again = again.Add(-ask.RoundTrip - sh.trip/2 - 5*time.Millisecond)
+		again = again.Add(-sh.trip*3/2 - 5*time.Millisecond)
 		again = later(again, g.now.Add(time.Millisecond))
 	default:
 		g.refuseIn(cls, g.now, "") // that do not wait
@@ -515,5 +505,5 @@ func (g *Gate) early() time.Duration {
 		return 0
 	}
 	defer g.lock()()
-	return g.lead() + g.trip
+	return 2 * g.trip
 }

@@ -123,7 +123,11 @@ func bit(is bool) string {
 
 // Pass has the script decide on calls.
 func (t *gateTable) Pass(ctx context.Context, ask gatestore.Ask) (g gatestore.Grant, err error) {
-	args := []any{ask.Process, number(int64(ask.Calls)), number(int64(ask.InFlight)), usec(ask.RoundTrip), usec(ask.Ahead), string(ask.Mode), number(int64(ask.ID))}
+	mode := string(ask.Mode)
+	if ask.Late {
+		mode = "late"
+	}
+	args := []any{ask.Process, number(int64(ask.Calls)), number(int64(ask.InFlight)), usec(ask.RoundTrip), usec(ask.Ahead), mode, number(int64(ask.ID))}
 	k := t.keys()
 	for _, d := range ask.Draws {
 		k.index(d.Key)

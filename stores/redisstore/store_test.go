@@ -117,6 +117,7 @@ var scriptsThatKeep = sync.OnceValue(func() map[any]map[any]string { //nolint:go
 	}
 	add(bucketScript())
 	add(windowScript())
+	add(gateScript())
 	for set := uint(1); set < 1<<len(algorithms); set++ {
 		add(accountScript(set))
 	}

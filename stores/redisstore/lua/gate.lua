@@ -7,14 +7,14 @@
 --
 -- A value is 'g1' and a map: at, of the last write; gen, of the last hold, and prev, of the one before; till and over, the ends of
 -- the hold and of its ramp; room, how many turns of the ramp can be out (0: no ramp); out, these, as id and end, the oldest first;
--- tail, the end of the usage. That of the vendor has more: seq, the last id; places, by id with the ends of their leases; freed, when
+-- tail, the end of the usage, and pace, that of the admissions of late calls. That of the vendor has more: seq, the last id; places, by id with the ends of their leases; freed, when
 -- the last one was; procs, when each process was seen; wait, what each process that was refused a place is: its name, since when, and
 -- last when; lim, most, won, soon and resumed, of the number of places. All times are in µs.
 local probe, lease, seen, noted = 10000000, 10000000, 10000000, 200000
 local S, dirty = {}, {}
 
 local function moved(s, d)
-  s.at, s.till, s.over, s.tail = now, s.till - d, s.over - d, s.tail - d
+  s.at, s.till, s.over, s.tail, s.pace = now, s.till - d, s.over - d, s.tail - d, s.pace - d
   for k = 2, #s.out, 2 do s.out[k] = s.out[k] - d end
   if s.places then
     s.freed, s.resumed = s.freed - d, s.resumed - d
@@ -28,7 +28,7 @@ end
 local function read(i)
   local raw, s = call('GET', KEYS[i])
   if not raw then
-    s = {at = now, gen = 0, prev = 0, till = 0, over = 0, room = 0, tail = 0, out = {}}
+    s = {at = now, gen = 0, prev = 0, till = 0, over = 0, room = 0, tail = 0, pace = 0, out = {}}
     if i == 1 then
       s.seq, s.places, s.freed, s.procs, s.wait = 0, {}, now, {}, {}
       s.lim, s.most, s.won, s.soon, s.resumed = 0, 0, 0, 0, 0
@@ -93,7 +93,8 @@ end
 
 local op = {}
 
--- pass: the name of the process; how many calls; InFlight; the round trip; the farthest slot; pass, again or reserve; the id of the
+-- pass: the name of the process; how many calls; InFlight; the round trip; the farthest slot; pass, late (calls take their
+-- slots when they ask again), again or reserve; the id of the
 -- call that asks again, or 0; then for each of KEYS: the charge of its limit, how far ahead of the end of the usage that can be, and
 -- the generation that the call has seen, if it asks again.
 --
@@ -102,6 +103,8 @@ local op = {}
 -- if it is a probe, and the generation of each of KEYS, and 1 if its slot was taken.
 function op.pass()
   local name, n, inflight, trip, mode, own = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[8], tonumber(ARGV[9])
+  local late = mode == 'late'
+  if late then mode = 'pass' end
   local farthest, again, why, held, gen, passed, out = now + tonumber(ARGV[7]), 0, 0, 0, 0, 0, {}
   local function arg(i, k) return tonumber(ARGV[7 + 3 * i + k]) end
   if inflight ~= V.most then
@@ -147,6 +150,21 @@ function op.pass()
     return true
   end
 
+  -- pace returns when a late call can pass.
+  local function pace()
+    local at, last = now, 0
+    for i, s in ipairs(S) do
+      local charge = arg(i, 0)
+      local t = max(s.pace, s.tail - min(charge, 500000)) - arg(i, 1)
+      if charge > 0 and t > at then at, last = t, i end
+    end
+    if at > now + 5000 then
+      again, why = at - now, last
+      return nil
+    end
+    return now
+  end
+
   local function slot()
     local at, last = now, 0
     for i, s in ipairs(S) do
@@ -172,7 +190,8 @@ function op.pass()
       end
       if why ~= 0 or inflight > 0 and full() then break end
     end
-    local at = slot()
+    local at
+    if late then at = pace() else at = slot() end
     if not at then break end
     local id, turn, first = own, 0, 0
     if mode ~= 'again' then
@@ -183,7 +202,9 @@ function op.pass()
     out[r + 1], out[r + 2] = id, at - now
     for i, s in ipairs(S) do
       local took = 0
-      if arg(i, 0) > 0 and (mode ~= 'reserve' or at - max(now + trip, s.till, s.tail - arg(i, 1)) < 12500) then
+      if late and arg(i, 0) > 0 then
+        s.pace, dirty[i] = max(s.pace, now - 12500) + arg(i, 0), true
+      elseif arg(i, 0) > 0 and (mode ~= 'reserve' or at - max(now + trip, s.till, s.tail - arg(i, 1)) < 12500) then
         s.tail, took, dirty[i] = max(s.tail, at) + arg(i, 0), 1, true
       end
       if s.room > 0 and mode ~= 'reserve' then
@@ -308,7 +329,7 @@ end
 local reply = op[ARGV[2]]()
 for i in pairs(dirty) do
   local s = S[i]
-  local last = max(s.till, s.tail, s.room > 0 and s.over or 0)
+  local last = max(s.till, s.tail, s.pace, s.room > 0 and s.over or 0)
   for k = 2, #s.out, 2 do last = max(last, s.out[k]) end
   if i == 1 then
     for _, t in pairs(s.places) do last = max(last, t) end
