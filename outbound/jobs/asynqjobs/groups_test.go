@@ -66,7 +66,10 @@ func TestGroupsAsInMemory(t *testing.T) {
 		}
 		both := func(step int, f func(groups.Store) (any, error)) {
 			t.Helper()
-			same(step, func(s groups.Store) string { v, err := f(s); return fmt.Sprint(v, errors.Is(err, groups.ErrFull), errors.Is(err, groups.ErrReplaced)) })
+			same(step, func(s groups.Store) string {
+				v, err := f(s)
+				return fmt.Sprint(v, errors.Is(err, groups.ErrFull), errors.Is(err, groups.ErrReplaced))
+			})
 		}
 		for step := range 1500 {
 			group, id := strconv.Itoa(random.IntN(4)), fmt.Sprint("id", step)
@@ -125,7 +128,7 @@ func TestGroupsAsInMemory(t *testing.T) {
 			default:
 				both(step, func(s groups.Store) (any, error) {
 					all, err := s.Results(ctx, queue, ids)
-					failed, _ := s.Failed(ctx, queue, group, random.IntN(1), 3)
+					failed, _ := s.Failed(ctx, queue, group, step%3, 3)
 					text := fmt.Sprint(len(failed))
 					for _, f := range failed {
 						text += f.ID + f.Err.Error()
