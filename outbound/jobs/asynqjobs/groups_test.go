@@ -89,7 +89,7 @@ func TestGroupsAsInMemory(t *testing.T) {
 					if s == stores[0] && b.ID != "" {
 						taken = append(taken, b)
 					}
-					return fmt.Sprint(b, state.Due, state.Records, state.Next < 0), err
+					return fmt.Sprint(b, state.Due, state.Records), err
 				})
 			case op < 13 && len(taken) > 0:
 				i := random.IntN(len(taken))
