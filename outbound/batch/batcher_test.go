@@ -54,12 +54,12 @@ func (v *vendor) config(change func(*config)) config {
 		}
 		v.mu.Lock()
 		v.calls = append(v.calls, c)
-		n := len(v.calls)
+		n, answer := len(v.calls), v.answer
 		v.mu.Unlock()
-		if v.answer == nil {
+		if answer == nil {
 			return all(records), nil
 		}
-		return v.answer(ctx, n, records)
+		return answer(ctx, n, records)
 	}
 	if change != nil {
 		change(&cfg)
@@ -84,11 +84,21 @@ func (v *vendor) seen() (texts []string) {
 	return texts
 }
 
-func (v *vendor) count() int {
+// answers changes the answer.
+func (v *vendor) answers(f func(ctx context.Context, n int, records []record) ([]result, error)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return len(v.calls)
+	v.answer = f
 }
+
+// made returns the calls so far.
+func (v *vendor) made() []call {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.calls)
+}
+
+func (v *vendor) count() int { return len(v.made()) }
 
 // start runs a batcher until the end of the test.
 func (v *vendor) start(t *testing.T, change func(*config)) *batcher {
@@ -370,15 +380,16 @@ func TestDefaults(t *testing.T) {
 		b := v.start(t, nil)
 		add(t, b, "a", "1")
 		time.Sleep(21 * 24 * time.Hour)
-		require.Equal(t, 25, v.count())
+		calls := v.made()
+		require.Len(t, calls, 25)
 		require.EqualValues(t, 1, b.Stats().Failed)
 		var waits []time.Duration
-		for i, c := range v.calls[1:] {
-			waits = append(waits, c.at-v.calls[i].at)
+		for i, c := range calls[1:] {
+			waits = append(waits, c.at-calls[i].at)
 		}
 		require.Equal(t, []time.Duration{15 * time.Second, 30 * time.Second}, waits[:2])
 		require.Equal(t, 36*time.Hour, slices.Max(waits))
-		require.InDelta(t, 17.8, v.calls[24].at.Hours()/24, 0.1)
-		require.Equal(t, time.Minute, v.calls[0].at)
+		require.InDelta(t, 17.8, calls[24].at.Hours()/24, 0.1)
+		require.Equal(t, time.Minute, calls[0].at)
 	})
 }

@@ -23,17 +23,11 @@ func TestControl(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		down := true
-		v := &vendor{answer: func(_ context.Context, _ int, records []record) ([]result, error) {
-			if down {
-				return nil, limitedError(time.Hour)
-			}
-			return all(records), nil
-		}}
+		v := &vendor{answer: func(context.Context, int, []record) ([]result, error) { return nil, limitedError(time.Hour) }}
 		b := v.start(t, func(c *config) { c.FlushSize, c.MaxAttempts = 2, 1 })
 		add(t, b, "o", "1", "2")
 		time.Sleep(time.Minute)
-		down = false
+		v.answers(nil)
 		require.NoError(t, b.Flush(ctx, "o"))
 		time.Sleep(time.Second)
 		require.Equal(t, []string{"0 o: 1 2", "60 o: 1 2"}, v.seen())
@@ -46,7 +40,7 @@ func TestControl(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 3, v.count())
 
-		v.answer = func(context.Context, int, []record) ([]result, error) { return nil, errors.New("down") }
+		v.answers(func(context.Context, int, []record) ([]result, error) { return nil, errors.New("down") })
 		add(t, b, "o", "5", "6")
 		synctest.Wait()
 		var failed []string
@@ -55,7 +49,7 @@ func TestControl(t *testing.T) {
 			failed = append(failed, f.Record.Content+": "+f.Err.Error())
 		}
 		require.Equal(t, []string{"5: down", "6: down"}, failed)
-		v.answer = nil
+		v.answers(nil)
 		n, err := b.Retry(ctx, "o")
 		require.NoError(t, err)
 		require.Equal(t, 2, n)

@@ -148,7 +148,7 @@ func TestDelivery(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				require.Equal(t, row.calls, v.seen())
 				keys := map[string]bool{}
-				for _, c := range v.calls {
+				for _, c := range v.made() {
 					require.NotEmpty(t, c.key)
 					keys[c.key] = true
 				}
@@ -175,13 +175,17 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 		return gate.Call{Keys: map[string]string{"account": option}}
 	}
 	for name, row := range map[string]struct {
+		hold  time.Duration
 		call  func(string, []record) gate.Call
 		after func(t *testing.T, b *batcher, g *gate.Gate)
 		calls []string
 	}{
-		"key": {call: keyed, calls: []string{"0 a: 1", "1 b: 2", "100 a: 1"}},
-		"all": {calls: []string{"0 a: 1", "100 a: 1", "100 b: 2"}},
+		"key":       {hold: 100 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "100 a: 1"}},
+		"key, soon": {hold: 50 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "50 a: 1"}},
+		"all":       {hold: 100 * time.Second, calls: []string{"0 a: 1", "100 a: 1", "100 b: 2"}},
+		"all, soon": {hold: 50 * time.Second, calls: []string{"0 a: 1", "50 a: 1", "50 b: 2"}},
 		"resumed": {
+			hold: 100 * time.Second,
 			after: func(t *testing.T, _ *batcher, g *gate.Gate) {
 				t.Helper()
 				require.NoError(t, g.Resume(t.Context(), "", ""))
@@ -189,7 +193,7 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 			calls: []string{"0 a: 1", "9 a: 1", "9 b: 2"},
 		},
 		"deleted": {
-			call: keyed,
+			hold: 100 * time.Second, call: keyed,
 			after: func(t *testing.T, b *batcher, _ *gate.Gate) {
 				t.Helper()
 				n, err := b.Delete(t.Context(), "a")
@@ -204,7 +208,7 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				v := &vendor{answer: func(_ context.Context, n int, records []record) ([]result, error) {
 					if n == 1 {
-						return nil, limitedError(100 * time.Second)
+						return nil, limitedError(row.hold)
 					}
 					return all(records), nil
 				}}
@@ -296,13 +300,16 @@ func TestNoCallInsidePause(t *testing.T) {
 		}
 		require.NoError(t, b.Flush(t.Context()))
 		time.Sleep(3 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
 		require.Zero(t, inside)
 		require.Equal(t, 9, pauses)
 		require.Equal(t, 1000, served)
 		require.EqualValues(t, 2000, b.Stats().Sent)
 		require.EqualValues(t, g.Stats().Sent, b.Stats().Calls, "one slot for one call")
 		require.Zero(t, b.Stats().Failed)
-		last := v.calls[len(v.calls)-1].at
+		calls := v.made()
+		last := calls[len(calls)-1].at
 		require.Less(t, last, 9*pause+1000*20*time.Millisecond+9*3*time.Second, "the limit is used between pauses: %v", time.Since(begun))
 	})
 }
@@ -331,7 +338,7 @@ func TestDeliveryOfPoison(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		require.Equal(t, batch.Stats{Added: 20, Calls: b.Stats().Calls, Split: b.Stats().Split, Sent: 19, Failed: 1}, b.Stats())
-		require.Equal(t, 2+3+3, dying.deaths, "two of all, one of each half, and three of the record alone")
+		require.EqualValues(t, 2+3+3, dying.deaths.Load(), "two of all, one of each half, and three of the record alone")
 		for f, err := range b.Failed(t.Context(), "a") {
 			require.NoError(t, err)
 			require.Equal(t, "13", f.Record.Content)
@@ -345,14 +352,16 @@ type dyingQueue struct {
 	groups.Queue
 
 	died   atomic.Bool
-	deaths int
+	deaths atomic.Int64
 }
 
 func (q *dyingQueue) Run(ctx context.Context, queue string, w groups.Worker) {
-	losses := map[string]int{}
+	var losses sync.Map
 	handle := w.Handle
 	w.Handle = func(ctx context.Context, e groups.Entry) groups.Verdict {
-		e.Losses = losses[e.ID]
+		if n, ok := losses.Load(e.ID); ok {
+			e.Losses, _ = n.(int)
+		}
 		verdict := make(chan groups.Verdict, 1)
 		go func() { verdict <- handle(ctx, e) }()
 		for {
@@ -361,8 +370,8 @@ func (q *dyingQueue) Run(ctx context.Context, queue string, w groups.Worker) {
 				return v
 			case <-time.After(time.Millisecond):
 				if q.died.CompareAndSwap(true, false) {
-					q.deaths++
-					losses[e.ID]++
+					q.deaths.Add(1)
+					losses.Store(e.ID, e.Losses+1)
 					return groups.Verdict{End: groups.Limited, At: time.Now().Add(time.Second)}
 				}
 			}

@@ -59,7 +59,7 @@ func TestEvents(t *testing.T) {
 			})
 		})
 		add(t, b, "o", "1", "bad", "2")
-		time.Sleep(time.Second)
+		time.Sleep(1300 * time.Millisecond) // between two looks
 		s.set(errNo)
 		time.Sleep(2500 * time.Millisecond)
 		s.set(nil)

@@ -219,8 +219,14 @@ func unique(k *kit) {
 	require.Equal(k, "7", add("a", "9", "x"), "one that has failed holds no key")
 	_, text = k.next()
 	require.Equal(k, "a: 8 9", text)
-	_, text = k.next()
+	b, text = k.next()
 	require.Equal(k, "a: 4", text)
+	k.replace(b, nil, groups.Result{ID: "1", Err: errors.New("no")})
+	k.control(groups.Retry, "a")
+	require.Equal(k, "10", add("a", "10", "x"))
+	k.terms.MaxRecords = 1
+	k.next()
+	require.Equal(k, "10", add("a", "11", "x"), "the one before it has taken no key away")
 }
 
 // All records count that are not done: pending, in flight, waiting and failed.

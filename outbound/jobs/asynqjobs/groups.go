@@ -66,7 +66,7 @@ func (s *store) Take(ctx context.Context, queue string, t groups.Terms) (b group
 		return b, state, err
 	}
 	state = groups.State{Due: r.int(0) == 1, Next: time.Duration(r.int(1)) * time.Microsecond, Records: r.int(2)}
-	return groups.Batch{ID: r.text(3), Turn: r.int(4), Group: r.text(5), Losses: r.int(6)}, state, nil
+	return groups.Batch{ID: r.text(3), Turn: r.int(4), Group: r.text(5), Attempts: r.int(6), Losses: r.int(7)}, state, nil
 }
 
 func (s *store) Load(ctx context.Context, queue, batch string, turn int) (b groups.Batch, err error) {

@@ -215,7 +215,8 @@ end
 
 -- ARGV: the age at which records are due, the ID of a new batch, the most records and bytes of it, how many batches can be taken and
 -- not loaded, and after which time one is given again.
--- Reply: whether a group is due, the time until one is, or -1, the number of records, and the ID, turn, group and losses of the batch.
+-- Reply: whether a group is due, the time until one is, or -1, the number of records, and the ID, turn, group, attempts
+-- and losses of the batch.
 local function take()
   local after, id, most, bytes, ahead, again = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
   relax()
@@ -258,7 +259,7 @@ local function take()
   soon(taken, 0)
   local reply = {call('EXISTS', queue), next, call('HLEN', rec)}
   if b then
-    reply[4], reply[5], reply[6], reply[7] = id, b.t, b.o, b.l
+    reply[4], reply[5], reply[6], reply[7], reply[8] = id, b.t, b.o, b.a, b.l
   end
   return reply
 end

@@ -3,10 +3,13 @@ package asynqjobs_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +19,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/groups/groupstest"
+	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/jobs"
@@ -33,6 +37,130 @@ func TestGroups(t *testing.T) {
 			require.Positive(t, s.client.PTTL(t.Context(), key).Val(), key)
 		}
 	}
+}
+
+func TestGroupsInACluster(t *testing.T) {
+	t.Parallel()
+	cluster, err := redisserver.StartCluster(t.TempDir(), 3)
+	require.NoError(t, err)
+	t.Cleanup(cluster.Kill)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	t.Cleanup(func() { _ = client.Close() })
+	groupstest.Run(t, groups.OpenStore(core.Must(asynqjobs.New(client, asynqjobs.Config{}))), time.Sleep)
+}
+
+// Random operations have the same results in Redis as in memory.
+func TestGroupsAsInMemory(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{})
+	ctx := t.Context()
+	stores := []groups.Store{groups.NewMemory(), groups.OpenStore(s.engine)}
+	for seed := range uint64(4) {
+		queue := fmt.Sprint("batch:", seed)
+		random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
+		var taken []groups.Batch
+		var ids []string
+		same := func(step int, f func(groups.Store) string) {
+			t.Helper()
+			require.Equal(t, f(stores[0]), f(stores[1]), "seed %d, step %d", seed, step)
+		}
+		both := func(step int, f func(groups.Store) (any, error)) {
+			t.Helper()
+			same(step, func(s groups.Store) string {
+				v, err := f(s)
+				return fmt.Sprint(v, errors.Is(err, groups.ErrFull), errors.Is(err, groups.ErrReplaced))
+			})
+		}
+		for step := range 1500 {
+			group, id := strconv.Itoa(random.IntN(4)), fmt.Sprint("id", step)
+			switch op := random.IntN(16); {
+			case op < 6:
+				key := [...]string{"", "", "k1", "k2"}[random.IntN(4)]
+				r := groups.Record{ID: id, Group: group, Key: key, Payload: []byte(strings.Repeat("x", random.IntN(9)))}
+				ids = append(ids, id)
+				both(step, func(s groups.Store) (any, error) {
+					id, due, err := s.Add(ctx, queue, r, groups.Rules{FlushSize: 7, MaxPending: 60})
+					return fmt.Sprint(id, due), err
+				})
+			case op < 9:
+				terms := groups.Terms{ID: id, MaxRecords: 1 + random.IntN(5), MaxBytes: 20 * random.IntN(2), FlushAfter: time.Hour, Ahead: 3, Again: time.Hour}
+				both(step, func(s groups.Store) (any, error) {
+					b, state, err := s.Take(ctx, queue, terms)
+					if s == stores[0] && b.ID != "" {
+						taken = append(taken, b)
+					}
+					return fmt.Sprint(b, state.Due, state.Records), err
+				})
+			case op < 13 && len(taken) > 0:
+				i := random.IntN(len(taken))
+				b := taken[i]
+				both(step, func(s groups.Store) (any, error) {
+					full, err := s.Load(ctx, queue, b.ID, b.Turn)
+					if s == stores[0] {
+						b = full
+					}
+					for i := range full.Records {
+						full.Records[i].Added = time.Time{}
+					}
+					return full, err
+				})
+				if random.IntN(4) == 0 && b.ID != "" {
+					continue // it is loaded again
+				}
+				taken = slices.Delete(taken, i, i+1)
+				parts, results := outcome(random, b, id)
+				both(step, func(s groups.Store) (any, error) { return nil, s.Replace(ctx, queue, b, parts, results, "e"+id) })
+				if random.IntN(8) == 0 {
+					both(step, func(s groups.Store) (any, error) { return nil, s.Replace(ctx, queue, b, parts, results, "") })
+				}
+			case op == 13:
+				verb := [...]groups.Verb{groups.Flush, groups.Flush, groups.Pause, groups.Resume, groups.Resume, groups.Retry, groups.Delete}[random.IntN(7)]
+				names := []string{group}[:min(1, random.IntN(4))]
+				both(step, func(s groups.Store) (any, error) { return s.Control(ctx, queue, verb, names...) })
+			case op == 14:
+				both(step, func(s groups.Store) (any, error) {
+					all, err := s.Groups(ctx, queue, time.Hour, 10)
+					for i, g := range all {
+						all[i] = groups.Group{Name: g.Name, Pending: g.Pending, InFlight: g.InFlight, Failed: g.Failed, Paused: g.Paused, LastError: g.LastError}
+					}
+					return all, err
+				})
+			default:
+				both(step, func(s groups.Store) (any, error) {
+					all, err := s.Results(ctx, queue, ids)
+					failed, _ := s.Failed(ctx, queue, group, step%3, 3)
+					text := fmt.Sprint(len(failed))
+					for _, f := range failed {
+						text += f.ID + f.Err.Error()
+					}
+					return fmt.Sprint(all, text), err
+				})
+			}
+		}
+	}
+}
+
+// outcome returns a random outcome of a batch.
+func outcome(random *rand.Rand, b groups.Batch, id string) (parts []groups.Part, results []groups.Result) {
+	again := map[int][]int{}
+	for i, r := range b.Records {
+		switch to := random.IntN(6); to {
+		case 0, 1, 2:
+			results = append(results, groups.Result{ID: r.ID, Value: []byte(id)})
+		case 3:
+			results = append(results, groups.Result{ID: r.ID, Err: errors.New("e" + id)})
+		default:
+			again[to] = append(again[to], i)
+		}
+	}
+	for to, records := range again {
+		parts = append(parts, groups.Part{ID: fmt.Sprint(id, to), Records: records, After: time.Hour * time.Duration(to-4), Attempts: to, Losses: len(records)})
+	}
+	slices.SortFunc(parts, func(a, b groups.Part) int { return strings.Compare(a.ID, b.ID) })
+	if len(parts) == 1 && random.IntN(2) == 0 {
+		parts[0].ID = b.ID
+	}
+	return parts, results
 }
 
 const poisonRecord = -1
