@@ -109,9 +109,11 @@ func (s *stream) Read(p []byte) (int, error) {
 		if err := s.wait(s.r.Pace); err != nil {
 			return 0, err
 		}
-		text := cmp.Or(s.r.Body, "x")
-		n := copy(p, text[s.pos%int64(len(text)):])
-		s.pos += int64(n)
+		n, text := 0, cmp.Or(s.r.Body, "x")
+		for n < len(p) && (s.r.Endless || s.pos < int64(len(s.r.Body))) {
+			m := copy(p[n:], text[s.pos%int64(len(text)):])
+			n, s.pos = n+m, s.pos+int64(m)
+		}
 		return n, nil
 	case s.pos == s.size && s.r.Stall == 0 && !s.r.Reset:
 		return 0, io.EOF
