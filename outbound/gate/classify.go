@@ -112,6 +112,7 @@ func googleJSON(body io.Reader) (s Signal, ok bool) {
 const (
 	maxPeek   = 64 << 10
 	stallTime = 10 * time.Millisecond // after which a hold does not wait for a body
+	stallHold = 2 * time.Second       // the hold meanwhile: Classify can still say that it is no limit
 )
 
 // signal classifies a response, whose body can be read again afterwards. If it waits for the body of a refusal, stalled is called.
@@ -120,7 +121,19 @@ func (s *settings) signal(resp *http.Response, stalled func(Signal)) Signal {
 		return s.Classify(resp, nil)
 	}
 	if early := byHeader(resp); early.Limited {
-		defer time.AfterFunc(stallTime, func() { stalled(early) }).Stop()
+		early.Pause = stallHold
+		read := make(chan struct{})
+		defer close(read)
+		go func() {
+			for wait := stallTime; ; wait = stallHold / 4 { // so that the hold lasts until Classify has decided
+				select {
+				case <-read:
+					return
+				case <-time.After(wait):
+					stalled(early)
+				}
+			}
+		}()
 	}
 	var seen bytes.Buffer
 	body := resp.Body

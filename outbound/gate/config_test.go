@@ -71,7 +71,8 @@ func TestCallThatCannotBe(t *testing.T) {
 	}{
 		"too much":        {gate.Config{Limits: tokens}, 11, `gate.Call.Costs = 11: must be 0 to 10, the Burst of the limit "tokens"`},
 		"negative":        {gate.Config{Limits: tokens}, -1, `gate.Call.Costs = -1: must be 0 to 10, the Burst of the limit "tokens"`},
-		"too many limits": {gate.Config{Limits: many}, 1, `gate.Call.Keys = 9: must be at most 8 limits`},
+		"too many limits": {gate.Config{Limits: append(many, tokens...)}, 1, `gate.Call.Keys = 9: must be at most 8 limits`},
+		"no such limit":   {gate.Config{}, 1, `gate.Call.Costs = tokens: must be the name of a limit`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,25 +172,45 @@ func TestClassifyReadsBody(t *testing.T) {
 	})
 }
 
-// A hold begins although the body of the refusal does not come.
+// A hold begins although the body of the refusal does not come, and lasts until Classify has decided.
 func TestHoldBeforeStalledBody(t *testing.T) {
 	t.Parallel()
-	bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
-		r, w := io.Pipe()
-		rt := g.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}, "Content-Type": {"application/json"}}, Body: r, Request: req}, nil
-		}))
-		go func() {
-			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://vendor.test", io.NopCloser(strings.NewReader("")))
-			resp, err := rt.RoundTrip(req)
-			require.NoError(t, err)
-			_ = resp.Body.Close()
-		}()
-		time.Sleep(20 * time.Millisecond)
-		require.Len(t, g.Holds(), 1)
-		_ = w.Close()
-		synctest.Wait()
-	})
+	read := func(resp *http.Response, err error) gate.Signal {
+		_, _ = io.ReadAll(resp.Body)
+		return gate.Classify(resp, err)
+	}
+	for name, row := range map[string]struct {
+		classify func(*http.Response, error) gate.Signal
+		held     time.Duration // after the body has come
+	}{
+		"default":     {held: time.Minute},
+		"own":         {read, time.Minute},
+		"is no limit": {func(resp *http.Response, err error) gate.Signal { read(resp, err); return gate.Signal{} }, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, gate.Config{Classify: row.classify, MaxAttempts: 1}, func(t tester, g *gate.Gate) {
+				r, w := io.Pipe()
+				rt := g.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
+					return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}, "Content-Type": {"application/json"}}, Body: r, Request: req}, nil
+				}))
+				go func() {
+					req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://vendor.test", io.NopCloser(strings.NewReader("")))
+					resp, err := rt.RoundTrip(req)
+					require.NoError(t, err)
+					_ = resp.Body.Close()
+				}()
+				for range 100 { // of the body
+					time.Sleep(100 * time.Millisecond)
+					require.Len(t, g.Holds(), 1)
+				}
+				_ = w.Close()
+				synctest.Wait()
+				require.Len(t, g.Holds(), 1)
+				require.InDelta(t, row.held, time.Until(g.Holds()[0].Until), float64(time.Second))
+			})
+		})
+	}
 }
 
 // A raise is felt at once, and usage still counts. Calls that wait get other slots.

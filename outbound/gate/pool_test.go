@@ -199,7 +199,7 @@ func TestStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := &connections{}
-			bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
+			bubble(t, gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}, func(t tester, g *gate.Gate) {
 				p := x.pool(g, 1)
 				fetched, refused := 0, false
 				start, got := time.Now(), []int{}

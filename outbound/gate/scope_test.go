@@ -95,7 +95,7 @@ func TestRampEnds(t *testing.T) {
 func TestRampOfErrors(t *testing.T) {
 	t.Parallel()
 	bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
-		refused(t, g, account("a"), 0, time.Second)
+		refused(t, g, gate.Call{}, 0, time.Second)
 		time.Sleep(time.Millisecond)
 		var running atomic.Int32 // Stats has the place of the one before until its body is closed
 		rt := g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
