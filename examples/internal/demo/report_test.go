@@ -39,6 +39,15 @@ func TestReports(t *testing.T) {
 	}
 }
 
+// No stall makes a run faster than the limit.
+func TestStallExcusesRun(t *testing.T) {
+	t.Parallel()
+	for elapsed, want := range map[float64]bool{1: false, 8.9: false, 9.1: true, 12: true} {
+		require.Equal(t, want, Excused(60, 20, elapsed, 10, 1), elapsed)
+	}
+	require.False(t, Excused(20, 20, 12, 10, 1))
+}
+
 func TestReportAsJSONAndText(t *testing.T) {
 	t.Parallel()
 	ours := &Report{Algorithm: "gresil", Figures: Figures{"seen": json.RawMessage("1.50")}}
