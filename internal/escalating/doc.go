@@ -1,3 +1,2 @@
-// Package escalating simulates a vendor that punishes haste, and two clients that it
-// punishes: the controls of tests and demos of outbound/gate.
+// Package escalating simulates vendors that punish haste, for tests and demos of outbound/gate.
 package escalating

@@ -81,6 +81,12 @@ func (r *Report) Broken(bad, stalled bool, format string, args ...any) {
 	}
 }
 
+// Excused reports whether a stall explains that a limit was broken: it was longer than is allowed for, and the run was not
+// faster than the limit, but for one period. The stall and what is allowed for are in ms, the others in seconds.
+func Excused(stall, allowed, elapsed, ideal, period float64) bool {
+	return stall > allowed && elapsed > ideal-period
+}
+
 func (r *Report) control() bool { return r.Algorithm == Control }
 
 // Load makes the calls of a run, after serve has started servers, and reads the figures of the vendor, if there is one. The

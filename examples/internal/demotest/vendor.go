@@ -90,16 +90,16 @@ func FailingJudges(t *testing.T, c demo.Command, pattern string, f func() *Forei
 const Unreachable = "127.0.0.1:1"
 
 // Request sends a request with a connection of its own, and returns the response and its body.
-func Request(t testing.TB, method, url string, header http.Header, body string) (resp *http.Response, text string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	require.NoError(t, err)
+func Request(tb testing.TB, method, url string, header http.Header, body string) (resp *http.Response, text string) {
+	tb.Helper()
+	req, err := http.NewRequestWithContext(tb.Context(), method, url, strings.NewReader(body))
+	require.NoError(tb, err)
 	req.Header = header
 	resp, err = (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	read, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
+	require.NoError(tb, err)
+	require.NoError(tb, resp.Body.Close())
 	return resp, string(read)
 }
 
