@@ -55,13 +55,17 @@ type Pipeline struct{ mechanisms []Mechanism }
 func NewPipeline(mechanisms ...Mechanism) (*Pipeline, error) {
 	for i, m := range mechanisms {
 		if identity.Missing(m) {
-			return nil, &ConfigError{Field: fmt.Sprintf("core.NewPipeline[%d]", i), Value: nil,
-				Reason: "must be a mechanism (did its constructor fail?)"}
+			return nil, &ConfigError{
+				Field: fmt.Sprintf("core.NewPipeline[%d]", i), Value: nil,
+				Reason: "must be a mechanism (did its constructor fail?)",
+			}
 		}
 		for _, outer := range mechanisms[:i] {
 			if identity.Same(outer, m) {
-				return nil, &ConfigError{Field: fmt.Sprintf("core.NewPipeline[%d]", i), Value: m.Name(),
-					Reason: "must not be in the pipeline twice"}
+				return nil, &ConfigError{
+					Field: fmt.Sprintf("core.NewPipeline[%d]", i), Value: m.Name(),
+					Reason: "must not be in the pipeline twice",
+				}
 			}
 		}
 	}

@@ -40,8 +40,10 @@ func New(reg *core.Registry, cfg Config) (*Collector, error) {
 		if r == '_' || 'a' <= r|0x20 && r|0x20 <= 'z' || i > 0 && '0' <= r && r <= '9' {
 			continue
 		}
-		return nil, &core.ConfigError{Field: "metrics.Config.Namespace", Value: cfg.Namespace,
-			Reason: "must be the beginning of a metric name, as in resilience"}
+		return nil, &core.ConfigError{
+			Field: "metrics.Config.Namespace", Value: cfg.Namespace,
+			Reason: "must be the beginning of a metric name, as in resilience",
+		}
 	}
 	if reg == nil {
 		return nil, &core.ConfigError{Field: "metrics.New registry", Value: nil, Reason: "must be the registry of the mechanisms"}

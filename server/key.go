@@ -37,8 +37,10 @@ func Pattern(r *http.Request) (key string, ok bool) { return r.Pattern, r.Patter
 func Header(name string) Key {
 	name = http.CanonicalHeaderKey(name)
 	if !header.IsToken(name) || name == "Host" {
-		panic(&core.ConfigError{Field: "server.Header", Value: strconv.Quote(name),
-			Reason: "must be the name of a header field other than Host, as X-API-Key"})
+		panic(&core.ConfigError{
+			Field: "server.Header", Value: strconv.Quote(name),
+			Reason: "must be the name of a header field other than Host, as X-API-Key",
+		})
 	}
 	return func(r *http.Request) (string, bool) {
 		values := r.Header[name]

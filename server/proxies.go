@@ -77,8 +77,10 @@ const forwardedFor = "X-Forwarded-For"
 func (p Proxies) header() string {
 	name := http.CanonicalHeaderKey(cmp.Or(p.Header, forwardedFor))
 	if name == "Forwarded" {
-		panic(&core.ConfigError{Field: "server.Proxies.Header", Value: name,
-			Reason: "must be X-Forwarded-For, or a field with one address: RFC 7239 is not supported"})
+		panic(&core.ConfigError{
+			Field: "server.Proxies.Header", Value: name,
+			Reason: "must be X-Forwarded-For, or a field with one address: RFC 7239 is not supported",
+		})
 	}
 	return name
 }

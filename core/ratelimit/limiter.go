@@ -105,8 +105,10 @@ func (s *shared) localize(cfg *Config) error {
 	}
 	t, ok := s.table.(limits.LocalTable)
 	if !ok {
-		return &core.ConfigError{Field: "ratelimit.Config.OnStoreError", Value: Local,
-			Reason: "must be Allow or Deny with this Store: wrap it in share.New of stores/share"}
+		return &core.ConfigError{
+			Field: "ratelimit.Config.OnStoreError", Value: Local,
+			Reason: "must be Allow or Deny with this Store: wrap it in share.New of stores/share",
+		}
 	}
 	local := t.Local()
 	s.local.Store(&local)

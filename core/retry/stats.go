@@ -45,8 +45,10 @@ var sources = [2]string{"backoff", "retry_after"} //nolint:gochecknoglobals // a
 // Stats returns the counts so far.
 func (p *Policy) Stats() Stats {
 	c := &p.counters
-	s := Stats{Succeeded: c.succeeded.Load(), Recovered: c.recovered.Load(), Failed: c.failed[0].Load() + c.failed[1].Load(),
-		Retries: c.retries.Load()}
+	s := Stats{
+		Succeeded: c.succeeded.Load(), Recovered: c.recovered.Load(), Failed: c.failed[0].Load() + c.failed[1].Load(),
+		Retries: c.retries.Load(),
+	}
 	for i := range c.suppressed {
 		s.Suppressed += c.suppressed[i].Load()
 	}

@@ -74,47 +74,47 @@ func newVendor(a *demo.Arrivals, s *demo.Stall) http.Handler {
 	return mux
 }
 
-// config has the values of the flags.
+// config has the values of the flags. A worker has it as JSON.
 type config struct {
 	demo.Flags
 
-	campaigns, calls int // calls of each campaign
-	workers, cps     int
-	engine           string // of the jobs
-	kill             int
+	Campaigns, Calls int // calls of each campaign
+	Workers, CPS     int
+	Engine           string // of the jobs
+	Kill             int
 }
 
-func (c config) total() int { return c.campaigns * c.calls }
+func (c config) total() int { return c.Campaigns * c.Calls }
 
 // ideal is the time of all calls at the limit, in seconds.
-func (c config) ideal() float64 { return float64(c.total()) / float64(c.cps) }
+func (c config) ideal() float64 { return float64(c.total()) / float64(c.CPS) }
 
 // needsRedis reports whether the workers must share something.
 func (c config) needsRedis() bool {
-	return c.Algorithm != demo.Control && (c.engine == "asynq" || c.workers > 1)
+	return c.Algorithm != demo.Control && (c.Engine == "asynq" || c.Workers > 1)
 }
 
 const mostCalls = 10_000_000
 
 // parse reads the command line, and reports its mistakes itself.
 func parse(args []string, stderr io.Writer) (config, error) {
-	c := config{campaigns: 20, calls: 1000, workers: 4, cps: 500, engine: "memory"}
+	c := config{Campaigns: 20, Calls: 1000, Workers: 4, CPS: 500, Engine: "memory"}
 	flags := flag.NewFlagSet("campaigns", flag.ContinueOnError)
-	flags.Func("campaigns", "`number` of campaigns (default 20)", demo.Whole(&c.campaigns, 1, 10_000))
-	flags.Func("calls", "`number` of calls of each campaign (default 1000)", demo.Whole(&c.calls, 1, 1_000_000))
-	flags.Func("workers", "`number` of processes that make calls (default 4)", demo.Whole(&c.workers, 1, 64))
-	flags.Func("cps", "`calls` that the vendor permits in any second (default 500)", demo.Whole(&c.cps, 1, 100_000))
-	flags.Func("engine", "memory|asynq: where the jobs are (default memory)", demo.OneOf(&c.engine, "memory", "asynq"))
-	flags.Func("kill", "`number` of times that a worker is killed, and replaced, on the way (default 0)", demo.Whole(&c.kill, 0, 100))
+	flags.Func("campaigns", "`number` of campaigns (default 20)", demo.Whole(&c.Campaigns, 1, 10_000))
+	flags.Func("calls", "`number` of calls of each campaign (default 1000)", demo.Whole(&c.Calls, 1, 1_000_000))
+	flags.Func("workers", "`number` of processes that make calls (default 4)", demo.Whole(&c.Workers, 1, 64))
+	flags.Func("cps", "`calls` that the vendor permits in any second (default 500)", demo.Whole(&c.CPS, 1, 100_000))
+	flags.Func("engine", "memory|asynq: where the jobs are (default memory)", demo.OneOf(&c.Engine, "memory", "asynq"))
+	flags.Func("kill", "`number` of times that a worker is killed, and replaced, on the way (default 0)", demo.Whole(&c.Kill, 0, 100))
 	c.Define(flags, "without it, the program starts its own")
 	err := demo.Parse(flags, args, stderr, "-cps 500", func() error {
 		switch {
 		case c.total() > mostCalls:
-			return fmt.Errorf("-campaigns %d -calls %d: must be %d calls in total at most", c.campaigns, c.calls, mostCalls)
-		case c.engine == "asynq" && c.Algorithm == demo.Control:
+			return fmt.Errorf("-campaigns %d -calls %d: must be %d calls in total at most", c.Campaigns, c.Calls, mostCalls)
+		case c.Engine == "asynq" && c.Algorithm == demo.Control:
 			return fmt.Errorf("-engine asynq -algorithm %s: must be -algorithm gresil", c.Algorithm)
-		case c.kill >= c.total():
-			return fmt.Errorf("-kill %d: must be less than the number of calls, %d", c.kill, c.total())
+		case c.Kill >= c.total():
+			return fmt.Errorf("-kill %d: must be less than the number of calls, %d", c.Kill, c.total())
 		}
 		return nil
 	})
@@ -127,6 +127,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return demo.ExitCode(err)
 	}
-	demand := fmt.Sprintf("The vendor permits %d calls in any second. %d campaigns make %d calls each, from %d processes.", c.cps, c.campaigns, c.calls, c.workers)
+	demand := fmt.Sprintf("The vendor permits %d calls in any second. %d campaigns make %d calls each, from %d processes.", c.CPS, c.Campaigns, c.Calls, c.Workers)
 	return c.Show(ctx, stdout, stderr, demand, "ok: all calls were served, and no second was above the limit", c.report)
 }

@@ -45,7 +45,7 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	c, err := parse(nil, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, config{campaigns: 20, calls: 1000, workers: 4, cps: 500, engine: "memory", Flags: demo.Flags{Algorithm: "gresil"}}, c)
+	require.Equal(t, config{Campaigns: 20, Calls: 1000, Workers: 4, CPS: 500, Engine: "memory", Flags: demo.Flags{Algorithm: "gresil"}}, c)
 	require.InDelta(t, 40, c.ideal(), 0)
 	require.True(t, c.needsRedis())
 }

@@ -14,16 +14,15 @@ import (
 // report makes all calls, and returns the vendor's view of them.
 func (c config) report(ctx context.Context, f demo.Flags, screen *demo.Screen) *demo.Report {
 	if c.Flags = f; f.Algorithm == demo.Control {
-		c.Redis, c.engine = "", "memory"
+		c.Redis, c.Engine = "", "memory"
 	}
 	t := newTask(c, screen)
 	r := &demo.Report{Algorithm: c.Algorithm}
-	r.Flags("engine", c.engine, "campaigns", c.campaigns, "calls", c.calls, "workers", c.workers, "cps", c.cps, "kill", c.kill,
+	r.Flags("engine", c.Engine, "campaigns", c.Campaigns, "calls", c.Calls, "workers", c.Workers, "cps", c.CPS, "kill", c.Kill,
 		"run", t.Run, "ideal_seconds", c.ideal(), "slack_ms", demo.Milliseconds(slack), "skew_ms", demo.Milliseconds(slack/2))
 	var cpu time.Duration
-	r.Load(ctx, &c.Flags, screen, c.Serve(c.needsRedis()), func(ctx context.Context, end context.CancelCauseFunc) (err error) {
-		t.Vendor, t.Redis = c.Vendor, c.Redis
-		before, err := cpuTime(ctx, c.Redis)
+	r.Load(ctx, &t.Flags, screen, t.Serve(c.needsRedis()), func(ctx context.Context, end context.CancelCauseFunc) (err error) {
+		before, err := cpuTime(ctx, t.Redis)
 		if err != nil {
 			return err
 		}
@@ -35,7 +34,7 @@ func (c config) report(ctx context.Context, f demo.Flags, screen *demo.Screen) *
 		if err := t.crew.Work(ctx); err != nil {
 			return err
 		}
-		after, err := cpuTime(ctx, c.Redis)
+		after, err := cpuTime(ctx, t.Redis)
 		cpu = after - before
 		return err
 	})
@@ -52,7 +51,7 @@ func (c config) report(ctx context.Context, f demo.Flags, screen *demo.Screen) *
 	r.Set("lost", left, "Calls that were neither served nor given up.")
 	r.Set("deaths", t.crew.Deaths, "Processes that have ended on the way, and were replaced.")
 	r.Set("in_flight", t.keys(), "The calls that they had in flight: these can have arrived twice.")
-	r.Arrivals("second", c.cps)
+	r.Arrivals("second", c.CPS)
 	r.Set("elapsed_seconds", elapsed, fmt.Sprintf("From the start to the last answer; at the limit, it takes %v.", c.ideal()))
 	r.Set("worst_half", worst, "At half of the time, the campaign with the fewest calls had made this part of them.")
 	r.Set("best_half", best, "The campaign with the most calls had made this part.")
@@ -67,8 +66,8 @@ func (c config) report(ctx context.Context, f demo.Flags, screen *demo.Screen) *
 	r.Problem(t.crew.First != "", "%d failed, the first: %s", t.failed, t.crew.First)
 	late := stall > demo.Milliseconds(slack/2) && elapsed > c.ideal()-1 // no stall makes a run faster than the limit
 	most, fixed := r.Figures.Num("most_sliding"), r.Figures.Num("most_fixed")
-	r.Broken(fixed > float64(c.cps), late, "%v calls in a second of the clock, the limit is %d", fixed, c.cps)
-	r.Broken(most > float64(c.cps), late, "%v calls in a second, the limit is %d", most, c.cps)
+	r.Broken(fixed > float64(c.CPS), late, "%v calls in a second of the clock, the limit is %d", fixed, c.CPS)
+	r.Broken(most > float64(c.CPS), late, "%v calls in a second, the limit is %d", most, c.CPS)
 	return r
 }
 

@@ -22,7 +22,7 @@ func TestSoakCampaigns(t *testing.T) {
 		})
 		t.Log(r.Stdout)
 		requireServed(t, r)
-		require.LessOrEqual(t, r.Num("elapsed_seconds"), 1.15*r.Num("ideal_seconds")+r.Stood)
+		r.RequireSoon(t, 1.15)
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 // them from Redis instead.
 type task struct {
 	order
-	cfg  config
 	crew *demo.Crew
 
 	next     int                           // the first number that no worker had
@@ -46,14 +45,10 @@ const mostAhead = 5000 // numbers that a worker has: they fit in a pipe
 
 func newTask(c config, screen *demo.Screen) *task {
 	t := &task{
-		cfg: c, hands: map[*demo.Member]map[int]bool{}, done: map[int]struct{}{}, feed: func() {},
-		passed: map[*demo.Member]int{},
-		order: order{
-			Run: demo.NewRun(), Algorithm: c.Algorithm, Engine: c.engine, Campaigns: c.campaigns, CPS: c.cps,
-			Ahead: min(mostAhead, max(100, 2*c.cps/c.workers)),
-		},
+		hands: map[*demo.Member]map[int]bool{}, done: map[int]struct{}{}, feed: func() {}, passed: map[*demo.Member]int{},
+		order: order{c, demo.NewRun(), min(mostAhead, max(100, 2*c.CPS/c.Workers))},
 	}
-	t.crew = &demo.Crew{Task: t, Word: "worker", Size: c.workers, Kill: c.kill, Screen: screen}
+	t.crew = &demo.Crew{Task: t, Word: "worker", Size: c.Workers, Kill: c.Kill, Screen: screen}
 	return t
 }
 
@@ -76,7 +71,7 @@ func (t *task) deal(m *demo.Member) string {
 		switch {
 		case len(t.returned) > 0:
 			n, t.returned = t.returned[0], t.returned[1:]
-		case t.next < t.cfg.total():
+		case t.next < t.total():
 			n = t.next
 			t.next++
 		default:
@@ -122,7 +117,7 @@ func (t *task) ended(n int, served bool, why string) {
 		}
 	case !twice:
 		t.served++
-		t.ends = append(t.ends, end{time.Since(t.crew.Start), n % t.cfg.campaigns})
+		t.ends = append(t.ends, end{time.Since(t.crew.Start), n % t.Campaigns})
 		fallthrough
 	default:
 		t.crew.Right()
@@ -145,7 +140,7 @@ func (t *task) Fold(m *demo.Member) bool {
 
 // Progress counts the calls.
 func (t *task) Progress() (done, total int, text string) {
-	done, total = t.served+t.failed, t.cfg.total()
+	done, total = t.served+t.failed, t.total()
 	return done, total, fmt.Sprintf("%d of %d served, %d failed", t.served, total, t.failed)
 }
 
@@ -161,7 +156,7 @@ func (t *task) keys() []string {
 // times returns how long the calls took, in seconds, and the parts that were served at half of the time, of the campaigns
 // with the smallest and the largest.
 func (t *task) times() (elapsed, worst, best float64) {
-	served := make([]int, t.cfg.campaigns)
+	served := make([]int, t.Campaigns)
 	if len(t.ends) > 0 {
 		last := t.ends[len(t.ends)-1].at
 		elapsed = demo.Round(last.Seconds())
@@ -171,7 +166,7 @@ func (t *task) times() (elapsed, worst, best float64) {
 			}
 		}
 	}
-	part := func(n int) float64 { return demo.Round(float64(n) / float64(t.cfg.calls)) }
+	part := func(n int) float64 { return demo.Round(float64(n) / float64(t.Calls)) }
 	return elapsed, part(slices.Min(served)), part(slices.Max(served))
 }
 
@@ -187,10 +182,10 @@ func (t *task) feeder(ctx context.Context, fail context.CancelCauseFunc) (stop f
 	}
 	var feeding sync.WaitGroup
 	t.feed = func() {
-		for campaign := range t.cfg.campaigns {
+		for campaign := range t.Campaigns {
 			feeding.Go(func() {
 				_, _, err := runner.Feed(ctx, func(yield func(jobs.Job) bool) {
-					for n := campaign; n < t.cfg.total(); n += t.cfg.campaigns {
+					for n := campaign; n < t.total(); n += t.Campaigns {
 						if !yield(t.job(n)) {
 							return
 						}

@@ -28,7 +28,7 @@ func numbers(from, to int) (lines string) {
 
 func TestNumbersAreBounded(t *testing.T) {
 	t.Parallel()
-	c := newTestTask(config{campaigns: 3, calls: 1000, workers: 1, cps: 50})
+	c := newTestTask(config{Campaigns: 3, Calls: 1000, Workers: 1, CPS: 50})
 	a, b := &demo.Member{}, &demo.Member{}
 	require.Equal(t, numbers(0, 100), c.Feed(a))
 	require.Empty(t, c.deal(a))
@@ -40,7 +40,7 @@ func TestNumbersAreBounded(t *testing.T) {
 // Those of a worker that has ended go to others, and those that were sent are noted; none that is done.
 func TestCallsOfDeadWorker(t *testing.T) {
 	t.Parallel()
-	c := newTestTask(config{campaigns: 2, calls: 3, workers: 2, cps: 50})
+	c := newTestTask(config{Campaigns: 2, Calls: 3, Workers: 2, CPS: 50})
 	c.Run = ""
 	a, b := &demo.Member{}, &demo.Member{}
 	require.Equal(t, numbers(0, 6), c.Feed(a))
@@ -65,7 +65,7 @@ func TestCallsOfDeadWorker(t *testing.T) {
 // With the engine asynq, workers choose the calls, and run those of a worker that has ended again.
 func TestWorkersOfAsynqChoose(t *testing.T) {
 	t.Parallel()
-	c := newTestTask(config{campaigns: 2, calls: 2, workers: 2, cps: 50, engine: "asynq"})
+	c := newTestTask(config{Campaigns: 2, Calls: 2, Workers: 2, CPS: 50, Engine: "asynq"})
 	a, b := &demo.Member{}, &demo.Member{}
 	require.Empty(t, c.Feed(a)+c.Feed(b))
 	for _, n := range []int{0, 1} {
@@ -84,7 +84,7 @@ func TestWorkersOfAsynqChoose(t *testing.T) {
 func TestHalfTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newTestTask(config{campaigns: 2, calls: 4, workers: 1, cps: 10})
+		c := newTestTask(config{Campaigns: 2, Calls: 4, Workers: 1, CPS: 10})
 		elapsed, worst, best := c.times()
 		require.Zero(t, elapsed+worst+best)
 		for n := range 8 { // of the campaigns in turn, at 1, 2, 3, 4, 5, 6, 7 and 10 seconds

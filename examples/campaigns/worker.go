@@ -24,14 +24,10 @@ import (
 
 // An order has all that a worker must know.
 type order struct {
-	Run       string // the name of the run
-	Vendor    string // URL
-	Redis     string // HOST:PORT, or ""
-	Algorithm string
-	Engine    string
-	Campaigns int
-	CPS       int
-	Ahead     int // calls that a worker has at a time
+	config
+
+	Run   string // the name of the run
+	Ahead int    // calls that a worker has at a time
 }
 
 // campaign returns the name of the campaign of the call n.

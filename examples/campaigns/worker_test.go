@@ -107,7 +107,7 @@ func TestRefusalsOfVendor(t *testing.T) {
 func TestUnreachableVendorOrRedis(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{"gresil", "naive"} {
-		r := demotest.Run(t.Context(), t, command(), "-workers 1 -vendor http://%s -algorithm %s", demotest.Unreachable, algorithm)
+		r := demotest.Run(t.Context(), t, command(), "-workers 1 -cps 50 -vendor http://%s -algorithm %s", demotest.Unreachable, algorithm)
 		require.Equal(t, 1, r.Code, r)
 		require.Zero(t, r.Num("served"))
 		require.Less(t, r.Num("failed"), 200.0)
@@ -204,7 +204,7 @@ func TestQueueOfRunIsRemoved(t *testing.T) {
 	server, err := redisserver.Start(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(server.Kill)
-	c := newTask(config{campaigns: 1, calls: 1, workers: 1, cps: 1, engine: "asynq"}, demo.NewScreen(io.Discard))
+	c := newTask(config{Campaigns: 1, Calls: 1, Workers: 1, CPS: 1, Engine: "asynq"}, demo.NewScreen(io.Discard))
 	c.Run, c.Redis = "r", server.Addr
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)

@@ -54,13 +54,13 @@ func command() demo.Command {
 	return demo.Command{Whole: run, Worker: work, Parts: map[string]demo.Part{"vendor": demo.Vendor("grouped-calls vendor", vendor)}}
 }
 
-// config has the values of the flags.
+// config has the values of the flags. A worker has it as JSON.
 type config struct {
 	demo.Flags
 	terms
 
-	records   int // of all options
-	processes int
+	Records   int // of all options
+	Processes int
 }
 
 // terms are those of the vendor.
@@ -87,7 +87,7 @@ func (c *terms) scaled(d time.Duration) time.Duration { return time.Duration(flo
 // ideal returns the smallest number of calls of an option, and of all together.
 func (c config) ideal() (each func(option int) int, all int) {
 	each = func(option int) int {
-		records := (c.records - option + c.Options - 1) / c.Options
+		records := (c.Records - option + c.Options - 1) / c.Options
 		return (records + c.MaxRecords - 1) / c.MaxRecords
 	}
 	for option := range c.Options {
@@ -103,20 +103,20 @@ func (c config) idealSeconds() float64 {
 }
 
 // needsRedis reports whether the processes must share something.
-func (c config) needsRedis() bool { return c.Algorithm != demo.Control && c.processes > 1 }
+func (c config) needsRedis() bool { return c.Algorithm != demo.Control && c.Processes > 1 }
 
 // parse reads the command line, and reports its mistakes itself.
 func parse(args []string, stderr io.Writer) (config, error) {
-	c := config{records: 20_000, processes: 2, terms: terms{Options: 8}}
+	c := config{Records: 20_000, Processes: 2, terms: terms{Options: 8}}
 	flags := flag.NewFlagSet("grouped-calls", flag.ContinueOnError)
 	flags.Func("options", "`number` of options, each with calls of its own (default 8)", demo.Whole(&c.Options, 1, 10_000))
-	flags.Func("records", "`number` of records, of all options (default 20000)", demo.Whole(&c.records, 1, 10_000_000))
-	flags.Func("processes", "`number` of processes that add records and make calls (default 2)", demo.Whole(&c.processes, 1, 64))
+	flags.Func("records", "`number` of records, of all options (default 20000)", demo.Whole(&c.Records, 1, 10_000_000))
+	flags.Func("processes", "`number` of processes that add records and make calls (default 2)", demo.Whole(&c.Processes, 1, 64))
 	c.define(flags)
 	c.Define(flags, "without it, the program starts its own, if it needs one")
 	err := demo.Parse(flags, args, stderr, "-scale 60", func() error {
-		if c.records < c.Options {
-			return fmt.Errorf("-records %d -options %d: each option must have a record", c.records, c.Options)
+		if c.Records < c.Options {
+			return fmt.Errorf("-records %d -options %d: each option must have a record", c.Records, c.Options)
 		}
 		return nil
 	})
@@ -130,7 +130,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return demo.ExitCode(err)
 	}
 	demand := fmt.Sprintf("The vendor accepts %d calls in any %v, and %d records in a call. %d processes add %d records, in %d options.",
-		c.CallsPerMinute, c.minute().Round(time.Millisecond), c.MaxRecords, c.processes, c.records, c.Options)
+		c.CallsPerMinute, c.minute().Round(time.Millisecond), c.MaxRecords, c.Processes, c.Records, c.Options)
 	const ok = "ok: all records were served by the smallest number of calls, and no minute was above the limit"
 	return c.Show(ctx, stdout, stderr, demand, ok, c.report)
 }

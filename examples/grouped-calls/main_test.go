@@ -46,7 +46,7 @@ func TestDefaults(t *testing.T) {
 	c, err := parse(nil, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, config{
-		Flags: demo.Flags{Algorithm: "gresil"}, records: 20_000, processes: 2,
+		Flags: demo.Flags{Algorithm: "gresil"}, Records: 20_000, Processes: 2,
 		terms: terms{Options: 8, MaxRecords: 200, CallsPerMinute: 100, Scale: 1},
 	}, c)
 	require.True(t, c.needsRedis())
@@ -59,7 +59,7 @@ func TestDefaults(t *testing.T) {
 
 func TestEachOptionNeedsItsCalls(t *testing.T) {
 	t.Parallel()
-	each, all := config{records: 602, terms: terms{Options: 3, MaxRecords: 200}}.ideal()
+	each, all := config{Records: 602, terms: terms{Options: 3, MaxRecords: 200}}.ideal()
 	require.Equal(t, [4]int{2, 2, 1, 5}, [4]int{each(0), each(1), each(2), all}, "201, 201 and 200 records")
 }
 
@@ -95,7 +95,7 @@ func requireGrouped(t *testing.T, r demotest.Output) {
 	require.LessOrEqual(t, r.Num("most_fixed"), r.Num("calls_per_minute"))
 	var byOption map[string]int
 	require.NoError(t, json.Unmarshal(r.Figures["calls_by_option"], &byOption))
-	c := config{records: records, terms: terms{Options: int(r.Num("options")), MaxRecords: int(r.Num("max_records"))}}
+	c := config{Records: records, terms: terms{Options: int(r.Num("options")), MaxRecords: int(r.Num("max_records"))}}
 	each, _ := c.ideal()
 	require.Len(t, byOption, c.Options)
 	for i := range c.Options {

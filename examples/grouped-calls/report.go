@@ -19,7 +19,8 @@ type task struct {
 	calls   int                 // that were answered with 200
 	refused int
 	served  int // records
-	failed  int // records that were given up
+	failed  int // records that were given up, by the control
+	gaveUp  map[*demo.Member]int
 }
 
 const (
@@ -32,15 +33,13 @@ const (
 )
 
 func newTask(c config, screen *demo.Screen) *task {
-	t := &task{keys: map[string]struct{}{}, order: order{
-		terms: c.terms, Run: demo.NewRun(), Algorithm: c.Algorithm, Records: c.records, Workers: c.processes,
-	}}
+	t := &task{keys: map[string]struct{}{}, gaveUp: map[*demo.Member]int{}, order: order{config: c, Run: demo.NewRun()}}
 	long := max(leastPatience, patience*c.minute())
 	if c.Algorithm != demo.Control {
 		long = max(long, 2*leaseTime)
 	}
 	t.crew = &demo.Crew{
-		Task: t, Word: "process", Size: c.processes, Screen: screen, Silence: silenceTime, Patience: long,
+		Task: t, Word: "process", Size: c.Processes, Screen: screen, Silence: silenceTime, Patience: long,
 		Stalled: fmt.Errorf("%w, as no record was accepted for %d minutes of the vendor", demo.ErrStalled, patience),
 	}
 	return t
@@ -57,7 +56,7 @@ func (t *task) Order(m *demo.Member) any {
 func (t *task) Feed(*demo.Member) string { return "go\n" }
 
 // Hear is a step of a worker.
-func (t *task) Hear(_ *demo.Member, word string, n int, rest string) {
+func (t *task) Hear(m *demo.Member, word string, n int, rest string) {
 	switch word {
 	case "called":
 		t.calls++
@@ -73,6 +72,10 @@ func (t *task) Hear(_ *demo.Member, word string, n int, rest string) {
 	case "failed":
 		t.failed += n
 		t.crew.Note(rest)
+	case "gave-up":
+		t.gaveUp[m] = n
+	case "bad":
+		t.crew.Note(rest)
 	case "wrong":
 		t.crew.Wrong(rest)
 	}
@@ -81,10 +84,20 @@ func (t *task) Hear(_ *demo.Member, word string, n int, rest string) {
 // Fold reports whether the records of a worker that has ended are in Redis, all of them.
 func (t *task) Fold(*demo.Member) bool { return t.Redis != "" && !t.crew.Start.IsZero() }
 
+// givenUp returns the number of records that have failed.
+func (t *task) givenUp() int {
+	all := t.failed
+	for _, n := range t.gaveUp {
+		all += n
+	}
+	return all
+}
+
 // Progress counts the records.
 func (t *task) Progress() (done, total int, text string) {
-	text = fmt.Sprintf("%d of %d records, %d failed; %d calls, %d refused", t.served, t.Records, t.failed, t.calls, t.refused)
-	return t.served + t.failed, t.Records, text
+	failed := t.givenUp()
+	text = fmt.Sprintf("%d of %d records, %d failed; %d calls, %d refused", t.served, t.Records, failed, t.calls, t.refused)
+	return t.served + failed, t.Records, text
 }
 
 // report makes all calls, and returns the vendor's view of them.
@@ -95,13 +108,10 @@ func (c config) report(ctx context.Context, f demo.Flags, screen *demo.Screen) *
 	t := newTask(c, screen)
 	r := &demo.Report{Algorithm: c.Algorithm}
 	slack, skew := demo.Milliseconds(slack(c.minute())), demo.Milliseconds(skew(c.minute()))
-	r.Flags("options", c.Options, "records", c.records, "max_records", c.MaxRecords, "calls_per_minute", c.CallsPerMinute,
-		"processes", c.processes, "scale", c.Scale, "run", t.Run, "slack_ms", slack, "skew_ms", skew)
-	serve := c.Serve(c.needsRedis(), "-scale", fmt.Sprint(c.Scale), "-max-records", strconv.Itoa(c.MaxRecords), "-calls-per-minute", strconv.Itoa(c.CallsPerMinute))
-	r.Load(ctx, &c.Flags, screen, serve, func(ctx context.Context, _ context.CancelCauseFunc) error {
-		t.Vendor, t.Redis = c.Vendor, c.Redis
-		return t.crew.Work(ctx)
-	})
+	r.Flags("options", c.Options, "records", c.Records, "max_records", c.MaxRecords, "calls_per_minute", c.CallsPerMinute,
+		"processes", c.Processes, "scale", c.Scale, "run", t.Run, "slack_ms", slack, "skew_ms", skew)
+	serve := t.Serve(c.needsRedis(), "-scale", fmt.Sprint(c.Scale), "-max-records", strconv.Itoa(c.MaxRecords), "-calls-per-minute", strconv.Itoa(c.CallsPerMinute))
+	r.Load(ctx, &t.Flags, screen, serve, func(ctx context.Context, _ context.CancelCauseFunc) error { return t.crew.Work(ctx) })
 	elapsed := 0.0
 	if !t.crew.Start.IsZero() {
 		elapsed = demo.Round(t.crew.Last.Sub(t.crew.Start).Seconds())
@@ -111,8 +121,8 @@ func (c config) report(ctx context.Context, f demo.Flags, screen *demo.Screen) *
 	ideal := demo.Round(c.idealSeconds())
 	r.Flags("ideal_calls", calls, "ideal_seconds", ideal)
 	r.Set("served", t.served, "Records that the vendor accepted, by its answers.")
-	r.Set("failed", t.failed, "Records that were given up.")
-	r.Set("lost", max(0, c.records-t.served-t.failed), "Records that were neither served nor given up.")
+	r.Set("failed", t.givenUp(), "Records that were given up.")
+	r.Set("lost", max(0, c.Records-t.served-t.givenUp()), "Records that were neither served nor given up.")
 	r.Set("calls", t.calls, fmt.Sprintf("Calls that the vendor answered with results; %d are enough.", calls))
 	r.Set("refused", t.refused, "Calls that were over its limit.")
 	r.Set("deaths", t.crew.Deaths, "Processes that have ended on the way.")
@@ -125,8 +135,8 @@ func (c config) report(ctx context.Context, f demo.Flags, screen *demo.Screen) *
 	r.Set("elapsed_seconds", elapsed, fmt.Sprintf("From the start to the last answer; at the limit, it takes %v.", ideal))
 	r.Set("stall_ms", stall, fmt.Sprintf("A process or a call was late by this much at most; %v are allowed for.", skew))
 	r.Set("void", &r.Void, "")
-	r.Problem(t.served < c.records, "%d of %d records were not served", c.records-t.served, c.records)
-	r.Problem(t.crew.First != "" && t.served < c.records, "%d failed, the first error: %s", t.failed, t.crew.First)
+	r.Problem(t.served < c.Records, "%d of %d records were not served", c.Records-t.served, c.Records)
+	r.Problem(t.crew.First != "" && t.served < c.Records, "%d failed, the first error: %s", t.givenUp(), t.crew.First)
 	if r.Figures != nil {
 		c.judge(r, t.crew.Deaths, each)
 	}
@@ -143,9 +153,9 @@ func (c config) judge(r *demo.Report, deaths int, ideal func(option int) int) {
 	r.Problem(f.Num("too_big") > 0, "%v calls were too big", f.Num("too_big"))
 	r.Problem(f.Num("bad") > 0, "%v calls were malformed", f.Num("bad"))
 	r.Problem(f.Num("duplicates") > 0 && deaths == 0, "%v records arrived again", f.Num("duplicates"))
-	r.Problem(f["unique"] != nil && int(f.Num("unique")) < c.records, "%v of %d records arrived", f.Num("unique"), c.records)
+	r.Problem(f["unique"] != nil && int(f.Num("unique")) < c.Records, "%v of %d records arrived", f.Num("unique"), c.Records)
 	var calls map[string]int // of something else if the vendor counts something else
-	if int(f.Num("records")) != c.records || deaths > 0 || json.Unmarshal(f["calls_by_option"], &calls) != nil {
+	if int(f.Num("records")) != c.Records || deaths > 0 || json.Unmarshal(f["calls_by_option"], &calls) != nil {
 		return // it has calls of other runs, or counts something of its own
 	}
 	wrong, first := 0, ""

@@ -105,7 +105,7 @@ func TestFailingJudges(t *testing.T) {
 
 func TestRecordsOfRepeatedCall(t *testing.T) {
 	t.Parallel()
-	k := newTask(config{records: 10, terms: terms{Options: 1, Scale: 1}}, demo.NewScreen(io.Discard))
+	k := newTask(config{Records: 10, terms: terms{Options: 1, Scale: 1}}, demo.NewScreen(io.Discard))
 	for _, word := range []string{"called", "served", "called", "served"} {
 		k.Hear(nil, word, 4, "a")
 	}

@@ -6,8 +6,6 @@ import (
 	"io"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/gresil/gresil/examples/internal/demotest"
 )
 
@@ -24,6 +22,6 @@ func TestSoakGroupedCalls(t *testing.T) {
 		})
 		t.Log(r.Stdout)
 		requireGrouped(t, r)
-		require.LessOrEqual(t, r.Num("elapsed_seconds"), 1.15*r.Num("ideal_seconds")+r.Stood)
+		r.RequireSoon(t, 1.15)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,16 +24,11 @@ import (
 
 // An order has all that a worker must know.
 type order struct {
-	terms
+	config
 
-	Run       string // the name of the run
-	Vendor    string // URL
-	Redis     string // HOST:PORT, or ""
-	Algorithm string
-	Records   int // of all workers
-	Workers   int
-	Worker    int  // from 0
-	Added     bool // its records were added before
+	Run    string // the name of the run
+	Worker int    // from 0
+	Added  bool   // its records were added before
 }
 
 // numbers calls f with the number of each record of the worker, many at a time, until one fails, or ctx ends. Each option has
@@ -44,7 +38,7 @@ func (o order) numbers(ctx context.Context, most int, f func(ctx context.Context
 	free := make(chan struct{}, most)
 	var all sync.WaitGroup
 	for n := 0; n < o.Records && going.Err() == nil; n++ {
-		if n/o.Options%o.Workers != o.Worker {
+		if n/o.Options%o.Processes != o.Worker {
 			continue
 		}
 		free <- struct{}{}
@@ -94,7 +88,9 @@ func burst(calls int) int64 { return 1 + int64(calls)/25 }
 //	refused 1       a call was over the limit
 //	wrong 1 WHY     a call had no answer, or another one
 //	served N KEY    N records of a call are accepted
-//	failed N WHY    N records are given up
+//	bad 1 WHY       a record is not accepted
+//	gave-up N       so many records have failed
+//	failed 1 WHY    likewise, of the control
 //
 // It is ready when its records are added, begins to make calls when it reads the line "go", and ends with its input.
 type worker struct {
@@ -104,7 +100,6 @@ type worker struct {
 	client  *http.Client
 	redis   *redis.Client                    // or nil
 	batcher *batch.Batcher[record, struct{}] // nil for the control
-	failed  atomic.Uint64                    // records that were reported
 }
 
 func work(ctx context.Context, told *demo.Worker) error {
@@ -165,27 +160,8 @@ func (w *worker) start(ctx context.Context) (err error) {
 	if w.batcher, err = batch.New(cfg); err != nil || w.Added {
 		return err
 	}
-	w.Stats = func() { w.failures(context.WithoutCancel(ctx)) }
+	w.Stats = func() { w.Say("gave-up", int(w.batcher.Stats().Failed), "") }
 	return w.numbers(ctx, adders, func(ctx context.Context, n int) error { return w.add(ctx, newRecord(w.Run, n, w.Options)) })
-}
-
-// failures says how many records have failed, since it said so before.
-func (w *worker) failures(ctx context.Context) {
-	failed := w.batcher.Stats().Failed
-	n := failed - w.failed.Swap(failed)
-	if n == 0 {
-		return
-	}
-	err := errors.New("a record has failed")
-	for option := range w.catalog {
-		for f, listed := range w.batcher.Failed(ctx, option) {
-			if listed == nil {
-				err = f.Err
-			}
-			break
-		}
-	}
-	w.Say("failed", int(n), "%v", err)
 }
 
 // add is the call of the business code. It rejects a record whose option has no predefined arguments.
@@ -241,6 +217,7 @@ func (w *worker) send(ctx context.Context, option string, records []record) ([]b
 			ok++
 		} else {
 			results[i].Err = core.Permanent(errors.New(a.Error))
+			w.Say("bad", 1, "%s", a.Error)
 		}
 	}
 	if len(answers) == len(records) {

@@ -98,7 +98,7 @@ func TestInterruptDrains(t *testing.T) {
 
 func TestUnknownOptionIsRejected(t *testing.T) {
 	t.Parallel()
-	w := &worker{order: order{terms: terms{Options: 2, MaxRecords: 1, CallsPerMinute: 1, Scale: 60}, Records: 1, Workers: 1, Added: true}}
+	w := &worker{order: order{config: config{terms: terms{Options: 2, MaxRecords: 1, CallsPerMinute: 1, Scale: 60}, Records: 1, Processes: 1}, Added: true}}
 	w.Worker, w.catalog, w.client = &demo.Worker{}, catalog(2), &http.Client{}
 	require.NoError(t, w.start(t.Context()))
 	r := newRecord("run", 0, 2)
@@ -113,7 +113,7 @@ func TestWorkersDealRecords(t *testing.T) {
 	owners := map[int]int{}
 	for worker := range 2 {
 		options := map[int]int{}
-		o := order{terms: terms{Options: 4}, Records: 26, Workers: 2, Worker: worker}
+		o := order{config: config{terms: terms{Options: 4}, Records: 26, Processes: 2}, Worker: worker}
 		require.NoError(t, o.numbers(t.Context(), 1, func(_ context.Context, n int) error {
 			owners[n]++
 			options[n%4]++

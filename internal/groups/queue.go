@@ -19,7 +19,8 @@ var (
 	ErrNoRoom = fmt.Errorf("jobs: the queue is full: %w", core.ErrRejected)
 )
 
-// A Queue keeps jobs, and hands each one out when it is due. It decides nothing: what becomes of a job is the [Verdict] about it. A queue that has never had a job is empty. All methods are safe for concurrent
+// A Queue keeps jobs, and hands each one out when it is due. It decides nothing: what becomes of a job is the [Verdict] about it. A queue
+// that has never had a job is empty. All methods are safe for concurrent
 // use.
 type Queue interface {
 	// Enqueue adds a job whose fields are valid and set. It replaces a job with its ID that has failed, returns ErrExists if
@@ -99,20 +100,4 @@ type Counts struct {
 	Soon   int       // scheduled within a minute
 	Oldest time.Time // when the oldest pending job was due; zero if there is none
 	Paused bool
-}
-
-type lossesKey struct{}
-
-// WithLosses returns the context of a handler whose job was lost with so many processes.
-func WithLosses(ctx context.Context, n int) context.Context {
-	if n == 0 {
-		return ctx
-	}
-	return context.WithValue(ctx, lossesKey{}, n)
-}
-
-// Losses returns how many processes ended while they ran the job of a handler.
-func Losses(ctx context.Context) int {
-	n, _ := ctx.Value(lossesKey{}).(int)
-	return n
 }

@@ -41,7 +41,8 @@ func most(l ratelimit.Limit, length int64) float64 {
 // CheckTurns makes random takes of one key under two limits in turns, as two processes with different numbers do, and
 // checks what docs/adr/0006-a-key-has-one-value.md promises. apply does an operation under the first limit or the second.
 func CheckTurns(tb testing.TB, rng *rand.Rand, pair [2]ratelimit.Limit,
-	apply func(now time.Duration, which int, op limits.Op) limits.Result) {
+	apply func(now time.Duration, which int, op limits.Op) limits.Result,
+) {
 	tb.Helper()
 	now, which, full := time.Duration(0), 0, time.Duration(0)
 	var grants []grant

@@ -7,12 +7,11 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-func (s *suite) reserve(key string, id *limits.Plan, cost int64, wait time.Duration) limits.Result {
+func (s *suite) reserve(key string, id *limits.Plan, cost int64, wait time.Duration) {
 	s.Helper()
 	r := s.apply(key, id, limits.Op{Kind: limits.Reserve, Cost: cost, MaxWait: 10 * s.Unit})
 	s.fatalIf(!r.Allowed || r.Permits != cost, "reserve %d = %+v", cost, r)
 	s.near("Wait", r.Wait, wait)
-	return r
 }
 
 func reservations(s *suite) {

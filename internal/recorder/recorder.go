@@ -54,32 +54,16 @@ func (rec *Recorder) Wrote() bool { return rec.status != 0 || rec.hijacked }
 // handler was not called, or nil. See [MarkRejected].
 func (rec *Recorder) Rejected() error { return rec.rejected }
 
-// OnHeader sets the function to call, once, when it is too late to send another
-// response: with the status, just before the final header is passed on, or with 0,
-// right after the connection was taken over. An upgrade that is announced by
-// WriteHeader has 101, and no call for the Hijack that follows. Status, Hijacked
-// and Rejected are up to date by then, so it knows of a request that [MarkRejected]
-// was called for. Where the handler returns without having sent anything
-// there is no call.
+// Observe has o.OnHeader called, once, when it is too late to send another response: with the status, just before the final header is
+// passed on, or with 0, right after the connection was taken over. An upgrade that is announced by WriteHeader has 101, and no call for
+// the Hijack that follows. Status and Rejected are up to date by then, so it knows of a request that [MarkRejected] was called for. Where
+// the handler returns without having sent anything there is no call.
 //
-// Changes of f to Header are sent, except after a Hijack: then they reach only a handler
-// that sends Header itself, as [net/http/httputil.ReverseProxy] does for an upgrade. With
-// several Recorders around each other the innermost is called first.
+// Changes of o to Header are sent, except after a Hijack: then they reach only a handler that sends Header itself, as
+// [net/http/httputil.ReverseProxy] does for an upgrade. With several Recorders around each other the innermost is called first.
 //
-// Set it before the handler runs; the last one set counts, and nil is none. It is
-// called by the goroutine that sends, and must use only Header of the writer.
-func (rec *Recorder) OnHeader(f func(status int)) {
-	rec.observer, rec.observed = nil, false
-	if f != nil {
-		rec.observer = headerFunc(f)
-	}
-}
-
-// Observe sets o.OnHeader as the function to call, as OnHeader does, without the
-// allocation that a method as a function costs.
-func (rec *Recorder) Observe(o interface{ OnHeader(status int) }) {
-	rec.observer, rec.observed = o, false
-}
+// Call it before the handler runs. OnHeader is called by the goroutine that sends, and must use only Header of the writer.
+func (rec *Recorder) Observe(o interface{ OnHeader(status int) }) { rec.observer = o }
 
 // Observed reports whether is says so of the observer of w, or of a writer that w wraps.
 func Observed(w http.ResponseWriter, is func(observer any) bool) bool {
@@ -96,10 +80,6 @@ func Observed(w http.ResponseWriter, is func(observer any) bool) bool {
 }
 
 func (rec *Recorder) observing() any { return rec.observer }
-
-type headerFunc func(status int)
-
-func (f headerFunc) OnHeader(status int) { f(status) }
 
 // Header returns the header of the writer below.
 func (rec *Recorder) Header() http.Header { return rec.w.Header() }

@@ -10,14 +10,18 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/recorder"
+	"github.com/gresil/gresil/server"
 )
 
 type (
@@ -25,7 +29,6 @@ type (
 	flusher struct{ flushed *int }
 	hijack  struct{ err error }
 	reader  struct{ w io.Writer }
-	pusher  struct{ pushed *[]string }
 )
 
 func (f flusher) Flush() { *f.flushed++ }
@@ -33,99 +36,51 @@ func (h hijack) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nil, nil, h.err
 }
 func (r reader) ReadFrom(src io.Reader) (int64, error) { return io.Copy(r.w, src) }
-func (p pusher) Push(target string, _ *http.PushOptions) error {
-	*p.pushed = append(*p.pushed, target)
-	return nil
-}
 
 // writers returns a writer for each combination of the optional interfaces.
 func writers(w http.ResponseWriter) map[string]http.ResponseWriter {
-	b, f, h, r, p := bare{w}, flusher{new(int)}, hijack{}, reader{w}, pusher{new([]string)}
+	b, f, h, r := bare{w}, flusher{new(int)}, hijack{}, reader{w}
 	return map[string]http.ResponseWriter{
-		"----": b,
-		"F---": struct {
+		"---": b,
+		"F--": struct {
 			bare
 			flusher
 		}{b, f},
-		"-H--": struct {
+		"-H-": struct {
 			bare
 			hijack
 		}{b, h},
-		"FH--": struct {
+		"FH-": struct {
 			bare
 			flusher
 			hijack
 		}{b, f, h},
-		"--R-": struct {
+		"--R": struct {
 			bare
 			reader
 		}{b, r},
-		"F-R-": struct {
+		"F-R": struct {
 			bare
 			flusher
 			reader
 		}{b, f, r},
-		"-HR-": struct {
+		"-HR": struct {
 			bare
 			hijack
 			reader
 		}{b, h, r},
-		"FHR-": struct {
+		"FHR": struct {
 			bare
 			flusher
 			hijack
 			reader
 		}{b, f, h, r},
-		"---P": struct {
-			bare
-			pusher
-		}{b, p},
-		"F--P": struct {
-			bare
-			flusher
-			pusher
-		}{b, f, p},
-		"-H-P": struct {
-			bare
-			hijack
-			pusher
-		}{b, h, p},
-		"FH-P": struct {
-			bare
-			flusher
-			hijack
-			pusher
-		}{b, f, h, p},
-		"--RP": struct {
-			bare
-			reader
-			pusher
-		}{b, r, p},
-		"F-RP": struct {
-			bare
-			flusher
-			reader
-			pusher
-		}{b, f, r, p},
-		"-HRP": struct {
-			bare
-			hijack
-			reader
-			pusher
-		}{b, h, r, p},
-		"FHRP": struct {
-			bare
-			flusher
-			hijack
-			reader
-			pusher
-		}{b, f, h, r, p},
 	}
 }
 
 // capabilities names the optional interfaces that w has.
 func capabilities(w http.ResponseWriter) string {
-	s := []byte("----")
+	s := []byte("---")
 	if _, has := w.(http.Flusher); has {
 		s[0] = 'F'
 	}
@@ -135,20 +90,17 @@ func capabilities(w http.ResponseWriter) string {
 	if _, has := w.(io.ReaderFrom); has {
 		s[2] = 'R'
 	}
-	if _, has := w.(http.Pusher); has {
-		s[3] = 'P'
-	}
 	return string(s)
 }
 
 func TestRecorder_Capabilities(t *testing.T) {
 	t.Parallel()
 	names := slices.Sorted(maps.Keys(writers(httptest.NewRecorder())))
-	require.Len(t, names, 16)
+	require.Len(t, names, 8)
 	for _, has := range names {
-		want := has[:3] + "-"
-		if want != "FHR-" {
-			want = has[:2] + "--" // ReaderFrom comes with the other two
+		want := has
+		if want != "FHR" {
+			want = has[:2] + "-" // ReaderFrom comes with the other two
 		}
 		t.Run(has, func(t *testing.T) {
 			t.Parallel()
@@ -182,52 +134,64 @@ func TestRecorder_Capabilities(t *testing.T) {
 
 func TestRecorder_Status(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		name    string
+	send := func(statuses ...int) func(w http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			for _, status := range statuses {
+				w.WriteHeader(status)
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
 		handler func(w http.ResponseWriter)
 		status  int // sent, or as it would be
-		wrote   bool
+		told    []int
 	}{
-		{"nothing", func(http.ResponseWriter) {}, 200, false},
-		{"header only", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, 404, true},
-		{"first counts", func(w http.ResponseWriter) {
-			w.WriteHeader(http.StatusCreated)
-			w.WriteHeader(http.StatusInternalServerError)
-		}, 201, true},
-		{"write is 200", func(w http.ResponseWriter) { _, _ = w.Write([]byte("abc")) }, 200, true},
-		{"empty write is 200", func(w http.ResponseWriter) { _, _ = w.Write(nil) }, 200, true},
-		{"string", func(w http.ResponseWriter) { _, _ = io.WriteString(w, "abcd") }, 200, true},
-		{"after the body", func(w http.ResponseWriter) {
+		"nothing":                {send(), 200, nil},
+		"header":                 {send(404), 404, []int{404}},
+		"first counts":           {send(201, 500), 201, []int{201}},
+		"early hints":            {send(103), 200, nil},
+		"early hints, then more": {send(103, 102, 503), 503, []int{503}},
+		"hints and body":         {func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints); _, _ = w.Write(nil) }, 200, []int{200}},
+		"switching protocols":    {send(101), 101, []int{101}},
+		"write":                  {func(w http.ResponseWriter) { _, _ = w.Write([]byte("abc")) }, 200, []int{200}},
+		"empty write":            {func(w http.ResponseWriter) { _, _ = w.Write(nil) }, 200, []int{200}},
+		"string, late header": {func(w http.ResponseWriter) {
 			_, _ = io.WriteString(w, "x")
 			w.WriteHeader(http.StatusInternalServerError)
-		}, 200, true},
-		{"early hints are not final", func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints) }, 200, false},
-		{"early hints, then final", func(w http.ResponseWriter) {
-			w.WriteHeader(http.StatusEarlyHints)
-			w.WriteHeader(http.StatusProcessing)
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}, 503, true},
-		{"switching protocols is final", func(w http.ResponseWriter) { w.WriteHeader(http.StatusSwitchingProtocols) }, 101, true},
-		{"flush is 200", func(w http.ResponseWriter) { w.(http.Flusher).Flush() }, 200, true},
-		{"flush through a controller", func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }, 200, true},
+		}, 200, []int{200}},
+		"flush":            {func(w http.ResponseWriter) { w.(http.Flusher).Flush(); send(500)(w) }, 200, []int{200}},
+		"flush controller": {func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }, 200, []int{200}},
+		"upgrade":          {func(w http.ResponseWriter) { send(101)(w); _, _, _ = w.(http.Hijacker).Hijack() }, 101, []int{101}},
+		"hijack":           {func(w http.ResponseWriter) { _, _, _ = w.(http.Hijacker).Hijack(); send(500)(w) }, 0, []int{0}},
+		"empty copy":       {func(w http.ResponseWriter) { _, _ = w.(io.ReaderFrom).ReadFrom(strings.NewReader("")) }, 200, nil},
+		"copy":             {func(w http.ResponseWriter) { _, _ = w.(io.ReaderFrom).ReadFrom(strings.NewReader("x")) }, 200, []int{200}},
+		"no status":        {func(w http.ResponseWriter) { require.Panics(t, func() { w.WriteHeader(1000) }) }, 200, nil},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, rec := record(struct {
-				bare
-				http.Flusher
-			}{bare{httptest.NewRecorder()}, httptest.NewRecorder()})
+			w, rec := record(writers(httptest.NewRecorder())["FHR"])
+			var told []int
+			rec.Observe(on(func(status int) {
+				require.Equal(t, status, rec.Status())
+				told = append(told, status)
+			}))
 			tt.handler(w)
+			require.Equal(t, tt.told, told)
 			require.Equal(t, tt.status, rec.Status())
-			require.Equal(t, tt.wrote, rec.Wrote())
+			require.Equal(t, tt.told != nil, rec.Wrote())
 		})
 	}
 }
 
+// on is a function as an observer.
+type on func(status int)
+
+func (f on) OnHeader(status int) { f(status) }
+
 func TestRecorder_FailedRead(t *testing.T) {
 	t.Parallel()
 	inner := httptest.NewRecorder()
-	w, rec := record(writers(inner)["FHR-"])
+	w, rec := record(writers(inner)["FHR"])
 	broken := errors.New("broken source")
 	_, err := w.(io.ReaderFrom).ReadFrom(io.MultiReader(iotestErr{broken}))
 	require.ErrorIs(t, err, broken)
@@ -317,12 +281,16 @@ func TestRecorder_RealServer(t *testing.T) {
 
 // Not parallel: it counts allocations.
 func TestRecorder_Allocations(t *testing.T) {
-	inner := writers(httptest.NewRecorder())["FHR-"]
+	inner := writers(httptest.NewRecorder())["FHR"]
 	var w http.ResponseWriter
 	require.InDelta(t, 1, testing.AllocsPerRun(1000, func() { w, _ = record(inner) }), 0)
 	var rec recorder.Recorder
-	require.Zero(t, testing.AllocsPerRun(1000, func() { w = rec.Wrap(inner) }))
-	require.Equal(t, "FHR-", capabilities(w))
+	o := on(func(int) {})
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		w = rec.Wrap(inner)
+		rec.Observe(o)
+	}))
+	require.Equal(t, "FHR", capabilities(w))
 }
 
 func TestMarkRejected_AfterHeader(t *testing.T) {
@@ -345,3 +313,188 @@ func get() *http.Request { return httptest.NewRequest(http.MethodGet, "/", http.
 type logging struct{ http.ResponseWriter }
 
 func (l logging) Unwrap() http.ResponseWriter { return l.ResponseWriter }
+
+// Over a real connection: what OnHeader changes in the header is what the client
+// gets, however the handler sends it, and only the handler that sends nothing goes
+// without.
+func TestRecorder_OnHeaderChangesHeader(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 100_000)
+	for name, tt := range map[string]struct {
+		handler http.HandlerFunc
+		status  int
+		told    bool
+		hints   int
+	}{
+		"WriteHeader":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }, 404, true, 0},
+		"Write":          {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(long)) }, 200, true, 0},
+		"empty Write":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil) }, 200, true, 0},
+		"WriteString":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, long) }, 200, true, 0},
+		"short ReadFrom": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, onlyReader{strings.NewReader("x")}) }, 200, true, 0},
+		"long ReadFrom":  {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, onlyReader{strings.NewReader(long)}) }, 200, true, 0},
+		"Flush":          {func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, 200, true, 0},
+		"controller":     {func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }, 200, true, 0},
+		"304":            {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }, 304, true, 0},
+		"204, then a body": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNoContent)
+			_, _ = io.WriteString(w, "x")
+		}, 204, true, 0},
+		"rejected":          {func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{Status: 429}) }, 429, true, 0},
+		"hints, then final": {func(w http.ResponseWriter, _ *http.Request) { hint(w); hint(w); w.WriteHeader(http.StatusAccepted) }, 202, true, 2},
+		"hints, then body":  {func(w http.ResponseWriter, _ *http.Request) { hint(w); _, _ = io.WriteString(w, "x") }, 200, true, 1},
+		"hints, then Flush": {func(w http.ResponseWriter, _ *http.Request) { hint(w); w.(http.Flusher).Flush() }, 200, true, 1},
+		"hints only":        {func(w http.ResponseWriter, _ *http.Request) { hint(w) }, 200, false, 1},
+		"content": {func(w http.ResponseWriter, r *http.Request) {
+			http.ServeContent(w, r, "x.txt", time.Time{}, strings.NewReader(long))
+		}, 200, true, 0},
+		"nothing": {func(http.ResponseWriter, *http.Request) {}, 200, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			calls := 0
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				outer, outerRec := record(w)
+				outerRec.Observe(on(func(int) { outer.Header()["Left"] = append([]string{"outer"}, outer.Header()["Left"]...) }))
+				inner, innerRec := record(outer)
+				inner.Header().Set("Left", "before")
+				innerRec.Observe(on(func(status int) {
+					calls++
+					require.Equal(t, tt.status, status)
+					inner.Header().Set("Left", "inner")
+				}))
+				tt.handler(inner, r)
+			}))
+			t.Cleanup(srv.Close)
+			hints := 0
+			r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+				Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+					hints++
+					require.Equal(t, "before", h.Get("Left"), "hints are sent without a call")
+					return nil
+				},
+			}), http.MethodGet, srv.URL, http.NoBody)
+			require.NoError(t, err)
+			resp, err := srv.Client().Do(r)
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, resp.Body)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, tt.status, resp.StatusCode)
+			require.Equal(t, tt.hints, hints)
+			if tt.told {
+				require.Equal(t, []string{"outer", "inner"}, resp.Header["Left"], "the innermost first")
+				require.Equal(t, 1, calls)
+			} else {
+				require.Equal(t, []string{"before"}, resp.Header["Left"])
+				require.Zero(t, calls)
+			}
+		})
+	}
+}
+
+type onlyReader struct{ io.Reader } // hides WriteTo
+
+func hint(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints) }
+
+// A limiter gives back in OnHeader what a request took that is refused further in,
+// so the mark has to be there by then, on every Recorder, however it was refused.
+func TestRecorder_MarkBeforeOnHeader(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]func(w http.ResponseWriter, r *http.Request){
+		"Reject": func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{}) },
+		"text": func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Set("Accept", "text/plain")
+			server.Reject(w, r, server.Rejection{})
+		},
+		"HEAD": func(w http.ResponseWriter, r *http.Request) {
+			r.Method = http.MethodHead
+			server.Reject(w, r, server.Rejection{})
+		},
+		"by itself": func(w http.ResponseWriter, _ *http.Request) {
+			recorder.MarkRejected(w, core.ErrRejected)
+			_, _ = w.Write(nil)
+		},
+		"foreign writer": func(w http.ResponseWriter, r *http.Request) { server.Reject(logging{w}, r, server.Rejection{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w1, outer := record(httptest.NewRecorder())
+			w2, inner := record(logging{w1})
+			var seen []string
+			for name, rec := range map[string]*recorder.Recorder{"outer": outer, "inner": inner} {
+				rec.Observe(on(func(int) {
+					require.ErrorIs(t, inner.Rejected(), core.ErrRejected)
+					require.ErrorIs(t, outer.Rejected(), core.ErrRejected)
+					seen = append(seen, name)
+				}))
+			}
+			refuse(w2, get())
+			require.Equal(t, []string{"inner", "outer"}, seen)
+		})
+	}
+	w, rec := record(httptest.NewRecorder())
+	told := false
+	rec.Observe(on(func(int) { require.NoError(t, rec.Rejected()); told = true }))
+	server.Reject(w, get(), server.Rejection{Err: io.EOF})
+	require.True(t, told)
+}
+
+// strict counts the final headers, and can flush and hijack.
+type strict struct {
+	*httptest.ResponseRecorder
+	headers int
+}
+
+func (s *strict) WriteHeader(status int) {
+	s.headers++
+	s.ResponseRecorder.WriteHeader(status)
+}
+
+func (s *strict) Flush() { s.WriteHeader(http.StatusOK) }
+
+func (s *strict) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
+
+func TestRecorder_MethodsBehindUnwrap(t *testing.T) {
+	t.Parallel()
+	inner := &strict{ResponseRecorder: httptest.NewRecorder()}
+	w, rec := record(logging{inner})
+	require.Equal(t, "FH-", capabilities(w))
+	require.NoError(t, http.NewResponseController(w).Flush())
+	require.Equal(t, 200, rec.Status())
+	server.Reject(w, get(), server.Rejection{})
+	require.Equal(t, 1, inner.headers, "superfluous")
+	require.NoError(t, rec.Rejected())
+
+	w, rec = record(logging{logging{inner}})
+	_, _, err := http.NewResponseController(w).Hijack()
+	require.NoError(t, err)
+	require.Zero(t, rec.Status())
+
+	w, _ = record(logging{bare{inner}})
+	require.Equal(t, "---", capabilities(w), "bare ends the way down")
+	require.ErrorIs(t, http.NewResponseController(w).Flush(), http.ErrNotSupported)
+}
+
+// It is told before the client can know, and before a long copy is over.
+func TestRecorder_OnHeaderBeforeDownload(t *testing.T) {
+	t.Parallel()
+	inner := httptest.NewRecorder()
+	w, rec := record(writers(inner)["FHR"])
+	told := -1
+	rec.Observe(on(func(int) {
+		require.Zero(t, inner.Body.Len())
+		told = 0
+	}))
+	text := strings.Repeat("0123456789", 500)
+	n, err := w.(io.ReaderFrom).ReadFrom(io.MultiReader(strings.NewReader(text), readFunc(func([]byte) (int, error) {
+		require.Zero(t, told, "the copy is not over")
+		return 0, io.EOF
+	})))
+	require.NoError(t, err)
+	require.EqualValues(t, len(text), n)
+	require.Equal(t, text, inner.Body.String())
+}
+
+type readFunc func([]byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }

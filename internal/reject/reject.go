@@ -24,11 +24,7 @@ func With[R error](w http.ResponseWriter, r *http.Request, rej R, retryAfter tim
 		}
 		outer, rec := w, new(recorder.Recorder)
 		w = rec.Wrap(w) // to see whether it writes
-		rec.OnHeader(func(status int) {
-			if status != 0 { // no connection that it took over
-				release(outer, r)
-			}
-		})
+		rec.Observe(unread{outer, r})
 		h := w.Header()
 		h.Set("Cache-Control", "no-store")
 		h.Del("Retry-After")
@@ -41,4 +37,17 @@ func With[R error](w http.ResponseWriter, r *http.Request, rej R, retryAfter tim
 		}
 	}
 	fallback(w, r, rej) // if the response has begun, this does nothing
+}
+
+// unread is a request whose body may be unread when it is answered.
+type unread struct {
+	w http.ResponseWriter
+	r *http.Request
+}
+
+// OnHeader prepares the connection, unless it was taken over.
+func (u unread) OnHeader(status int) {
+	if status != 0 {
+		release(u.w, u.r)
+	}
 }

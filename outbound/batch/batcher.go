@@ -169,7 +169,7 @@ func (b *Batcher[T, R]) Close(ctx context.Context) error {
 	if !b.own {
 		return err
 	}
-	if _, state, _ := b.store.Take(context.Background(), b.line, groups.Terms{FlushAfter: math.MaxInt64}); state.Records > 0 {
+	if _, state, _ := b.store.Take(ctx, b.line, groups.Terms{FlushAfter: math.MaxInt64}); state.Records > 0 {
 		return errors.Join(fmt.Errorf("batch: %s: closed without an Engine: %d records are lost", b.Name(), state.Records), err)
 	}
 	return err

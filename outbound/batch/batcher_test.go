@@ -122,15 +122,9 @@ func add(t *testing.T, b *batcher, option string, contents ...string) (ids []str
 	return ids
 }
 
-// bubble runs a test in virtual time.
-func bubble(t *testing.T, f func(*testing.T)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, f)
-}
-
 func TestAdd(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		b := v.start(t, func(c *config) {
 			c.Key = func(r record) string { return strings.TrimRight(r.Content, "0123456789") }
@@ -169,8 +163,11 @@ func TestCloseSendsWhatIsThere(t *testing.T) {
 		},
 		"paused": {
 			within: time.Hour,
-			before: func(t *testing.T, b *batcher, _ func()) { require.NoError(t, b.Pause(t.Context(), "a")) },
-			calls:  []string{"0 b: 3"}, err: "batch: vendor: closed without an Engine: 2 records are lost",
+			before: func(t *testing.T, b *batcher, _ func()) {
+				t.Helper()
+				require.NoError(t, b.Pause(t.Context(), "a"))
+			},
+			calls: []string{"0 b: 3"}, err: "batch: vendor: closed without an Engine: 2 records are lost",
 		},
 		"no time": {
 			within: time.Second, calls: []string{"0 a: 1 2", "0 b: 3"},
@@ -178,7 +175,8 @@ func TestCloseSendsWhatIsThere(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
 				v := &vendor{answer: func(ctx context.Context, _ int, records []record) ([]result, error) {
 					select {
 					case <-time.After(10 * time.Second):
@@ -215,7 +213,8 @@ func TestCloseSendsWhatIsThere(t *testing.T) {
 
 // With an Engine, Close waits for calls in flight alone. The records stay for the next process.
 func TestCloseWithEngine(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		engine := jobs.Memory()
 		slow := func(_ context.Context, _ int, records []record) ([]result, error) {
 			time.Sleep(10 * time.Second)
@@ -239,7 +238,8 @@ func TestCloseWithEngine(t *testing.T) {
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{answer: func(ctx context.Context, _ int, records []record) ([]result, error) {
 			time.Sleep(5 * time.Second)
 			return all(records), ctx.Err() // it does not end with that of Run
@@ -263,7 +263,8 @@ func TestRunEndsWithItsContext(t *testing.T) {
 }
 
 func TestSetConfig(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		b := v.start(t, nil)
 		add(t, b, "a", "1", "2")
@@ -290,7 +291,8 @@ func TestSetConfig(t *testing.T) {
 
 // An engine that fails is asked again, and nothing is lost.
 func TestEngineFails(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		s := &failing{Store: groups.NewMemory()}
 		q := groups.Open(jobs.Memory())
 		v := &vendor{answer: func(_ context.Context, n int, records []record) ([]result, error) {
@@ -362,7 +364,8 @@ func (s *failing) Replace(ctx context.Context, queue string, b groups.Batch, par
 
 // The defaults in force.
 func TestDefaults(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{answer: func(context.Context, int, []record) ([]result, error) { return nil, errors.New("down") }}
 		b := v.start(t, nil)
 		add(t, b, "a", "1")

@@ -114,9 +114,14 @@ func (b *Batcher[T, R]) rows(ctx context.Context) (rows []registry.Row, err erro
 	all, err := b.Groups(ctx)
 	for _, g := range all {
 		row := registry.Row{Key: g.Option, Cells: []registry.Cell{
-			{Name: "pending", Value: g.Pending}, {Name: "in_flight", Value: g.InFlight}, {Name: "failed", Value: g.Failed},
-			{Name: "oldest", Value: g.Oldest}, {Name: "next_flush", Value: g.NextFlush}, {Name: "last_call", Value: g.LastCall},
-			{Name: "last_error", Value: g.LastError, Secret: true}, {Name: "paused", Value: g.Paused},
+			{Name: "pending", Value: g.Pending},
+			{Name: "in_flight", Value: g.InFlight},
+			{Name: "failed", Value: g.Failed},
+			{Name: "oldest", Value: g.Oldest},
+			{Name: "next_flush", Value: g.NextFlush},
+			{Name: "last_call", Value: g.LastCall},
+			{Name: "last_error", Value: g.LastError, Secret: true},
+			{Name: "paused", Value: g.Paused},
 		}}
 		if g.Pending > 0 {
 			row.Verbs = append(row.Verbs, string(groups.Flush))

@@ -20,7 +20,8 @@ import (
 
 // Flush and Retry bring back what waits for another attempt, or has failed.
 func TestControl(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		down := true
 		v := &vendor{answer: func(_ context.Context, _ int, records []record) ([]result, error) {
@@ -66,7 +67,8 @@ func TestControl(t *testing.T) {
 
 // What is in flight is not deleted, and nothing takes its place.
 func TestDelete(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{answer: func(_ context.Context, _ int, records []record) ([]result, error) {
 			time.Sleep(10 * time.Second)
 			return all(records), nil
@@ -86,7 +88,8 @@ func TestDelete(t *testing.T) {
 }
 
 func TestGroupsAndRows(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var r core.Registry
 		begun := time.Now()
 		v := &vendor{}
@@ -135,8 +138,13 @@ func TestGroupsAndRows(t *testing.T) {
 			"slow0[pause]", "bad2[pause retry delete]", "later0[flush pause delete]", "paused1[flush resume delete]", "new0[flush pause delete]",
 		}, got)
 		require.Equal(t, []registry.Cell{
-			{Name: "pending", Value: 1}, {Name: "in_flight", Value: 0}, {Name: "failed", Value: 0}, {Name: "oldest", Value: all[4].Oldest},
-			{Name: "next_flush", Value: all[4].NextFlush}, {Name: "last_call", Value: time.Time{}}, {Name: "last_error", Value: "", Secret: true},
+			{Name: "pending", Value: 1},
+			{Name: "in_flight", Value: 0},
+			{Name: "failed", Value: 0},
+			{Name: "oldest", Value: all[4].Oldest},
+			{Name: "next_flush", Value: all[4].NextFlush},
+			{Name: "last_call", Value: time.Time{}},
+			{Name: "last_error", Value: "", Secret: true},
 			{Name: "paused", Value: false},
 		}, rows[4].Cells)
 		for verb, want := range map[string]int{"flush": 1, "resume": 0, "pause": 0, "delete": 1, "retry": 0} {

@@ -113,7 +113,7 @@ func (d *delivery[T, R]) make(ctx, stopping context.Context, cancel func()) (res
 	}
 	stop := context.AfterFunc(stopping, cancel)
 	defer stop()
-	err = d.Gate.Do(wait, d.call, func(ctx context.Context) (err error) {
+	err = d.Gate.Do(wait, d.call, func(ctx context.Context) (err error) { //nolint:contextcheck // it is ctx with a deadline
 		stop()
 		wait.until = time.Time{} // the call has its own time
 		results, err = d.send(ctx)

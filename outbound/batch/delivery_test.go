@@ -135,7 +135,8 @@ func TestDelivery(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
 				v := &vendor{answer: row.answer}
 				if name == "other number of results" {
 					v.answer = func(_ context.Context, _ int, records []record) ([]result, error) { return all(records)[1:], nil }
@@ -181,12 +182,16 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 		"key": {call: keyed, calls: []string{"0 a: 1", "1 b: 2", "100 a: 1"}},
 		"all": {calls: []string{"0 a: 1", "100 a: 1", "100 b: 2"}},
 		"resumed": {
-			after: func(t *testing.T, _ *batcher, g *gate.Gate) { require.NoError(t, g.Resume(t.Context(), "", "")) },
+			after: func(t *testing.T, _ *batcher, g *gate.Gate) {
+				t.Helper()
+				require.NoError(t, g.Resume(t.Context(), "", ""))
+			},
 			calls: []string{"0 a: 1", "9 a: 1", "9 b: 2"},
 		},
 		"deleted": {
 			call: keyed,
 			after: func(t *testing.T, b *batcher, _ *gate.Gate) {
+				t.Helper()
 				n, err := b.Delete(t.Context(), "a")
 				require.NoError(t, err)
 				require.Equal(t, 1, n)
@@ -195,7 +200,8 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
 				v := &vendor{answer: func(_ context.Context, n int, records []record) ([]result, error) {
 					if n == 1 {
 						return nil, limitedError(100 * time.Second)
@@ -232,7 +238,8 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 // Requests that Send makes over the Transport of its Gate are the call that has passed: each call takes one slot, and none is sent
 // inside of a pause that the vendor has asked for.
 func TestNoCallInsidePause(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		const pause = 3 * time.Second
 		var mu sync.Mutex
 		var until time.Time
@@ -277,7 +284,7 @@ func TestNoCallInsidePause(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			defer resp.Body.Close()
+			defer func() { _ = resp.Body.Close() }()
 			if resp.StatusCode != http.StatusOK {
 				return nil, fmt.Errorf("status %d", resp.StatusCode)
 			}
@@ -303,7 +310,8 @@ func TestNoCallInsidePause(t *testing.T) {
 // A record that ends its process takes no other one with it: after two deaths the call is halved, and the record that is left has
 // failed after MaxDeliveries.
 func TestDeliveryOfPoison(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		q, s := groups.Open(jobs.Memory()), groups.NewMemory()
 		end := make(chan struct{})
 		defer close(end)
@@ -324,7 +332,8 @@ func TestDeliveryOfPoison(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Equal(t, batch.Stats{Added: 20, Calls: b.Stats().Calls, Split: b.Stats().Split, Sent: 19, Failed: 1}, b.Stats())
 		require.Equal(t, 2+3+3, dying.deaths, "two of all, one of each half, and three of the record alone")
-		for f := range b.Failed(t.Context(), "a") {
+		for f, err := range b.Failed(t.Context(), "a") {
+			require.NoError(t, err)
 			require.Equal(t, "13", f.Record.Content)
 			require.ErrorContains(t, f.Err, "5 processes ended")
 		}
@@ -368,7 +377,8 @@ func (q *dyingQueue) List(ctx context.Context, queue, state string) iter.Seq2[gr
 
 // A batch whose job is lost by the engine comes back.
 func TestDeliveryWithoutJob(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		q, s := groups.Open(jobs.Memory()), groups.NewMemory()
 		v := &vendor{}
 		b := v.start(t, func(c *config) { c.Engine, c.FlushSize = groups.NewEngine(&losingQueue{Queue: q}, s), 1 })
@@ -394,7 +404,8 @@ func (q *losingQueue) Enqueue(ctx context.Context, j groups.Job, most int) error
 
 // Records of another program, or of an older type, fail alone.
 func TestDeliveryOfForeignRecord(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		q, s := groups.Open(jobs.Memory()), groups.NewMemory()
 		v := &vendor{}
 		b := v.start(t, func(c *config) { c.Engine = groups.NewEngine(q, s) })

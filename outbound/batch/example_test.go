@@ -53,7 +53,7 @@ func Example() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go contacts.Run(ctx)
+	go func() { _ = contacts.Run(ctx) }()
 
 	for _, c := range []Contact{{"news", "ada@example.com"}, {"news", "nobody"}, {"news", "ada@example.com"}} {
 		if _, err := contacts.Add(ctx, c); err != nil {

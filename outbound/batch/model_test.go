@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -32,7 +33,8 @@ func TestOutage(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
 				var mu sync.Mutex
 				seen := make(map[string]int, row.records)
@@ -78,7 +80,8 @@ func TestOutage(t *testing.T) {
 func TestRandom(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(strconv.Itoa(int(seed)), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
 				var mu sync.Mutex
 				intN := func(n int) int {

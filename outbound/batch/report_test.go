@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,8 @@ import (
 )
 
 func TestFigures(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var r core.Registry
 		v := &vendor{answer: answers}
 		b := v.start(t, func(c *config) { c.Registry = &r })
@@ -41,7 +43,8 @@ func TestFigures(t *testing.T) {
 
 // What is given up, and what the engine does not do, is logged as a warning; calls only for those who want to hear of them.
 func TestEvents(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var got []string
 		s := &failing{Store: groups.NewMemory()}

@@ -51,6 +51,7 @@ func TestCall(t *testing.T) {
 		"deleted": {
 			content: "1", err: batch.ErrNotFound, after: 31150 * time.Millisecond, // as soon as it is asked for
 			during: func(t *testing.T, b *batcher) {
+				t.Helper()
 				n, err := b.Delete(t.Context(), "o")
 				require.NoError(t, err)
 				require.Equal(t, 2, n)
@@ -59,7 +60,8 @@ func TestCall(t *testing.T) {
 	} {
 		for _, where := range []string{"here", "another process"} {
 			t.Run(name+" "+where, func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
 					engine := jobs.Memory()
 					v := &vendor{answer: answers}
 					change := func(c *config) {
@@ -102,7 +104,8 @@ func TestCall(t *testing.T) {
 
 // Calls whose records have one key get one result.
 func TestCallOfOneKey(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		b := v.start(t, func(c *config) { c.Key = func(record) string { return "k" } })
 		values := make(chan string, 3)
@@ -124,7 +127,8 @@ func TestCallOfOneKey(t *testing.T) {
 }
 
 func TestResult(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{answer: answers}
 		b := v.start(t, nil)
 		ids := add(t, b, "o", "1", "bad", "twice")
@@ -162,7 +166,8 @@ func TestResult(t *testing.T) {
 
 // While the store fails, Calls wait.
 func TestCallWhileEngineFails(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		s := &noResults{failing{Store: groups.NewMemory()}}
 		q := groups.Open(jobs.Memory())
 		engine, v := groups.NewEngine(q, s), &vendor{}

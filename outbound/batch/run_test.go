@@ -25,6 +25,7 @@ func TestRunWhenDue(t *testing.T) {
 		"20 ms": {
 			change: func(c *config) { c.FlushAfter = 20 * time.Millisecond },
 			add: func(t *testing.T, b *batcher) {
+				t.Helper()
 				add(t, b, "a", "1")
 				time.Sleep(7 * time.Millisecond)
 				add(t, b, "b", "2")
@@ -34,6 +35,7 @@ func TestRunWhenDue(t *testing.T) {
 		},
 		"default": {
 			add: func(t *testing.T, b *batcher) {
+				t.Helper()
 				time.Sleep(1500 * time.Millisecond)
 				add(t, b, "a", "1")
 				time.Sleep(59 * time.Second)
@@ -46,6 +48,7 @@ func TestRunWhenDue(t *testing.T) {
 		"size": {
 			change: func(c *config) { c.FlushSize = 2 },
 			add: func(t *testing.T, b *batcher) {
+				t.Helper()
 				add(t, b, "a", "1")
 				add(t, b, "b", "2")
 				time.Sleep(time.Second)
@@ -55,6 +58,7 @@ func TestRunWhenDue(t *testing.T) {
 		},
 		"flush": {
 			add: func(t *testing.T, b *batcher) {
+				t.Helper()
 				add(t, b, "a", "1")
 				add(t, b, "b", "2")
 				time.Sleep(time.Second)
@@ -66,12 +70,16 @@ func TestRunWhenDue(t *testing.T) {
 		},
 		"MaxRecords": {
 			change: func(c *config) { c.MaxRecords, c.Concurrency = 2, 1 },
-			add:    func(t *testing.T, b *batcher) { add(t, b, "a", "1", "2", "3", "4", "5") },
-			calls:  []string{"60 a: 1 2", "60 a: 3 4", "60 a: 5"},
+			add: func(t *testing.T, b *batcher) {
+				t.Helper()
+				add(t, b, "a", "1", "2", "3", "4", "5")
+			},
+			calls: []string{"60 a: 1 2", "60 a: 3 4", "60 a: 5"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
 				v := &vendor{}
 				b := v.start(t, row.change)
 				synctest.Wait()
@@ -85,7 +93,8 @@ func TestRunWhenDue(t *testing.T) {
 
 // Records that a process without Run adds are sent by the one that has it.
 func TestRunOfAnotherProcess(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		engine, v := jobs.Memory(), &vendor{}
 		change := func(c *config) { c.Engine, c.FlushAfter, c.FlushSize = engine, 40*time.Millisecond, 2 }
 		v.start(t, change)
@@ -103,7 +112,8 @@ func TestRunOfAnotherProcess(t *testing.T) {
 
 // While calls are limited, options have one call each in turn, so that a small one does not wait for a large one.
 func TestRunTakesTurns(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		b := v.start(t, func(c *config) {
 			c.MaxRecords = 200
@@ -132,7 +142,8 @@ func TestRunTakesTurns(t *testing.T) {
 
 // No more calls than Concurrency run at a time, and all places are used.
 func TestRunConcurrency(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		flying, most := 0, 0
 		v := &vendor{}
 		v.answer = func(_ context.Context, _ int, records []record) ([]result, error) {

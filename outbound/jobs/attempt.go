@@ -36,9 +36,10 @@ func (r *Runner) handle(ctx, stopping, handlers context.Context, e groups.Entry)
 	case stopping.Err() != nil:
 		return groups.Verdict{End: groups.Limited}
 	case e.Losses >= q.MaxDeliveries:
-		v = groups.Verdict{End: groups.Failed, Err: fmt.Errorf("jobs: %d processes ended, or lost the engine, during the attempt", e.Losses)}
+		err := fmt.Errorf("jobs: %d processes ended, or lost the engine, during the attempt", e.Losses)
+		v = groups.Verdict{End: groups.Failed, Err: err}
 	default:
-		live, cancel := context.WithCancel(groups.WithLosses(ctx, e.Losses))
+		live, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(handlers, cancel)()
 		err := a.make(live, stopping, cancel)

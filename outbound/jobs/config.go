@@ -22,7 +22,6 @@ const (
 	defaultConcurrency = 10
 	defaultTimeout     = 30 * time.Minute
 	defaultDeliveries  = 5
-	maxConcurrency     = 1 << 16
 )
 
 // An Engine keeps jobs, and the groups of outbound/batch. [Memory] and asynqjobs.New make one; several runners and batchers
@@ -76,14 +75,15 @@ type Queue struct {
 // Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
 func (c Config) Validate() error {
 	check := validate.Of("jobs.Config")
-	check.That(c.MaxPending >= 0, "MaxPending", c.MaxPending, fmt.Sprintf("must be >= 0 (0 means %d)", defaultPending))
+	check.That(c.Engine == nil || groups.Open(c.Engine) != nil, "Engine", "an empty one", "must be of Memory or asynqjobs.New")
+	check.That(c.MaxPending >= 0, "MaxPending", c.MaxPending, "must be >= 0 (0 means 1000000)")
 	for _, name := range slices.Sorted(maps.Keys(c.Queues)) {
 		q, field, job := c.Queues[name], fmt.Sprintf("Queues[%q].", name), Job{Queue: name}
-		check.That(job.validate() == nil, "Queues", name, "must be at most 200 bytes of UTF-8 without control characters and braces, and not blank")
+		check.That(job.validate() == nil, "Queues", name, validQueue)
 		check.That(q.Handler != nil, field+"Handler", nil, "must be set")
 		check.That(q.GateCall == nil || q.Gate != nil, field+"GateCall", "a function", "must be nil without a Gate")
-		check.That(q.Concurrency >= 0 && q.Concurrency <= maxConcurrency, field+"Concurrency", q.Concurrency, fmt.Sprintf("must be 0 to %d (0 means %d)", maxConcurrency, defaultConcurrency))
-		check.That(q.MaxDeliveries >= 0, field+"MaxDeliveries", q.MaxDeliveries, fmt.Sprintf("must be >= 0 (0 means %d)", defaultDeliveries))
+		check.That(q.Concurrency >= 0 && q.Concurrency <= 65536, field+"Concurrency", q.Concurrency, "must be 0 to 65536 (0 means 10)")
+		check.That(q.MaxDeliveries >= 0, field+"MaxDeliveries", q.MaxDeliveries, "must be >= 0 (0 means 5)")
 		check.Part(validate.Relabel(validate.Own(q.Backoff), "jobs.Config."+field+"Backoff.", "backoff."))
 	}
 	return check.Err()
@@ -119,8 +119,9 @@ func lifeCycle() *instance.Kind[Config, map[string]Queue] {
 			check.That(slices.Equal(names(old), names(cfg)), "Queues", "other names", "must have the same names")
 			before, after := settings(old), settings(cfg)
 			for _, name := range names(cfg) {
-				n, ok := before[name]
-				check.That(!ok || n.Concurrency == after[name].Concurrency, fmt.Sprintf("Queues[%q].Concurrency", name), after[name].Concurrency, "must stay as it is")
+				was, ok := before[name]
+				is := after[name].Concurrency
+				check.That(!ok || was.Concurrency == is, fmt.Sprintf("Queues[%q].Concurrency", name), is, "must stay as it is")
 			}
 		},
 	}

@@ -34,8 +34,8 @@ func TestConfigValidate(t *testing.T) {
 		`jobs.Config.Queues["{"].GateCall = a function: must be nil without a Gate`,
 		`jobs.Config.Queues["{"].Concurrency = 131072: must be 0 to 65536 (0 means 10)`,
 	}, strings.Split(err.Error(), "\n"))
-	_, err = jobs.New(jobs.Config{MaxPending: -1})
-	require.ErrorIs(t, err, core.ErrConfig)
+	_, err = jobs.New(jobs.Config{Engine: &jobs.Engine{}})
+	require.EqualError(t, err, "jobs.Config.Engine = an empty one: must be of Memory or asynqjobs.New")
 	require.NoError(t, jobs.Config{Grace: -1, Queues: map[string]jobs.Queue{"a": {Handler: nothing, Concurrency: 1 << 16, Timeout: -1}}}.Validate())
 }
 

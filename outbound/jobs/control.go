@@ -78,8 +78,10 @@ func (r *Runner) Cancel(ctx context.Context, queue, campaign string) (n int, err
 	return n, nil
 }
 
+type change func(ctx context.Context, queue, id string) error
+
 // each changes the jobs of a queue that are in a state, and returns their number.
-func (r *Runner) each(ctx context.Context, queue string, s State, which func(Info) bool, change func(ctx context.Context, queue, id string) error) (n int, err error) {
+func (r *Runner) each(ctx context.Context, queue string, s State, which func(Info) bool, f change) (n int, err error) {
 	var ids []string
 	for j, err := range r.Jobs(ctx, queue, s) {
 		if err != nil {
@@ -90,7 +92,7 @@ func (r *Runner) each(ctx context.Context, queue string, s State, which func(Inf
 		}
 	}
 	for _, id := range ids {
-		switch err := change(ctx, queue, id); {
+		switch err := f(ctx, queue, id); {
 		case err == nil:
 			n++
 		case !errors.Is(err, ErrNotFound):

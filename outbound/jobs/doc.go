@@ -35,5 +35,11 @@
 // When Enqueue returns nil, the engine has the job. A durable engine delivers it at least once; it is delivered again if
 // its process dies before the end is noted, so send Job.ID to the vendor as an idempotency key. A job whose process died
 // Queue.MaxDeliveries times has failed. A handler never runs before Job.NotBefore. Jobs begin in the order in which they
-// are due. Campaigns that are fed ([Runner.Feed]) take turns.
+// are due. Campaigns that are fed ([Runner.Feed]) take turns. A job that would wait for its gate for more than 2 seconds is not active
+// meanwhile, and keeps its place.
+//
+// # Failure mode
+//
+// While the engine fails, Enqueue returns its error, Feed waits, and no job begins. A handler that ignores its context keeps its
+// place. Memory is bounded by Config.MaxPending in each queue; a Runner that does not run has no goroutine.
 package jobs

@@ -46,7 +46,7 @@ func paced(t *testing.T, perSecond int64, done func(jobs.Job)) *jobs.Runner {
 // A campaign is fed a little ahead, at any rate, and loses little of it.
 func TestFeedAhead(t *testing.T) {
 	t.Parallel()
-	for _, rate := range []int{1, 10, 200} {
+	for _, rate := range []int{1, 10, 100} {
 		synctest.Test(t, func(t *testing.T) {
 			r := paced(t, int64(rate), func(jobs.Job) {})
 			var drawn, most int
@@ -228,10 +228,10 @@ func TestFeedDuringOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error { return errors.New("503") }})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		fed, _, _ := r.Feed(ctx, campaign("a", 1_000_000, nil))
-		require.Less(t, fed, 5000, "and not as fast as they fail")
+		require.Less(t, fed, 2000, "and not as fast as they fail")
 	})
 }
 

@@ -13,7 +13,9 @@ import (
 
 const (
 	defaultMaxAttempts = 25
-	maxName            = 200     // bytes of an ID, Queue or Campaign
+	maxName            = 200 // bytes of an ID, Queue or Campaign
+	validName          = "must be at most 200 bytes of UTF-8 without control characters"
+	validQueue         = validName + " and braces, and not blank"
 	maxPayload         = 1 << 20 // bytes
 	maxMeta            = 4 << 10 // bytes
 	maxRetain          = 90 * 24 * time.Hour
@@ -48,18 +50,17 @@ type Job struct {
 // validate reports every field that cannot be used, joined.
 func (j *Job) validate() error {
 	check := validate.Of("jobs.Job")
-	const name = "must be at most 200 bytes of UTF-8 without control characters"
-	check.That(j.ID == "" || isName(j.ID), "ID", j.ID, name+", and not blank")
-	check.That(isName(j.Queue) && !strings.ContainsAny(j.Queue, "{}"), "Queue", j.Queue, name+" and braces, and not blank")
-	check.That(j.Campaign == "" || isName(j.Campaign), "Campaign", j.Campaign, name+", and not blank")
-	check.That(len(j.Payload) <= maxPayload, "Payload", fmt.Sprintf("%d bytes", len(j.Payload)), fmt.Sprintf("must be at most %d bytes", maxPayload))
+	check.That(j.ID == "" || isName(j.ID), "ID", j.ID, validName+", and not blank")
+	check.That(isName(j.Queue) && !strings.ContainsAny(j.Queue, "{}"), "Queue", j.Queue, validQueue)
+	check.That(j.Campaign == "" || isName(j.Campaign), "Campaign", j.Campaign, validName+", and not blank")
+	check.That(len(j.Payload) <= maxPayload, "Payload", fmt.Sprintf("%d bytes", len(j.Payload)), "must be at most 1 MiB")
 	size, text := 0, true
 	for k, v := range j.Meta {
 		size += len(k) + len(v)
 		text = text && utf8.ValidString(k) && utf8.ValidString(v)
 	}
-	check.That(text && size <= maxMeta, "Meta", fmt.Sprintf("%d bytes", size), fmt.Sprintf("must be at most %d bytes of UTF-8", maxMeta))
-	check.That(j.Retain >= 0 && j.Retain <= maxRetain, "Retain", j.Retain, fmt.Sprintf("must be 0 to %v", maxRetain))
+	check.That(text && size <= maxMeta, "Meta", fmt.Sprintf("%d bytes", size), "must be at most 4 KiB of UTF-8")
+	check.That(j.Retain >= 0 && j.Retain <= maxRetain, "Retain", j.Retain, "must be 0 to 90 days")
 	return check.Err()
 }
 

@@ -185,7 +185,7 @@ func (q *memoryQueue) next(now time.Time) (*memoryJob, time.Duration) {
 
 // idle reports whether no job is active, is due, or waits for the vendor alone.
 func (q *memoryQueue) idle(now time.Time) bool {
-	return q.active == 0 && (q.paused || q.waiting.until(now) == 0 && !slices.ContainsFunc(q.waiting, func(j *memoryJob) bool { return j.limited }))
+	return q.active == 0 && (q.paused || !slices.ContainsFunc(q.waiting, func(j *memoryJob) bool { return j.limited || !j.at.After(now) }))
 }
 
 // finish carries out the verdict about a job.

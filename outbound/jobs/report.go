@@ -26,9 +26,10 @@ type Stats struct {
 
 // Stats returns the counts so far, and the present state.
 func (r *Runner) Stats() Stats {
+	ended := func(e groups.End) uint64 { return r.ends[e].Load() }
 	return Stats{
-		Enqueued: r.enqueued.Load(), Skipped: r.skipped.Load(), Succeeded: r.ends[groups.Succeeded].Load(), Limited: r.ends[groups.Limited].Load(),
-		Retried: r.ends[groups.Retried].Load(), Failed: r.ends[groups.Failed].Load(), Active: int(r.active.Load()),
+		Enqueued: r.enqueued.Load(), Skipped: r.skipped.Load(), Succeeded: ended(groups.Succeeded), Limited: ended(groups.Limited),
+		Retried: ended(groups.Retried), Failed: ended(groups.Failed), Active: int(r.active.Load()),
 	}
 }
 

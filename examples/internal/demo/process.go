@@ -35,16 +35,12 @@ func start(ctx context.Context, name string, line func(string), args ...string) 
 	}
 	p := &process{name: name, done: make(chan struct{}), cmd: exec.CommandContext(context.WithoutCancel(ctx), exe, args...)}
 	p.cmd.Stderr = &p.stderr
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
+	in, noIn := p.cmd.StdinPipe()
+	out, noOut := p.cmd.StdoutPipe()
+	if err := errors.Join(noIn, noOut, p.cmd.Start()); err != nil {
 		return nil, err
 	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
+	p.in = in
 	go func() {
 		defer close(p.done)
 		for lines := bufio.NewScanner(out); lines.Scan(); {

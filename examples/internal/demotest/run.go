@@ -62,7 +62,6 @@ type Output struct {
 
 	Code           int
 	Stdout, Stderr string
-	Stood          float64 // seconds for which the machine stood still
 }
 
 // Text returns a field that is a text.
@@ -106,17 +105,17 @@ func RunBinary(ctx context.Context, t *testing.T, stderr io.Writer, format strin
 	var stdout bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, stderr
 	require.NoError(t, cmd.Start())
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(os.Interrupt) })
-	defer stop()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait() // the code has its error
-	}()
-	o.Stood = standstills(ended).Seconds()
+	defer context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(os.Interrupt) })()
+	_ = cmd.Wait() // the code has its error
 	o.Code, o.Stdout = cmd.ProcessState.ExitCode(), stdout.String()
 	require.NoError(t, json.Unmarshal([]byte(o.Stdout), &o.Figures), o)
 	return o
+}
+
+// RequireSoon checks that a run took at most some times the ideal time, and the longest stall of the machine.
+func (o Output) RequireSoon(t *testing.T, times float64) {
+	t.Helper()
+	require.LessOrEqual(t, o.Num("elapsed_seconds"), times*o.Num("ideal_seconds")+o.Num("stall_ms")/100) // ten such stalls
 }
 
 // Repeat repeats a test, with a number that is changed each time, while its run is void: the machine stalled.
@@ -151,22 +150,4 @@ func Until(t *testing.T, vendor string, enough func(demo.Figures) bool) context.
 		asking.Wait()
 	})
 	return ctx
-}
-
-// standstills returns, at the end of a program that this process runs, for how long this one got no CPU. The program had
-// none either, and cannot make up for that if its rate is limited.
-func standstills(ended <-chan struct{}) (sum time.Duration) {
-	const beat, busy = 10 * time.Millisecond, 100 * time.Millisecond // late by less: the machine has other work
-	ticker := time.NewTicker(beat)
-	defer ticker.Stop()
-	for last := time.Now(); ; last = time.Now() {
-		select {
-		case <-ended:
-			return sum
-		case <-ticker.C:
-		}
-		if late := time.Since(last) - beat; late >= busy {
-			sum += late
-		}
-	}
 }

@@ -90,7 +90,7 @@ func FailingJudges(t *testing.T, c demo.Command, pattern string, f func() *Forei
 const Unreachable = "127.0.0.1:1"
 
 // Request sends a request with a connection of its own, and returns the response and its body.
-func Request(t *testing.T, method, url string, header http.Header, body string) (resp *http.Response, text string) {
+func Request(t testing.TB, method, url string, header http.Header, body string) (resp *http.Response, text string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	require.NoError(t, err)

@@ -579,6 +579,7 @@ func TestSweepStartsNoWindowEarly(t *testing.T) {
 	inBubbles(t, []Limit{
 		FixedWindow(limits.MaxPermits, limits.MaxPeriod), minute, FixedWindow(1, limits.MaxPeriod), minute.And(FixedWindow(1e10, time.Hour)),
 	}, func(t *testing.T, l Limit) {
+		t.Helper()
 		tab, ids := newTestTable(t, 0, l)
 		cost := spec(l).Permits
 		const start = 1_234_567_891_234

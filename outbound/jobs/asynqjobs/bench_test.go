@@ -25,11 +25,14 @@ func BenchmarkBesideAsynq(b *testing.B) {
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(b).Addr})
 	defer func() { _ = client.Close() }()
 	const batch = 2000
-	var enqueue, process [2]time.Duration // plain, ours
+	var enqueue, process, cpu [2]time.Duration // plain, ours
+	used := func() time.Duration { return redistest.CPU(b, client.Info(b.Context(), "cpu").Val()) }
 	for b.Loop() {
 		for i, round := range []func(*testing.B, redis.UniversalClient, int) (time.Duration, time.Duration){plain, ours, ours, plain} {
 			which := []int{0, 1, 1, 0}[i]
+			before := used()
 			e, p := round(b, client, batch)
+			cpu[which] += used() - before
 			enqueue[which] += e
 			process[which] += p
 		}
@@ -38,6 +41,7 @@ func BenchmarkBesideAsynq(b *testing.B) {
 	for i, name := range []string{"asynq", "jobs"} {
 		b.ReportMetric(n/enqueue[i].Seconds(), name+"-enqueued/s")
 		b.ReportMetric(n/process[i].Seconds(), name+"-processed/s")
+		b.ReportMetric(cpu[i].Seconds()*1e6/n, name+"-µs-Redis-CPU")
 	}
 	b.ReportMetric(enqueue[0].Seconds()/enqueue[1].Seconds(), "enqueue-ratio")
 	b.ReportMetric(process[0].Seconds()/process[1].Seconds(), "process-ratio")

@@ -2,7 +2,6 @@ package asynqjobs
 
 import (
 	"cmp"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -11,11 +10,10 @@ import (
 
 const (
 	defaultPoll   = 100 * time.Millisecond
-	minPoll       = time.Millisecond
-	maxPoll       = time.Minute
 	busyPoll      = 25 * time.Millisecond  // of a server that has work, for pending jobs
 	scheduledPoll = 200 * time.Millisecond // of a server, for scheduled jobs
 	fullEvery     = time.Second            // between two looks that cost more
+	allEvery      = time.Minute            // between two that cost even more
 	idleAfter     = 2 * time.Second        // after which a server without work ends
 	inline        = 2 * time.Second        // that a job waits in its process; well below the lease, which is extended meanwhile
 )
@@ -32,7 +30,8 @@ type Config struct {
 // Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
 func (c Config) Validate() error {
 	check := validate.Of("asynqjobs.Config")
-	check.That(c.Poll == 0 || c.Poll >= minPoll && c.Poll <= maxPoll, "Poll", c.Poll, fmt.Sprintf("must be %v to %v (0 means %v)", minPoll, maxPoll, defaultPoll))
+	ok := c.Poll == 0 || c.Poll >= time.Millisecond && c.Poll <= time.Minute
+	check.That(ok, "Poll", c.Poll, "must be 1ms to 1m0s (0 means 100ms)")
 	return check.Err()
 }
 

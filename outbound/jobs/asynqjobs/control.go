@@ -46,8 +46,8 @@ func (e *engine) List(ctx context.Context, queue, state string) iter.Seq2[groups
 					return
 				}
 				for _, task := range tasks {
-					isFailed := task.State == asynq.TaskStateArchived || task.State == asynq.TaskStateRetry && task.NextProcessAt.Unix() >= far
-					if isFailed == (state == string(jobs.Failed)) && !yield(entryOf(task, state), nil) {
+					failed := task.State == asynq.TaskStateArchived || task.State == asynq.TaskStateRetry && task.NextProcessAt.Unix() >= far
+					if failed == (state == string(jobs.Failed)) && !yield(entryOf(task, state), nil) {
 						return
 					}
 				}
@@ -59,7 +59,8 @@ func (e *engine) List(ctx context.Context, queue, state string) iter.Seq2[groups
 }
 
 func entryOf(task *asynq.TaskInfo, state string) groups.Entry {
-	e := groups.Entry{Job: jobOf(task.ID, task.Queue, task.Payload, task.Headers, task.Retried, task.MaxRetry), State: state, LastError: task.LastErr}
+	job := jobOf(task.ID, task.Queue, task.Payload, task.Headers, task.Retried, task.MaxRetry)
+	e := groups.Entry{Job: job, State: state, LastError: task.LastErr}
 	if state == string(jobs.Scheduled) {
 		e.Due = task.NextProcessAt
 	}
@@ -97,10 +98,7 @@ func (e *engine) change(ctx context.Context, verb, queue, id string) (ok bool, e
 		ok, err = changeScript.Run(ctx, e.redis, []string{prefix(queue)}, verb, id, time.Now().Unix(), far).Bool()
 		return err
 	})
-	if err != nil {
-		err = failed(ctx, err)
-	}
-	return ok, err
+	return ok, failed(ctx, err)
 }
 
 func (e *engine) RunNow(ctx context.Context, queue, id string) error {
@@ -113,7 +111,7 @@ func (e *engine) Delete(ctx context.Context, queue, id string) error {
 
 func found(ok bool, err error) error {
 	if err == nil && !ok {
-		return jobs.ErrNotFound
+		return groups.ErrNotFound
 	}
 	return err
 }
@@ -134,30 +132,21 @@ return 1`)
 
 // Pause is that of the tools of asynq.
 func (e *engine) Pause(ctx context.Context, queue string, paused bool) error {
-	err := e.send(ctx, func() error {
+	return failed(ctx, e.send(ctx, func() error {
 		if paused {
 			return e.redis.Set(ctx, prefix(queue)+"paused", strconv.FormatInt(time.Now().Unix(), 10), 0).Err()
 		}
 		return e.redis.Del(ctx, prefix(queue)+"paused").Err()
-	})
-	if err != nil {
-		return failed(ctx, err)
-	}
-	return nil
+	}))
 }
 
 // Hold ends by the clock of Redis, also without a process.
 func (e *engine) Hold(ctx context.Context, queue string, until time.Time) error {
-	d := time.Until(until)
-	if d <= 0 {
+	millis := (time.Until(until) + time.Millisecond - 1).Milliseconds()
+	if millis <= 0 {
 		return nil
 	}
-	millis := int64((d + time.Millisecond - 1) / time.Millisecond)
-	err := e.send(ctx, func() error {
+	return failed(ctx, e.send(ctx, func() error {
 		return holdScript.Run(ctx, e.redis, []string{prefix(queue) + "paused"}, heldBy, millis).Err()
-	})
-	if err != nil {
-		return failed(ctx, err)
-	}
-	return nil
+	}))
 }

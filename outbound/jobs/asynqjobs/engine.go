@@ -2,10 +2,10 @@ package asynqjobs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,20 +20,11 @@ import (
 	"github.com/gresil/gresil/outbound/jobs"
 )
 
-// The headers of a task.
 const (
-	headerMax      = "gresil-max"
-	headerCampaign = "gresil-campaign"
-	headerAt       = "gresil-not-before"
-	headerRetain   = "gresil-retain"
-	headerLost     = "gresil-lost"  // of a job that was lost with its process, until it is done
-	headerMeta     = "gresil-meta-" // and a key of Meta
-)
-
-const (
-	taskType    = "job"
-	maxAttempts = 25                        // of a job without headerMax
-	forever     = 10 * 365 * 24 * time.Hour // the timeout of a task: asynq abandons a handler at its end
+	headerJob  = "gresil"      // the details of a job, as JSON
+	headerLost = "gresil-lost" // of a job that was lost with its process, until it is done
+	taskType   = "job"
+	forever    = 10 * 365 * 24 * time.Hour // the timeout of a task: asynq abandons a handler at its end
 )
 
 // An engine keeps jobs in Redis. It is safe for concurrent use.
@@ -79,7 +70,11 @@ func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
 	if job.NotBefore.After(time.Now()) {
 		options = append(options, asynq.ProcessAt(nextSecond(job.NotBefore)))
 	}
-	task := asynq.NewTaskWithHeaders(taskType, job.Payload, headersOf(job))
+	headers, err := headersOf(job)
+	if err != nil {
+		return err
+	}
+	task := asynq.NewTaskWithHeaders(taskType, job.Payload, headers)
 	for {
 		err := e.send(ctx, func() error {
 			_, err := e.client.EnqueueContext(ctx, task, options...)
@@ -91,17 +86,13 @@ func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
 		case !errors.Is(err, asynq.ErrTaskIDConflict):
 			return failed(ctx, err)
 		}
-		if free, err := e.change(ctx, "free", job.Queue, job.ID); err != nil || !free {
-			return errors.Join(err, exists(free))
+		switch free, err := e.change(ctx, "free", job.Queue, job.ID); {
+		case err != nil:
+			return err
+		case !free:
+			return groups.ErrExists
 		}
 	}
-}
-
-func exists(free bool) error {
-	if free {
-		return nil
-	}
-	return jobs.ErrExists
 }
 
 // A room is what is known about the jobs that can be added to a queue.
@@ -130,7 +121,7 @@ func (e *engine) room(ctx context.Context, queue string, most int) error {
 	}
 	left := most - all[0].Pending - all[0].Scheduled - all[0].Active - all[0].Failed
 	if left <= 0 {
-		return jobs.ErrFull
+		return groups.ErrNoRoom
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -160,62 +151,40 @@ func refusal(err error) error {
 	return err
 }
 
-// headersOf returns the fields of a job that a task does not have. Most jobs need none.
-func headersOf(job groups.Job) map[string]string {
-	headers := map[string]string{}
-	if job.MaxAttempts != maxAttempts {
-		headers[headerMax] = strconv.Itoa(job.MaxAttempts)
-	}
-	if job.Campaign != "" {
-		headers[headerCampaign] = job.Campaign
-	}
-	if job.Retain > 0 {
-		headers[headerRetain] = strconv.FormatInt(int64(job.Retain), 10)
-	}
-	if !job.NotBefore.IsZero() {
-		headers[headerAt] = strconv.FormatInt(job.NotBefore.UnixNano(), 10)
-	}
-	for k, v := range job.Meta {
-		headers[headerMeta+k] = v
-	}
-	return headers
+// details are the fields of a job that a task does not have.
+type details struct {
+	Campaign    string            `json:"campaign,omitempty"`
+	Meta        map[string]string `json:"meta,omitempty"`
+	NotBefore   time.Time         `json:"not_before,omitzero"`
+	MaxAttempts int               `json:"max_attempts,omitempty"`
+	Retain      time.Duration     `json:"retain,omitempty"`
 }
 
-// jobOf returns the job of a task.
+// headersOf returns the headers of a task.
+func headersOf(job groups.Job) (map[string]string, error) {
+	text, err := json.Marshal(details{job.Campaign, job.Meta, job.NotBefore, job.MaxAttempts, job.Retain})
+	return map[string]string{headerJob: string(text)}, err
+}
+
+// jobOf returns the job of a task, which another client can have enqueued.
 func jobOf(id, queue string, payload []byte, headers map[string]string, retried, maxRetry int) groups.Job {
-	job := groups.Job{ID: id, Queue: queue, Payload: payload, Campaign: headers[headerCampaign], Attempt: retried + 1}
-	number := func(header string) int64 {
-		n, _ := strconv.ParseInt(headers[header], 10, 64)
-		return n
+	d := details{MaxAttempts: maxRetry + 1}
+	_ = json.Unmarshal([]byte(headers[headerJob]), &d)
+	return groups.Job{
+		ID: id, Queue: queue, Campaign: d.Campaign, Payload: payload, Meta: d.Meta,
+		NotBefore: d.NotBefore, MaxAttempts: d.MaxAttempts, Retain: d.Retain, Attempt: retried + 1,
 	}
-	job.MaxAttempts, job.Retain = int(number(headerMax)), time.Duration(number(headerRetain))
-	switch {
-	case job.MaxAttempts != 0:
-	case maxRetry == math.MaxInt32:
-		job.MaxAttempts = maxAttempts
-	default: // it was enqueued by another client
-		job.MaxAttempts = maxRetry + 1
-	}
-	if at := number(headerAt); at != 0 {
-		job.NotBefore = time.Unix(0, at)
-	}
-	for k, v := range headers {
-		if k, ok := strings.CutPrefix(k, headerMeta); ok {
-			if job.Meta == nil {
-				job.Meta = map[string]string{}
-			}
-			job.Meta[k] = v
-		}
-	}
-	return job
 }
 
 // nextSecond returns t, rounded up to a whole second: asynq rounds down, and would be early.
 func nextSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
 
-// failed returns an error of asynq or of the client, or the cause of ctx if that has ended: asynq hides
+// failed returns an error of asynq or of the client, if there is one, or the cause of ctx if that has ended: asynq hides
 // it, and a connection can reach the deadline of ctx before its timer does.
 func failed(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		<-ctx.Done()
 	}

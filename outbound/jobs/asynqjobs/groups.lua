@@ -279,6 +279,7 @@ local function load()
   if not b then
     return {}
   end
+  relax()
   call('ZADD', taken, int(now + ARGV[4]), id)
   if b.h == 1 then
     b.h = 0

@@ -1,18 +1,241 @@
-package asynqjobs
+package asynqjobs_test
 
 import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/groups/groupstest"
 	"github.com/gresil/gresil/internal/redistest"
+	"github.com/gresil/gresil/outbound/batch"
+	"github.com/gresil/gresil/outbound/jobs"
+	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 )
 
 func TestGroups(t *testing.T) {
 	t.Parallel()
-	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
-	t.Cleanup(func() { _ = client.Close() })
-	groupstest.Run(t, &store{redis: client}, time.Sleep) // by the clock of the server
+	s := start(t, asynqjobs.Config{})
+	groupstest.Run(t, groups.OpenStore(s.engine), time.Sleep) // by the clock of the server
+	keys := s.client.Keys(t.Context(), "gresil:groups:*{batch:unique}*").Val()
+	require.NotEmpty(t, keys)
+	for _, queue := range []string{"batch:delete", "batch:many"} { // nothing is left of groups that are gone
+		for _, key := range s.client.Keys(t.Context(), "gresil:groups:{"+queue+"}:*").Val() {
+			require.Positive(t, s.client.PTTL(t.Context(), key).Val(), key)
+		}
+	}
+}
+
+const poisonRecord = -1
+
+func newBatcher(engine *jobs.Engine, send func(ctx context.Context, option string, records []int) error) *batch.Batcher[int, int] {
+	return core.Must(batch.New(batch.Config[int, int]{
+		Name: "b", Engine: engine, MaxRecords: 10, Concurrency: 3, FlushAfter: 20 * time.Millisecond,
+		Option: func(n int) string { return strconv.Itoa((n + 3) % 3) },
+		Send: func(ctx context.Context, option string, records []int) ([]batch.Result[int], error) {
+			results := make([]batch.Result[int], len(records))
+			for i, n := range records {
+				results[i].Value = 2 * n
+			}
+			return results, send(ctx, option, records)
+		},
+	}))
+}
+
+// batchMain sends records, and prints a line for each call. It notes the call under its key, before its records are sent.
+func batchMain(client *redis.Client, engine *jobs.Engine) error {
+	b := newBatcher(engine, func(ctx context.Context, option string, records []int) error {
+		fmt.Println("call")
+		client.RPush(ctx, "calls:"+batch.IdempotencyKey(ctx), fmt.Sprint(option, records))
+		time.Sleep(30 * time.Millisecond) // others have begun meanwhile
+		if slices.Contains(records, poisonRecord) {
+			os.Exit(137)
+		}
+		for _, n := range records {
+			client.HIncrBy(ctx, "sent", strconv.Itoa(n), 1)
+		}
+		return nil
+	})
+	return b.Run(context.Background())
+}
+
+// Processes that are killed, or that a record ends, lose no record, and no other one fails. A call that is made again has the same
+// records under its key.
+func TestBatchOverProcesses(t *testing.T) {
+	t.Parallel()
+	const records = 120
+	for name, row := range map[string]struct{ poison, kills, most int }{
+		"poison":           {poison: 1, most: 9}, // 2, one for each half of 10, 5, 3 and 2, and 3
+		"kills":            {kills: 12, most: 12},
+		"poison and kills": {poison: 1, kills: 2, most: 11},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, asynqjobs.Config{})
+			b := newBatcher(s.engine, nil)
+			for n := range records {
+				if _, err := b.Add(t.Context(), n-row.poison); err != nil {
+					t.Fatal(err)
+				}
+			}
+			deaths := 0
+			for over := false; !over; deaths++ {
+				require.LessOrEqual(t, deaths, row.most)
+				over = batchProcess(t, s, b, deaths < row.kills)
+				s.expireOf(t, "batch:b")
+			}
+			failed := 0
+			for option := range 3 {
+				for f, err := range b.Failed(t.Context(), strconv.Itoa(option)) {
+					require.NoError(t, err)
+					require.Equal(t, poisonRecord, f.Record)
+					require.ErrorContains(t, f.Err, "5 processes ended, or lost the engine, during the call")
+					failed++
+				}
+			}
+			require.Equal(t, row.poison, failed)
+			require.EqualValues(t, records-row.poison, s.client.HLen(t.Context(), "sent").Val())
+			for _, key := range s.client.Keys(t.Context(), "calls:*").Val() {
+				same := s.client.LRange(t.Context(), key, 0, -1).Val()
+				require.Len(t, slices.Compact(same), 1, key)
+			}
+		})
+	}
+}
+
+// batchProcess runs a process until it has ended or all records have. It kills it when it has begun a call, or at the end.
+func batchProcess(t *testing.T, s setup, b *batch.Batcher[int, int], kill bool) (over bool) {
+	t.Helper()
+	cmd := redistest.Process(t.Context(), processVar, s.server.Addr+" batch")
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if kill {
+				_ = cmd.Process.Kill()
+			}
+		}
+		ended <- cmd.Wait()
+	}()
+	for {
+		select {
+		case err := <-ended:
+			require.Error(t, err)
+			return over
+		case <-time.After(20 * time.Millisecond):
+		}
+		soon := redis.ZRangeArgs{Key: "asynq:{batch:b}:retry", Start: "-inf", Stop: time.Now().Unix() + 10, ByScore: true}
+		for _, id := range s.client.ZRangeArgs(t.Context(), soon).Val() { // they wait for a second
+			require.NoError(t, s.client.ZAddXX(t.Context(), "asynq:{batch:b}:retry", redis.Z{Member: id}).Err())
+		}
+		all, err := b.Groups(t.Context())
+		require.NoError(t, err)
+		if !slices.ContainsFunc(all, func(g batch.Group) bool { return g.Pending+g.InFlight > 0 }) {
+			over = true
+			_ = cmd.Process.Kill()
+		}
+	}
+}
+
+// Two processes share the groups: all records take the smallest number of calls, and a Call gets its result from another process.
+func TestBatchOfTwoProcesses(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{Poll: 5 * time.Millisecond})
+	adds := newBatcher(s.engine, nil)
+	for n := range 300 {
+		_, err := adds.Add(t.Context(), n)
+		require.NoError(t, err)
+	}
+	sent := make(chan []int, 1000)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	for range 2 {
+		engine := core.Must(asynqjobs.New(s.client, asynqjobs.Config{Poll: 5 * time.Millisecond}))
+		go func() {
+			ended <- newBatcher(engine, func(_ context.Context, _ string, records []int) error { sent <- records; return nil }).Run(ctx)
+		}()
+	}
+	seen := map[int]bool{}
+	for calls := 1; len(seen) < 300; calls++ {
+		require.LessOrEqual(t, calls, 30)
+		for _, n := range <-sent {
+			require.False(t, seen[n])
+			seen[n] = true
+		}
+	}
+	value, err := adds.Call(t.Context(), 1000)
+	require.NoError(t, err)
+	require.Equal(t, 2000, value)
+	cancel()
+	require.NoError(t, <-ended)
+	require.NoError(t, <-ended)
+}
+
+// Groups whose server is full can still be sent, and their records leave it.
+func TestGroupsOutOfMemory(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{})
+	store, ctx := groups.OpenStore(s.engine), t.Context()
+	rules := groups.Rules{MaxPending: 1e6}
+	for i := range 100 {
+		_, _, err := store.Add(ctx, "batch:q", groups.Record{ID: strconv.Itoa(i), Payload: make([]byte, 1000)}, rules)
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.client.ConfigSet(ctx, "maxmemory", "1").Err())
+	_, _, err := store.Add(ctx, "batch:q", groups.Record{ID: "full"}, rules)
+	require.ErrorContains(t, err, "OOM")
+	_, err = store.Control(ctx, "batch:q", groups.Flush)
+	require.NoError(t, err)
+	b, _, err := store.Take(ctx, "batch:q", groups.Terms{ID: "b", MaxRecords: 100, FlushAfter: time.Hour, Ahead: 1, Again: time.Hour})
+	require.NoError(t, err)
+	b, err = store.Load(ctx, "batch:q", b.ID, b.Turn)
+	require.NoError(t, err)
+	results := make([]groups.Result, 0, 100)
+	for _, r := range b.Records {
+		results = append(results, groups.Result{ID: r.ID})
+	}
+	require.NoError(t, store.Replace(ctx, "batch:q", b, nil, results, ""))
+	require.Zero(t, s.client.HLen(ctx, "gresil:groups:{batch:q}:rec").Val())
+}
+
+// What a record costs Redis, in µs of its CPU, from Add to its result: 200, 10 and 1 a call.
+func BenchmarkGroupsCPU(b *testing.B) {
+	for _, size := range []int{200, 10, 1} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			client := redis.NewClient(&redis.Options{Addr: redistest.Start(b).Addr})
+			defer func() { _ = client.Close() }()
+			store, ctx := groups.OpenStore(core.Must(asynqjobs.New(client, asynqjobs.Config{}))), b.Context()
+			cpu := func() time.Duration { return redistest.CPU(b, client.Info(ctx, "cpu").Val()) }
+			before := cpu()
+			for n := 0; b.Loop(); n++ {
+				r := groups.Record{ID: strconv.Itoa(n), Payload: make([]byte, 100)}
+				_, due, err := store.Add(ctx, "batch:q", r, groups.Rules{FlushSize: size, MaxPending: 1e9})
+				require.NoError(b, err)
+				if !due {
+					continue
+				}
+				batch, _, err := store.Take(ctx, "batch:q", groups.Terms{ID: strconv.Itoa(n), MaxRecords: size, FlushAfter: time.Hour, Ahead: 1, Again: time.Hour})
+				require.NoError(b, err)
+				batch, err = store.Load(ctx, "batch:q", batch.ID, batch.Turn)
+				require.NoError(b, err)
+				var results []groups.Result
+				for _, r := range batch.Records {
+					results = append(results, groups.Result{ID: r.ID})
+				}
+				require.NoError(b, store.Replace(ctx, "batch:q", batch, nil, results, ""))
+			}
+			b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "µs-of-redis/op")
+		})
+	}
 }

@@ -29,6 +29,7 @@ local now, soon, far, lost, kind = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local names = {pending = {"pending"}, full = {"pending", "active", "scheduled", "retry"},
 	all = {"pending", "active", "scheduled", "retry", "archived", "completed", "paused"}}
 local found = {}
+local function first(key) return tonumber(redis.call("ZRANGE", key, 0, 0, "WITHSCORES")[2] or far) end
 local function upTo(key, score) return redis.call("ZCOUNT", key, "-inf", score) end
 local function look(from, to)
 	local keys = {}
@@ -51,9 +52,11 @@ local function look(from, to)
 	local scheduled, retry, active = p .. "scheduled", p .. "retry", redis.call("LLEN", p .. "active")
 	local due, failed = upTo(scheduled, now) + upTo(retry, now), redis.call("ZCOUNT", retry, far, "+inf")
 	local waiting, oldest = redis.call("ZCARD", scheduled) + redis.call("ZCARD", retry) - failed, redis.call("LINDEX", p .. "pending", -1)
+	local over = upTo(p .. "completed", now)
 	found[#found + 1] = {from - 7, paused, oldest and redis.call("HGET", p .. "t:" .. oldest, "pending_since") or "",
-		pending + due, waiting - due, active, failed + redis.call("ZCARD", p .. "archived"), redis.call("ZCARD", p .. "completed"),
-		upTo(scheduled, soon) + upTo(retry, soon) - due, upTo(p .. "lease", lost), active - redis.call("ZCARD", p .. "lease")}
+		pending + due, waiting - due, active, failed + redis.call("ZCARD", p .. "archived"), redis.call("ZCARD", p .. "completed") - over,
+		upTo(scheduled, soon) + upTo(retry, soon) - due, upTo(p .. "lease", lost), active - redis.call("ZCARD", p .. "lease"),
+		over, math.min(first(scheduled), first(retry))}
 end
 local together = ARGV[6] == "1" and #ARGV - 6 or 1
 for i = 7, #ARGV, together do look(i, i + together - 1) end
@@ -68,6 +71,8 @@ type report struct {
 
 	held        bool
 	lost, stuck int64 // active jobs whose lease has ended; that have none
+	over        int64 // done jobs whose Retain is over
+	next        int64 // when the next job is due that waits for its time, or far; 0 is not known
 }
 
 // look looks at queues, with one script for each node. The kind is one of lookScript.
@@ -108,12 +113,12 @@ func (e *engine) look(ctx context.Context, kind string, queues []string) ([]repo
 }
 
 func reportOf(values []any) (i int64, r report) {
-	var n [11]int64
+	var n [13]int64
 	for j, v := range values {
 		n[j], _ = v.(int64)
 	}
 	r.Pending, r.Scheduled, r.Active, r.Failed, r.Done, r.Soon = int(n[3]), int(n[4]), int(n[5]), int(n[6]), int(n[7]), int(n[8])
-	r.lost, r.stuck = n[9], n[10]
+	r.lost, r.stuck, r.over, r.next = n[9], n[10], n[11], n[12]
 	by, _ := values[1].(string)
 	r.held = by == heldBy
 	r.Paused = by != "" && !r.held
@@ -152,19 +157,26 @@ func (e *engine) join(l *line) (leave func()) {
 	}
 }
 
-// watch looks at the queues of all lines, and tells those that have work. Once a second it also looks for jobs whose time has come,
-// and for those of processes that have ended.
+// watch looks at the queues of all lines, and tells those that have work. Once a second, and when the next job is due, it also looks for
+// jobs whose time has come, and for those of processes that have ended; once a minute for those whose Retain is over.
 func (e *engine) watch(ctx context.Context) {
 	ticker := time.NewTicker(e.config.Poll)
 	defer ticker.Stop()
-	var full time.Time
+	full, all, next := time.Time{}, time.Now(), int64(far)
 	for {
-		kind := "pending"
-		if time.Since(full) >= fullEvery {
-			kind, full = "full", time.Now()
+		kind, now := "pending", time.Now()
+		if now.Sub(full) >= fullEvery || now.Unix() >= next {
+			kind, full = "full", now
 		}
-		if err := e.tell(ctx, kind); err != nil && ctx.Err() == nil {
+		if now.Sub(all) >= allEvery {
+			kind, all = "all", now
+		}
+		due, err := e.tell(ctx, kind)
+		if err != nil && ctx.Err() == nil {
 			e.config.Logger.LogAttrs(ctx, slog.LevelWarn, "queues could not be looked at", slog.Any("err", err))
+		}
+		if kind != "pending" {
+			next = due
 		}
 		select {
 		case <-ctx.Done():
@@ -174,7 +186,8 @@ func (e *engine) watch(ctx context.Context) {
 	}
 }
 
-func (e *engine) tell(ctx context.Context, kind string) error {
+// tell looks once, and returns when the next job is due.
+func (e *engine) tell(ctx context.Context, kind string) (next int64, err error) {
 	e.mu.Lock()
 	lines := map[string][]*line{}
 	for l := range e.lines {
@@ -187,10 +200,14 @@ func (e *engine) tell(ctx context.Context, kind string) error {
 	}
 	reports, err := e.look(ctx, kind, queues)
 	if err != nil {
-		return err
+		return far, err
 	}
+	next = far
 	for i, r := range reports {
-		if r.Pending > 0 && !r.Paused && !r.held {
+		if r.next > time.Now().Unix() {
+			next = min(next, r.next)
+		}
+		if r.Pending > 0 && !r.Paused && !r.held || r.over > 0 { // the janitor of a server deletes those that are over
 			for _, l := range lines[queues[i]] {
 				l.wake()
 			}
@@ -202,8 +219,8 @@ func (e *engine) tell(ctx context.Context, kind string) error {
 			err = e.repair(ctx, queues[i])
 		}
 		if err != nil {
-			return fmt.Errorf("jobs of the queue %q could not be recovered: %w", queues[i], err)
+			return far, fmt.Errorf("jobs of the queue %q could not be recovered: %w", queues[i], err)
 		}
 	}
-	return nil
+	return next, nil
 }

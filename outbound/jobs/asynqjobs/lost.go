@@ -167,6 +167,8 @@ func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (leave fun
 func (l *line) forgive(ctx context.Context, e *groups.Entry) {
 	if e.Losses > 0 && ctx.Err() == nil {
 		ctx = context.WithoutCancel(ctx)
-		_ = l.engine.send(ctx, func() error { return l.engine.redis.HDel(ctx, prefix(l.queue)+"t:"+e.ID, fieldLost).Err() }) // otherwise it counts longer
+		_ = l.engine.send(ctx, func() error { // if it fails, it counts longer
+			return l.engine.redis.HDel(ctx, prefix(l.queue)+"t:"+e.ID, fieldLost).Err()
+		})
 	}
 }

@@ -64,12 +64,12 @@ func (l *line) serve(ctx context.Context) {
 	base := context.WithoutCancel(ctx)
 	server := asynq.NewServerFromRedisClient(l.engine.redis, asynq.Config{
 		Concurrency: l.Concurrency, Queues: map[string]int{l.queue: 1}, BaseContext: func() context.Context { return base },
-		TaskCheckInterval: min(busyPoll, l.engine.config.Poll), DelayedTaskCheckInterval: scheduledPoll, ShutdownTimeout: forever,
+		TaskCheckInterval: min(busyPoll, l.engine.config.Poll), DelayedTaskCheckInterval: scheduledPoll, ShutdownTimeout: forever, JanitorInterval: time.Second,
 		RetryDelayFunc: retryDelay, IsFailure: isFailure,
 		Logger: &logger{l.engine.config.Logger}, LogLevel: asynq.InfoLevel,
 	})
 	if err := server.Start(l); err != nil {
-		l.engine.config.Logger.LogAttrs(ctx, slog.LevelError, "a queue could not be served", slog.String("queue", l.queue), slog.Any("err", err))
+		l.engine.config.Logger.ErrorContext(ctx, "a queue could not be served", slog.String("queue", l.queue), slog.Any("err", err))
 		return
 	}
 	defer server.Shutdown()
@@ -157,7 +157,7 @@ func retryDelay(n int, err error, task *asynq.Task) time.Duration {
 	case ok && o.End == groups.Failed:
 		return farOff
 	case ok && o.At.After(time.Now()):
-		return time.Until(nextSecond(o.At))
+		return min(time.Until(nextSecond(o.At)), farOff/3) // it has not failed
 	}
 	return 0
 }

@@ -4,19 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/internal/quiettest"
+	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
+	"github.com/gresil/gresil/stores/redisstore"
 )
 
 // runAtTimes runs jobs that return RunAt(now+wait) a number of times each, and returns the extremes of
@@ -176,7 +182,7 @@ func TestServerWhileThereIsWork(t *testing.T) {
 	t.Parallel()
 	s := start(t, asynqjobs.Config{})
 	r, _ := s.run(t, jobs.Queue{Backoff: backoff.Constant{Delay: 5 * time.Second}, Handler: func(_ context.Context, job jobs.Job) error {
-		if job.Attempt == 1 {
+		if job.ID == "fails" && job.Attempt == 1 {
 			return errors.New("no")
 		}
 		return nil
@@ -188,8 +194,147 @@ func TestServerWhileThereIsWork(t *testing.T) {
 	}
 	time.Sleep(300 * time.Millisecond)
 	require.Zero(t, servers())
-	enqueue(t, r, jobs.Job{})
+	enqueue(t, r, jobs.Job{ID: "fails"})
 	eventually(t, func() bool { return r.Stats().Retried == 1 && servers() == 0 }, "the server has ended")
 	require.Zero(t, r.Stats().Succeeded)
 	eventually(t, func() bool { return r.Stats().Succeeded == 1 }, "it runs again")
+	eventually(t, func() bool { return servers() == 0 }, "the server has ended")
+	due := time.Now().Add(3 * time.Second)
+	enqueue(t, r, jobs.Job{NotBefore: due, Retain: time.Second})
+	eventually(t, func() bool { return r.Stats().Succeeded == 2 }, "it runs at its time")
+	t.Logf("late by %v", time.Since(due))
+	eventually(t, func() bool { return s.client.ZCard(t.Context(), "asynq:{q}:completed").Val() == 0 }, "it is deleted when Retain is over")
+}
+
+// A vendor counts the calls that arrive in its pauses, later than 150 ms after their beginning: a call can be on its way, and a round
+// trip to Redis too.
+type vendor struct {
+	mu             sync.Mutex
+	begin          time.Time // of the open time
+	from, until    time.Time // of the pause
+	pauses, inside int
+	served         map[string]int
+}
+
+func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now := time.Now()
+	if now.After(v.until) && now.Sub(v.begin) > time.Second && v.pauses < 3 {
+		v.pauses++
+		v.from, v.until, v.begin = now, now.Add(1500*time.Millisecond), now.Add(1500*time.Millisecond)
+	}
+	if now.After(v.until) {
+		v.served[r.Header.Get("Idempotency-Key")]++
+		return
+	}
+	if now.Sub(v.from) > 150*time.Millisecond {
+		v.inside++
+	}
+	w.Header().Set("Retry-After-Ms", strconv.FormatInt(v.until.Sub(now).Milliseconds()+1, 10))
+	w.WriteHeader(http.StatusTooManyRequests)
+}
+
+// Four runners with connections, an engine and a gate of their own, as those of four processes, share a vendor. No call arrives in a
+// told pause, and none uses an attempt.
+func TestNoCallInsideToldPause(t *testing.T) {
+	t.Parallel()
+	const n = 400
+	quiettest.Repeat(t, func() error {
+		s := start(t, asynqjobs.Config{})
+		v := &vendor{served: map[string]int{}, begin: time.Now()}
+		server := httptest.NewServer(v)
+		defer server.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		var runners []*jobs.Runner
+		for range 4 {
+			client := redis.NewClient(&redis.Options{Addr: s.server.Addr})
+			t.Cleanup(func() { _ = client.Close() })
+			store := core.Must(redisstore.New(client, redisstore.Config{}))
+			g := core.Must(gate.New(gate.Config{Name: "v", Limits: []gate.Limit{{N: 60, Per: time.Second}}, InFlight: 20, Store: store}))
+			c := &http.Client{Transport: g.Transport(nil)}
+			r := core.Must(jobs.New(jobs.Config{Engine: core.Must(asynqjobs.New(client, asynqjobs.Config{})), Queues: map[string]jobs.Queue{
+				"q": {Gate: g, Handler: func(ctx context.Context, job jobs.Job) error {
+					req := core.Must(http.NewRequestWithContext(ctx, http.MethodPost, server.URL, http.NoBody))
+					req.Header.Set("Idempotency-Key", job.ID)
+					resp, err := c.Do(req)
+					if err != nil {
+						return err
+					}
+					if err = resp.Body.Close(); resp.StatusCode != http.StatusOK {
+						err = errors.New(resp.Status)
+					}
+					return err
+				}},
+			}}))
+			runners = append(runners, r)
+			running.Go(func() { _ = r.Run(ctx) })
+		}
+		for range n {
+			enqueue(t, runners[0], jobs.Job{MaxAttempts: 1, Retain: time.Hour})
+		}
+		eventually(t, func() bool { return s.counts(t).Done+s.counts(t).Failed == n }, "all are done")
+		cancel()
+		running.Wait()
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		require.Equal(t, []int{n, 0, 3}, []int{len(v.served), s.counts(t).Failed, v.pauses})
+		if v.inside > 0 {
+			return fmt.Errorf("%d calls inside a pause", v.inside)
+		}
+		return nil
+	})
+}
+
+// outage is a vendor that fails for 10 seconds, or answers nothing but 429: an hour, as all durations of the default Backoff are divided
+// by 360. Then all jobs arrive once, and none has failed.
+func outage(t *testing.T, n int) {
+	t.Helper()
+	for _, limited := range []bool{false, true} {
+		t.Run(fmt.Sprintf("limited %t", limited), func(t *testing.T) {
+			t.Parallel()
+			s := start(t, asynqjobs.Config{})
+			end := time.Now().Add(10 * time.Second)
+			var mu sync.Mutex
+			served := map[string]int{}
+			g := core.Must(gate.New(gate.Config{Backoff: backoff.Exponential{Delay: time.Second / 24, Max: 2500 * time.Millisecond, Jitter: -1}}))
+			r, _ := s.run(t, jobs.Queue{
+				Gate: g, Concurrency: 50, Backoff: backoff.Exponential{Delay: time.Second / 24, Max: 6 * time.Minute, Jitter: -1},
+				Handler: func(_ context.Context, job jobs.Job) error {
+					switch down := time.Now().Before(end); {
+					case down && limited:
+						return refusal{}
+					case down:
+						return errors.New("503")
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					served[job.ID]++
+					return nil
+				},
+			})
+			for range n {
+				enqueue(t, r, jobs.Job{Retain: time.Hour})
+			}
+			require.Eventually(t, func() bool { return s.counts(t).Done == n }, 10*time.Minute, 50*time.Millisecond)
+			require.Zero(t, r.Stats().Failed)
+			require.Equal(t, limited, r.Stats().Retried == 0)
+			require.Len(t, served, n)
+			for id, times := range served {
+				require.Equal(t, 1, times, id)
+			}
+		})
+	}
+}
+
+// A refusal is an error that gate.Classify takes for a limit.
+type refusal struct{}
+
+func (refusal) Error() string             { return "refused" }
+func (refusal) RetryAfter() time.Duration { return 0 }
+
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	outage(t, 300)
 }

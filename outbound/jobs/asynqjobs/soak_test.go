@@ -32,3 +32,8 @@ func TestSoakNeverEarlyNorBlunt(t *testing.T) {
 		})
 	}
 }
+
+func TestSoakOutage(t *testing.T) {
+	t.Parallel()
+	outage(t, 100_000)
+}

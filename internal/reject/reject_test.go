@@ -1,0 +1,47 @@
+package reject_test
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/reject"
+)
+
+// connection is the writer of a connection of HTTP/1.
+type connection struct {
+	*httptest.ResponseRecorder
+	deadlines int
+}
+
+func (c *connection) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
+
+func (c *connection) SetReadDeadline(time.Time) error { c.deadlines++; return nil }
+
+// A connection that OnRejected has taken over is its own: no deadline of ours is left there.
+func TestWith_UnreadBody(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		onRejected func(w http.ResponseWriter)
+		ours       bool
+	}{
+		"answer": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusTeapot) }, true},
+		"hijack": {func(w http.ResponseWriter) { _, _, _ = http.NewResponseController(w).Hijack() }, false},
+	} {
+		w := &connection{ResponseRecorder: httptest.NewRecorder()}
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("order"))
+		ctx, note := reject.Watch(r.Context())
+		reject.With(w, r.WithContext(ctx), core.ErrRejected, -1,
+			func(w http.ResponseWriter, _ *http.Request, _ error) { tt.onRejected(w) }, func(http.ResponseWriter, *http.Request, error) {})
+		require.Equal(t, tt.ours, w.deadlines > 0, name)
+		require.Equal(t, "no-store", w.Header().Get("Cache-Control"), name)
+		require.Equal(t, map[bool]int{true: 418}[tt.ours], note.Get().Status, name)
+	}
+}
