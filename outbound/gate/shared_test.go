@@ -54,16 +54,18 @@ type counter struct {
 	begun        []time.Time
 }
 
-func (c *counter) call(takes time.Duration) {
+func (c *counter) call(takes time.Duration) (n int) {
 	c.mu.Lock()
 	c.begun = append(c.begun, time.Now())
 	c.flying++
 	c.most = max(c.most, c.flying)
+	n = len(c.begun)
 	c.mu.Unlock()
 	time.Sleep(takes)
 	c.mu.Lock()
 	c.flying--
 	c.mu.Unlock()
+	return n
 }
 
 // loop makes calls by each gate in some goroutines until ctx ends.
@@ -102,7 +104,7 @@ func TestSharedProbe(t *testing.T) {
 		call := func(context.Context) (err error) {
 			first.Do(func() {
 				limitedAt = time.Now()
-				err = limited{500 * time.Millisecond}
+				err = limited{2 * time.Second}
 			})
 			if err != nil {
 				return err
@@ -126,7 +128,7 @@ func TestSharedProbe(t *testing.T) {
 			wg.Go(func() { assert.NoError(t, g.Do(t.Context(), gate.Call{}, call)) })
 		}
 		<-probing
-		require.Greater(t, time.Since(limitedAt), 500*time.Millisecond)
+		require.Greater(t, time.Since(limitedAt), 2*time.Second)
 		time.Sleep(time.Second) // every process asks
 		require.Len(t, probe.begun, 1)
 		close(answered)
@@ -135,54 +137,80 @@ func TestSharedProbe(t *testing.T) {
 	}
 }
 
+// Four processes at a distance send as fast as they can: no second has more calls than the limit.
 func TestSharedRate(t *testing.T) {
 	t.Parallel()
+	quiettest.Repeat(t, func() error { return sharedRate(t, time.Minute, 700) })
+}
+
+// sharedRate makes calls for a while, or until there were so many.
+func sharedRate(t *testing.T, while time.Duration, calls int) error {
+	t.Helper()
 	proxy := core.Must(tcpproxy.Start(redistest.Start(t).Addr))
 	defer proxy.Close()
 	proxy.Delay(15 * time.Millisecond)
-	quiettest.Repeat(t, func() error {
-		gates := processes(t, proxy.Addr, 4, gate.Config{Limits: []gate.Limit{{N: 500, Per: time.Second}}})
-		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-		defer cancel()
-		var c counter
-		loop(ctx, t, gates, 60, func(int) { c.call(0) })
-		require.LessOrEqual(t, most(c.begun, nil, time.Second), int64(500))
-		n, ideal := 0, 2*500/1.05
-		for _, at := range c.begun {
-			if since := at.Sub(c.begun[0]); since > time.Second && since <= 3*time.Second {
-				n++
-			}
+	gates := processes(t, proxy.Addr, 4, gate.Config{Limits: []gate.Limit{{N: 500, Per: time.Second}}})
+	ctx, cancel := context.WithTimeout(t.Context(), while)
+	defer cancel()
+	var c counter
+	loop(ctx, t, gates, 60, func(int) {
+		if c.call(0) == calls {
+			cancel()
 		}
-		if float64(n) < 0.85*ideal {
-			return fmt.Errorf("%d calls in 2 s", n)
-		}
-		return nil
 	})
+	if n := most(c.begun, nil, time.Second); n > 500 {
+		return fmt.Errorf("%d calls in a second", n)
+	}
+	if calls > 0 {
+		require.GreaterOrEqual(t, len(c.begun), calls)
+		return nil
+	}
+	n, ideal := 0, 2*500/1.05
+	for _, at := range c.begun {
+		if since := at.Sub(c.begun[0]); since > time.Second && since <= 3*time.Second {
+			n++
+		}
+	}
+	if float64(n) < 0.85*ideal {
+		return fmt.Errorf("%d calls in 2 s", n)
+	}
+	return nil
 }
 
+// Four processes share places: there are never more calls in flight, and each process gets some.
 func TestSharedPlaces(t *testing.T) {
 	t.Parallel()
-	addr := redistest.Start(t).Addr
-	quiettest.Repeat(t, func() error {
-		gates := processes(t, addr, 4, gate.Config{InFlight: 5})
-		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
-		defer cancel()
-		var c counter
-		counts := make([]atomic.Int64, 4)
-		loop(ctx, t, gates, 10, func(i int) {
-			c.call(500 * time.Millisecond)
-			counts[i].Add(1)
-		})
-		require.LessOrEqual(t, c.most, 5)
-		sum := len(c.begun)
-		if used := float64(sum) / (5 * 2 * 8); used < 0.85 {
-			return fmt.Errorf("%v of the places used", used)
+	require.NoError(t, sharedPlaces(t, time.Minute, 20*time.Millisecond, 5))
+}
+
+// sharedPlaces makes calls for a while, or until each process has made so many.
+func sharedPlaces(t *testing.T, while, takes time.Duration, calls int64) error {
+	t.Helper()
+	gates := processes(t, redistest.Start(t).Addr, 4, gate.Config{InFlight: 5})
+	ctx, cancel := context.WithTimeout(t.Context(), while)
+	defer cancel()
+	var c counter
+	var enough atomic.Int64
+	counts := make([]atomic.Int64, len(gates))
+	loop(ctx, t, gates, 10, func(i int) {
+		c.call(takes)
+		if counts[i].Add(1) == calls && enough.Add(1) == int64(len(gates)) {
+			cancel()
 		}
-		for i := range counts {
-			if n := int(counts[i].Load()); n*100 < 15*sum {
-				return fmt.Errorf("process %d has made %d of %d", i, n, sum)
-			}
-		}
-		return nil
 	})
+	require.LessOrEqual(t, c.most, 5)
+	if calls > 0 {
+		require.EqualValues(t, len(gates), enough.Load(), "a process has made fewer")
+		return nil
+	}
+	sum := len(c.begun)
+	if used := takes.Seconds() * float64(sum) / (5 * while.Seconds()); used < 0.85 {
+		return fmt.Errorf("%v of the places used", used)
+	}
+	for i := range counts {
+		if n := int(counts[i].Load()); n*100 < 15*sum {
+			return fmt.Errorf("process %d has made %d of %d", i, n, sum)
+		}
+	}
+	return nil
 }
