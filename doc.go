@@ -20,13 +20,13 @@
 //
 // Calls to vendors that limit their callers:
 //
-//	outbound/gate       what all calls of a process to one vendor pass: limits, pauses, calls in flight
-//	outbound/jobs       calls that survive a restart, with the engine outbound/jobs/asynqjobs
-//	outbound/batch      single records in calls with many, over the engine of outbound/jobs
+//	outbound/gate       what all calls to one vendor pass: limits, pauses, calls in flight
+//	outbound/jobs       calls that survive a restart, if their engine is one of outbound/jobs/asynqjobs
+//	outbound/batch      single records in calls with many, with the same engines
 //
 // Where state is kept, and what an operator sees:
 //
-//	stores/redisstore   limits and pauses that all processes share
+//	stores/redisstore   limits and gates that all processes share
 //	stores/share        a share of the limit while a store is unavailable
 //	stores/denycache    refusals without asking the store
 //	metrics             Prometheus

@@ -41,8 +41,8 @@
 //
 // # Guarantees
 //
-// A Gate is safe for concurrent use, and starts no goroutine without a Store; one timer serves all calls that wait. Calls of a key are sent in
-// the order of their arrival. At most 65,536 keys are held, above which the whole vendor is. As many are kept that are only
+// A Gate is safe for concurrent use, and starts no goroutine without a Store; one timer serves all calls that wait. Calls of
+// a key are sent in the order of their arrival. At most 65,536 keys are held, above which the whole vendor is. As many are kept that are only
 // counted: then those with the fewest permits in use are forgotten, and their usage is charged to the keys that come anew.
 //
 // # Several processes
@@ -66,6 +66,8 @@
 //
 // A hold is known when the answer is here: calls on their way arrive inside the pause. A vendor that punishes these is only
 // safe below its limit: give its Limits and a small InFlight. Keep InFlight within the streams that an HTTP/2 vendor permits,
-// and do not set StrictMaxConcurrentRequests: a wait for a stream comes after the last check. A function that ignores its
-// context keeps its place.
+// and do not set StrictMaxConcurrentRequests: a wait for a stream comes after the last check.
+//
+// Set Config.MaxWait, or give each call a deadline: otherwise a call waits as long as the vendor asks, be it a day. A
+// function that ignores its context, and a [Permit] that is never ended, keep their place.
 package gate

@@ -1,5 +1,5 @@
-// Package redisstore keeps the state of limiters in Redis, so that a limit applies to all
-// instances of a service together:
+// Package redisstore keeps the state of limiters, and of the gates of outbound/gate, in Redis, so that a limit applies to
+// all instances of a service together:
 //
 //	client := redis.NewClient(&redis.Options{Addr: "redis:6379"})
 //	store, err := redisstore.New(client, redisstore.Config{})
@@ -78,6 +78,13 @@
 //
 // To refuse takes of clients that ignore refusals without the server, wrap the store in denycache.New of
 // stores/denycache, and share.New around both.
+//
+// # Gates
+//
+// The store is the Store of a gate, too: gate.Config{Name: "ads", Store: store}. Gates with one name and one Prefix share their
+// limits, holds, turns and places in flight. Package gate says what that means, and what happens while the server is unavailable.
+// The state of a vendor is one value, with one more for each key of a limit that is in use; in a Cluster all of them are on one
+// server. An operation is one script, in both modes; it has [Config].Timeout, but at least a second.
 //
 // # Modes
 //

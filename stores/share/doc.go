@@ -15,7 +15,7 @@
 // unavailable for all instances, they grant together no more than the limit. While it is unavailable
 // for some, less than twice the limit is granted. Afterwards the store is charged for the permits that
 // were granted without it. The state takes memory for at most 65,536 keys of each limiter. There is
-// no goroutine except while there are debts; Close ends it.
+// no goroutine except while there are permits to be charged; Close ends it.
 //
 // # Shares
 //

@@ -4,7 +4,8 @@
 //	engine, err := asynqjobs.New(redis.NewClient(&redis.Options{Addr: addr}), asynqjobs.Config{})
 //
 // Tools of asynq show the queues: a job is a task with its ID. One that has failed is shown as a retry in the distant future, since asynq
-// forgets what it has archived. In a Redis Cluster each queue is on one node.
+// forgets what it has archived. The groups of outbound/batch are beside them, with names that begin with gresil:groups:. In a
+// Redis Cluster each queue is on one node.
 //
 // Idle queues cost nothing by themselves: a process looks at all of its queues together, each Config.Poll, and runs an asynq server
 // for a queue only while it has work. In a Cluster that is one command for each queue.
