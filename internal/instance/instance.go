@@ -48,7 +48,6 @@ type Instance[C interface{ Validate() error }, S any] struct {
 	name     string
 	registry *core.Registry
 	remove   func()
-	adopted  func(*C)   // called for each Config that is adopted; it may be nil
 	mu       sync.Mutex // of SetConfig
 	current  atomic.Pointer[Current[C, S]]
 }
@@ -165,9 +164,6 @@ func (i *Instance[C, S]) adopt(cfg C) {
 		next.Settings = i.kind.Settings(&next.Config)
 	}
 	i.current.Store(next)
-	if i.adopted != nil {
-		i.adopted(&next.Config)
-	}
 }
 
 // Texts of events.

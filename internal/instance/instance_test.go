@@ -8,22 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/hook"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/validate"
 )
-
-type hooks struct{ Happened func(context.Context, string) }
-
-func (h hooks) Join(other hooks) hooks { return hooks{hook.Join(h.Happened, other.Happened)} }
 
 type config struct {
 	Name     string
 	Registry *core.Registry
 	Limit    int
 	Size     int
-	Hooks    hooks
 }
 
 func (c config) Validate() error {
@@ -42,22 +36,15 @@ var kind = &instance.Kind[config, int]{ //nolint:gochecknoglobals // a constant
 }
 
 type mechanism struct {
-	instance.Hooked[config, int, hooks]
+	instance.Instance[config, int]
 }
 
 func newMechanism(cfg config) (*mechanism, error) {
 	m := &mechanism{}
-	if err := m.InitHooks(kind, func(c *config) hooks { return c.Hooks }, cfg); err != nil {
+	if err := m.Init(kind, cfg); err != nil {
 		return nil, err
 	}
 	return m, m.Register(m, func(cfg config) error { return m.SetConfig(cfg, nil) }, registry.Source{})
-}
-
-func (m *mechanism) happened(what string) {
-	defer m.Panics.Recover()
-	if f := m.Hooks().Happened; f != nil {
-		f(context.Background(), what)
-	}
 }
 
 func TestSettings(t *testing.T) {
@@ -81,25 +68,6 @@ func TestSetConfigIsRefused(t *testing.T) {
 		return refused
 	}), refused)
 	require.Equal(t, 5, m.Load().Config.Limit)
-}
-
-func TestHooksAreReplacedAndObserversStay(t *testing.T) {
-	t.Parallel()
-	var seen []string
-	to := func(name string) hooks {
-		return hooks{func(_ context.Context, what string) { seen = append(seen, name+" "+what) }}
-	}
-	m := core.Must(newMechanism(config{Hooks: to("first")}))
-	cancel := m.Observe(to("observer"))
-	m.happened("a")
-	require.NoError(t, m.SetConfig(config{Hooks: to("second")}, nil))
-	m.happened("b")
-	cancel()
-	m.happened("c")
-	require.Equal(t, []string{"first a", "observer a", "second b", "observer b", "second c"}, seen)
-	require.NoError(t, m.SetConfig(config{Hooks: hooks{func(context.Context, string) { panic("hook") }}}, nil))
-	m.happened("d")
-	require.Equal(t, uint64(1), m.Panics.Count())
 }
 
 func TestEventsOfItsOwn(t *testing.T) {

@@ -120,8 +120,8 @@ func (s Spec) refuse(longest time.Duration) string {
 		return fmt.Sprintf("must have a burst of 1 to %d", int64(MaxPermits))
 	case s.Algorithm == TokenBucket && !fills():
 		return fmt.Sprintf("must have a burst that fills within %v", longest)
-	case s.Algorithm == SlidingWindow && (s.Segments < 2 || s.Segments > MaxSegments || int64(s.Period)%int64(s.Segments) != 0):
-		return fmt.Sprintf("must have 2 to %d segments, each of whole nanoseconds", MaxSegments)
+	case s.Algorithm == SlidingWindow && (s.Segments < 2 || s.Segments > maxSegments || int64(s.Period)%int64(s.Segments) != 0):
+		return fmt.Sprintf("must have 2 to %d segments, each of whole nanoseconds", maxSegments)
 	}
 	return ""
 }

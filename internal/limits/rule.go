@@ -62,7 +62,7 @@ const (
 	MaxPermits    = 1 << 38 // also of a burst
 	MaxLogPermits = 1 << 16 // of a SlidingLog
 	MaxPeriod     = 5 * 365 * 24 * time.Hour
-	MaxSegments   = 1000
+	maxSegments   = 1000
 )
 
 // FillTime returns the time in which an empty bucket fills or a window ends, rounded up, and false if that is above 63

@@ -112,12 +112,6 @@ func RunBinary(ctx context.Context, t *testing.T, stderr io.Writer, format strin
 	return o
 }
 
-// RequireSoon checks that a run took at most some times the ideal time, and the longest stall of the machine.
-func (o Output) RequireSoon(t *testing.T, times float64) {
-	t.Helper()
-	require.LessOrEqual(t, o.Num("elapsed_seconds"), times*o.Num("ideal_seconds")+o.Num("stall_ms")/100) // ten such stalls
-}
-
 // Repeat repeats a test, with a number that is changed each time, while its run is void: the machine stalled.
 func Repeat(t *testing.T, number float64, factor float64, test func(number float64) Output) (o Output) {
 	t.Helper()
