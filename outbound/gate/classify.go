@@ -125,12 +125,15 @@ func (s *settings) signal(resp *http.Response, stalled func(Signal)) Signal {
 		read := make(chan struct{})
 		defer close(read)
 		go func() {
-			for wait := stallTime; ; wait = stallHold / 4 { // so that the hold lasts until Classify has decided
+			late := time.NewTimer(stallTime)
+			defer late.Stop()
+			for {
 				select {
 				case <-read:
 					return
-				case <-time.After(wait):
+				case <-late.C:
 					stalled(early)
+					late.Reset(stallHold / 4) // so that the hold lasts until Classify has decided
 				}
 			}
 		}()
