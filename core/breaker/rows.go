@@ -16,7 +16,8 @@ func (b *Breaker) show(secret bool) registry.Row {
 	verbs := []string{"close", "force_open"}
 	if s.State == Closed {
 		verbs = verbs[1:]
-	} else if s.State == ForcedOpen {
+	}
+	if s.State == ForcedOpen {
 		verbs = verbs[:1]
 	}
 	return registry.Row{Key: b.key, Secret: secret, Alarm: alarms[s.State], Verbs: verbs, Cells: []registry.Cell{
