@@ -66,8 +66,10 @@ func (c *ClientConfig) validate() error {
 	check.Part(validate.Relabel(c.Retry.Validate(), "standard.ClientConfig.Retry.", "retry.Config."))
 	check.Part(validate.Relabel(c.Breaker.Validate(), "standard.ClientConfig.Breaker.", "breaker.Config."))
 	total, attempt, window := c.Total.Limit, c.Attempt.Limit, c.Breaker.WindowTime
-	check.That(total < 0 || attempt <= total, "Attempt.Limit", attempt, fmt.Sprintf("must be at most that of Total, %v, or nothing is retried after it", total))
-	check.That(window <= 0 || attempt < 0 || window/2 >= attempt, "Breaker.WindowTime", window, fmt.Sprintf("must be at least twice the limit of an attempt, %v, or it forgets what is slow", attempt))
+	check.That(total < 0 || attempt <= total, "Attempt.Limit", attempt,
+		fmt.Sprintf("must be at most that of Total, %v, or nothing is retried after it", total))
+	check.That(window <= 0 || attempt < 0 || window/2 >= attempt, "Breaker.WindowTime", window,
+		fmt.Sprintf("must be at least twice the limit of an attempt, %v, or it forgets what is slow", attempt))
 	return check.Err()
 }
 

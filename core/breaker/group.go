@@ -15,7 +15,7 @@ import (
 // A Group has a breaker for each key, with one Config. It is safe for concurrent use.
 type Group struct {
 	*shared
-	hosts, secret atomic.Bool // there are plugins whose keys are hosts, and whose are not
+	bound, secret atomic.Bool // there are plugins, and ones whose keys are no hosts
 
 	mu                  sync.RWMutex
 	byKey               map[string]*Breaker
@@ -99,11 +99,10 @@ func (b *Breaker) idle() bool {
 func (g *Group) breakers() (all []*Breaker, retired Stats) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	all = slices.Collect(maps.Values(g.byKey))
+	all, retired = slices.Collect(maps.Values(g.byKey)), g.retired
 	if g.overflow != nil {
 		all = append(all, g.overflow)
 	}
-	retired = g.retired
 	retired.Keys = len(g.byKey)
 	return all, retired
 }

@@ -11,11 +11,9 @@ import (
 // announce calls the observers of the queued changes, in order. The caller does not hold the lock.
 func (b *Breaker) announce(queued bool) {
 	if queued {
-		b.changes.Drain(call)
+		b.changes.Drain(func(tell func()) { tell() })
 	}
 }
-
-func call(f func()) { f() }
 
 func (b *Breaker) tell(ctx context.Context, c StateChange) {
 	if f := b.life.Load().Config.OnStateChange; f != nil {
@@ -46,15 +44,18 @@ func (b *Breaker) source() registry.Source {
 func (g *Group) source() registry.Source {
 	return registry.Source{
 		Time: g.measure, Rows: g.rows, Control: g.control, Keys: g.figures, Figures: func() registry.Figures { return g.figures("") },
-		Hosts: func() bool { return g.hosts.Load() && !g.secret.Load() },
-		Bind: func(hosts bool) {
-			if hosts {
-				g.hosts.Store(true)
-			} else {
-				g.secret.Store(true)
-			}
-		},
+		Hosts: g.hosts, Bind: g.bind,
 	}
+}
+
+// hosts reports whether all plugins have said that their keys are hosts.
+func (g *Group) hosts() bool { return g.bound.Load() && !g.secret.Load() }
+
+func (g *Group) bind(hosts bool) {
+	if !hosts {
+		g.secret.Store(true)
+	}
+	g.bound.Store(true)
 }
 
 // figures adds the figures of one breaker.

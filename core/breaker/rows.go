@@ -14,12 +14,11 @@ func (b *Breaker) show(secret bool) registry.Row {
 		until = e.until
 	}
 	verbs := []string{"close", "force_open"}
-	switch s.State {
-	case Closed:
+	if s.State == Closed {
 		verbs = verbs[1:]
-	case ForcedOpen:
+	}
+	if s.State == ForcedOpen {
 		verbs = verbs[:1]
-	case Open, HalfOpen, Disabled, MetricsOnly:
 	}
 	return registry.Row{Key: b.key, Secret: secret, Alarm: alarms[s.State], Verbs: verbs, Cells: []registry.Cell{
 		{Name: "state", Value: s.State.String()},
@@ -32,24 +31,21 @@ func (b *Breaker) show(secret bool) registry.Row {
 }
 
 var alarms = [...]registry.Alarm{ //nolint:gochecknoglobals // a constant
-	Open: registry.Failing, HalfOpen: registry.Failing, ForcedOpen: registry.Notice, Disabled: registry.Notice, MetricsOnly: registry.Notice,
+	Open: registry.Failing, HalfOpen: registry.Failing,
+	ForcedOpen: registry.Notice, Disabled: registry.Notice, MetricsOnly: registry.Notice,
 }
 
 // control does a verb of a row.
 func (b *Breaker) control(_ context.Context, verb, _ string) (n int, err error) {
-	to := ForcedOpen
-	if verb == "close" {
-		to = Closed
-	}
-	return 1, b.SetState(to) //nolint:contextcheck // it takes none
+	to := map[string]State{"close": Closed, "force_open": ForcedOpen}
+	return 1, b.SetState(to[verb]) //nolint:contextcheck // it takes none
 }
 
 // rows returns the rows of the keys that are neither closed nor in the state in which a new one begins.
 func (g *Group) rows(context.Context) (rows []registry.Row, _ error) {
-	secret := g.secret.Load() || !g.hosts.Load()
 	for _, b := range g.All() {
 		if !b.idle() && len(rows) < 10_000 {
-			rows = append(rows, b.show(secret))
+			rows = append(rows, b.show(!g.hosts()))
 		}
 	}
 	return rows, nil

@@ -28,10 +28,9 @@ type Stats struct {
 
 // String returns the stats in one line without what is 0, as in "state=open failure_rate=0.52 successes=48 failures=52 rejected=7".
 func (s Stats) String() string {
-	text := fmt.Sprintf("state=%v keys=%d failure_rate=%.4g slow_rate=%.4g "+
+	fields := strings.Fields(fmt.Sprintf("state=%v keys=%d failure_rate=%.4g slow_rate=%.4g "+
 		"successes=%d failures=%d slow=%d ignored=%d rejected=%d opened=%d",
-		s.State, s.Keys, s.FailureRate, s.SlowRate, s.Successes, s.Failures, s.Slow, s.Ignored, s.Rejected, s.Opened)
-	fields := strings.Fields(text)
+		s.State, s.Keys, s.FailureRate, s.SlowRate, s.Successes, s.Failures, s.Slow, s.Ignored, s.Rejected, s.Opened))
 	return strings.Join(slices.DeleteFunc(fields, func(f string) bool { return strings.HasSuffix(f, "=0") }), " ")
 }
 

@@ -127,6 +127,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return demo.ExitCode(err)
 	}
-	demand := fmt.Sprintf("The vendor permits %d calls in any second. %d campaigns make %d calls each, from %d processes.", c.CPS, c.Campaigns, c.Calls, c.Workers)
+	demand := fmt.Sprintf("The vendor permits %d calls in any second. %d campaigns make %d calls each, from %d processes.",
+		c.CPS, c.Campaigns, c.Calls, c.Workers)
 	return c.Show(ctx, stdout, stderr, demand, "ok: all calls were served, and no second was above the limit", c.report)
 }

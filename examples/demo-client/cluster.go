@@ -32,7 +32,8 @@ func runCluster(ctx context.Context, args []string, stdout, stderr io.Writer) in
 	c := cluster{mode: redisstore.Strict, limit: 100, servers: 3, Flags: demo.Flags{Algorithm: "gresil"}}
 	flags := flag.NewFlagSet("demo-client cluster", flag.ContinueOnError)
 	flags.Func("redis", "`HOST:PORT` of a Redis; without it, the demo starts its own", demo.HostPort(&c.Redis))
-	flags.Func("mode", "how decisions get to Redis: `strict|coalesced` (default strict)", demo.OneOf((*string)(&c.mode), "strict", "coalesced"))
+	flags.Func("mode", "how decisions get to Redis: `strict|coalesced` (default strict)",
+		demo.OneOf((*string)(&c.mode), "strict", "coalesced"))
 	shared := flags.Bool("shared", true, "share the limit; with -shared=false there is the control alone, without Redis")
 	flags.DurationVar(&c.duration, "duration", 10*time.Second, "how long to ask, 1s to 10m")
 	flags.Func("limit", "`requests` that may pass in any second, through all servers together (default 100)", demo.Whole(&c.limit, 1, 1000))
@@ -49,7 +50,8 @@ func runCluster(ctx context.Context, args []string, stdout, stderr io.Writer) in
 	if !*shared {
 		c.Alone, c.Algorithm = true, demo.Control
 	}
-	demand := fmt.Sprintf("%d requests may pass in any second, through %d servers together. The servers of the control have a limit each.", c.limit, c.servers)
+	demand := fmt.Sprintf("%d requests may pass in any second, through %d servers together. "+
+		"The servers of the control have a limit each.", c.limit, c.servers)
 	return c.Show(ctx, stdout, stderr, demand, "ok: no second had more than the limit", c.report)
 }
 

@@ -40,7 +40,8 @@ func showRateLimit(ctx context.Context, target string, t *table) error {
 		return fmt.Errorf("%d requests were allowed: no limit was found", allowed)
 	}
 	after, err := strconv.Atoi(last.header.Get("Retry-After"))
-	t.add("GET /hello", last.String(), fmt.Sprintf("%d are used up, Retry-After: %s, X-Rate-Limited: %s", allowed, last.header.Get("Retry-After"), last.header.Get("X-Rate-Limited")))
+	t.add("GET /hello", last.String(), fmt.Sprintf("%d are used up, Retry-After: %s, X-Rate-Limited: %s",
+		allowed, last.header.Get("Retry-After"), last.header.Get("X-Rate-Limited")))
 	other := send(ctx, c, http.MethodGet, target+"/hello", key+"-other")
 	t.add("GET /hello, another key", other.String(), "each key has a window of its own")
 	health := send(ctx, c, http.MethodGet, target+"/health", key)
@@ -126,7 +127,8 @@ func showBreaker(ctx context.Context, target string, t *table) error {
 	reached := network.n.Load()
 	rejected := send(ctx, c, http.MethodGet, target+"/unstable")
 	left, _ := core.RetryAfter(rejected.err)
-	t.add("GET /unstable", rejected.String(), fmt.Sprintf("rejected: no request reached the server; %v left", left.Round(10*time.Millisecond)))
+	t.add("GET /unstable", rejected.String(),
+		fmt.Sprintf("rejected: no request reached the server; %v left", left.Round(10*time.Millisecond)))
 	if up := send(ctx, control, http.MethodPost, target+"/unstable/up"); up.status != http.StatusNoContent {
 		return fmt.Errorf("the server could not be brought up: %v", up)
 	}
@@ -164,7 +166,8 @@ func showTimeout(ctx context.Context, target string, t *table) error {
 	start := time.Now()
 	slow := send(ctx, c, http.MethodGet, target+"/slow?d=10s")
 	took := time.Since(start)
-	t.add("GET /slow?d=10s", slow.String(), fmt.Sprintf("%d attempts of 200ms each, %v in all", network.n.Load(), took.Round(10*time.Millisecond)))
+	t.add("GET /slow?d=10s", slow.String(),
+		fmt.Sprintf("%d attempts of 200ms each, %v in all", network.n.Load(), took.Round(10*time.Millisecond)))
 	quick := send(ctx, c, http.MethodGet, target+"/slow?d=10ms")
 	t.add("GET /slow?d=10ms", quick.String(), "in time")
 	return errors.Join(

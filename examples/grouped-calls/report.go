@@ -110,7 +110,8 @@ func (c config) report(ctx context.Context, f demo.Flags, screen *demo.Screen) *
 	slack, skew := demo.Milliseconds(slack(c.minute())), demo.Milliseconds(skew(c.minute()))
 	r.Flags("options", c.Options, "records", c.Records, "max_records", c.MaxRecords, "calls_per_minute", c.CallsPerMinute,
 		"processes", c.Processes, "scale", c.Scale, "run", t.Run, "slack_ms", slack, "skew_ms", skew)
-	serve := t.Serve(c.needsRedis(), "-scale", fmt.Sprint(c.Scale), "-max-records", strconv.Itoa(c.MaxRecords), "-calls-per-minute", strconv.Itoa(c.CallsPerMinute))
+	serve := t.Serve(c.needsRedis(), "-scale", fmt.Sprint(c.Scale),
+		"-max-records", strconv.Itoa(c.MaxRecords), "-calls-per-minute", strconv.Itoa(c.CallsPerMinute))
 	r.Load(ctx, &t.Flags, screen, serve, func(ctx context.Context, _ context.CancelCauseFunc) error { return t.crew.Work(ctx) })
 	elapsed := 0.0
 	if !t.crew.Start.IsZero() {

@@ -83,7 +83,8 @@ func (l *load) run(ctx context.Context, end context.CancelCauseFunc, screen *dem
 	}
 	defer screen.Follow(ctx, l.start, func() (float64, string) {
 		done := l.served.Load() + l.failed.Load()
-		text := fmt.Sprintf("%d of %d served, %d failed, %d attempts refused%s", l.served.Load(), l.calls, l.failed.Load(), c.refused.Load(), c.paused())
+		text := fmt.Sprintf("%d of %d served, %d failed, %d attempts refused%s",
+			l.served.Load(), l.calls, l.failed.Load(), c.refused.Load(), c.paused())
 		return float64(done) / float64(l.calls), text
 	})()
 	l.offer(ctx, c.call)

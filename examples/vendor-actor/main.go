@@ -99,7 +99,8 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	flags.Func("calls", "`number` of calls that are offered (default 6000)", demo.Whole(&c.calls, 1, 1_000_000))
 	flags.Func("rate", "`calls` offered in a second of the vendor (default 120)", demo.Number(&c.rate, 0.01, 100_000))
 	flags.Func("capacity", "`number` of calls in flight at most, of gresil (default 8)", demo.Whole(&c.capacity, 1, 10_000))
-	flags.Func("limit", "`calls` that gresil sends in a second of the vendor at most; 0 is no limit (default 0)", demo.Number(&c.limit, 0, 100_000))
+	flags.Func("limit", "`calls` that gresil sends in a second of the vendor at most; 0 is no limit (default 0)",
+		demo.Number(&c.limit, 0, 100_000))
 	flags.Func("scale", "`factor` by which the vendor is faster, and the load higher (default 1)", demo.Number(&c.scale, 0.1, 1000))
 	c.Define(flags, "")
 	return c, demo.Parse(flags, args, stderr, "-scale 10", nil)

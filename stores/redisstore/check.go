@@ -48,7 +48,8 @@ func (s *Store) Check(ctx context.Context) error {
 	case "", "noeviction", "volatile-ttl":
 		return s.distance(ctx, to)
 	default:
-		return fmt.Errorf("redisstore: maxmemory-policy %s evicts keys with usage, whose limits are then exceeded: set noeviction or volatile-ttl", policy)
+		return fmt.Errorf("redisstore: maxmemory-policy %s evicts keys with usage, whose limits are then exceeded: "+
+			"set noeviction or volatile-ttl", policy)
 	}
 }
 
@@ -63,7 +64,8 @@ func (s *Store) distance(ctx context.Context, to redis.UniversalClient) error {
 		trip = min(trip, time.Since(began))
 	}
 	if timeout := s.cfg.timeout(); timeout/2 < trip {
-		return fmt.Errorf("redisstore: the Timeout of %v is too near to the round trip to the server, %s: set at least twice as much", timeout, text.About(trip))
+		return fmt.Errorf("redisstore: the Timeout of %v is too near to the round trip to the server, %s: set at least twice as much",
+			timeout, text.About(trip))
 	}
 	return nil
 }

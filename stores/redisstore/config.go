@@ -58,7 +58,8 @@ type Config struct {
 // Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
 func (c Config) Validate() error {
 	check := validate.Of("redisstore.Config")
-	check.That(len(c.Prefix) <= maxPlain && plain(c.Prefix, ":"), "Prefix", c.Prefix, fmt.Sprintf("must be up to %d letters, digits or any of -._: (empty means %s)", maxPlain, defaultPrefix))
+	check.That(len(c.Prefix) <= maxPlain && plain(c.Prefix, ":"), "Prefix", c.Prefix,
+		fmt.Sprintf("must be up to %d letters, digits or any of -._: (empty means %s)", maxPlain, defaultPrefix))
 	check.That(c.Mode == "" || c.Mode == Strict || c.Mode == Coalesced, "Mode", c.Mode, "must be strict or coalesced (empty means strict)")
 	check.That(c.Timeout >= 0, "Timeout", c.Timeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultTimeout))
 	return check.Err()

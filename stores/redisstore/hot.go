@@ -84,7 +84,8 @@ func (req *request) window(now int64, n []int64) (r limits.Result, ok bool) {
 		return r, false
 	}
 	p, start, used := req.plan.parts[0], n[1], n[2]
-	return req.alone(now, n[0], now*1000, uint64(start+(used-1)/p.Capacity*p.a), p.OfWindow(start*1000, used, now*1000, req.plan.Asked(&req.op))), true
+	asked := req.plan.Asked(&req.op)
+	return req.alone(now, n[0], now*1000, uint64(start+(used-1)/p.Capacity*p.a), p.OfWindow(start*1000, used, now*1000, asked)), true
 }
 
 // alone is the result of a script for many keys, under one limit.

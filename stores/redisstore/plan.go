@@ -73,7 +73,8 @@ func newPart(r *limits.Rule) (*part, error) {
 	case limits.SlidingWindow:
 		p.algorithm, kind, p.b = algSegments, "s", us/int64(s.Segments)
 		if us%int64(s.Segments) != 0 {
-			return nil, validate.Bad("ratelimit.Limit.Segments", s.Segments, fmt.Sprintf("must divide the period, %v, into whole microseconds in Redis", s.Period))
+			return nil, validate.Bad("ratelimit.Limit.Segments", s.Segments,
+				fmt.Sprintf("must divide the period, %v, into whole microseconds in Redis", s.Period))
 		}
 	case limits.SlidingLog:
 		p.algorithm, kind, p.b = algSegments, "l", 1

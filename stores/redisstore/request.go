@@ -85,7 +85,8 @@ func (req *request) general() bool {
 func (req *request) forAccount(set uint) {
 	p, op := req.plan, &req.op
 	args := make([]any, 0, 16)
-	args = append(args, number(int64(op.Kind)), number(min(op.Cost, limits.MaxPermits+1)), number(int64(op.MaxWait/time.Microsecond)), number(p.Capacity), number(int64(len(p.parts))))
+	args = append(args, number(int64(op.Kind)), number(min(op.Cost, limits.MaxPermits+1)), number(int64(op.MaxWait/time.Microsecond)),
+		number(p.Capacity), number(int64(len(p.parts))))
 	for _, part := range p.parts {
 		set |= part.algorithm
 		args = append(args, part.name)

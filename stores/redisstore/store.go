@@ -74,7 +74,8 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 		s.first = s.newNode(c)
 	case *redis.ClusterClient:
 		if !c.Options().ContextTimeoutEnabled {
-			return nil, validate.Bad("redis.ClusterOptions.ContextTimeoutEnabled", false, "must be true, otherwise a decision could take longer than Timeout")
+			return nil, validate.Bad("redis.ClusterOptions.ContextTimeoutEnabled", false,
+				"must be true, otherwise a decision could take longer than Timeout")
 		}
 		s.first = s.newNode(nil)
 	default:

@@ -93,7 +93,8 @@ func (r *Report) control() bool { return r.Algorithm == Control }
 // servers end afterwards. load returns why the calls could not be made, or have ended early; it ends with its context, and
 // can end that.
 func (r *Report) Load(
-	ctx context.Context, f *Flags, stderr io.Writer, serve func(context.Context, *Servers) error, load func(context.Context, context.CancelCauseFunc) error,
+	ctx context.Context, f *Flags, stderr io.Writer,
+	serve func(context.Context, *Servers) error, load func(context.Context, context.CancelCauseFunc) error,
 ) {
 	running, end := context.WithCancelCause(ctx)
 	defer end(nil)

@@ -22,7 +22,8 @@ const slowestRoute = 35 * time.Second
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("demo-server", flag.ContinueOnError)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "Usage of demo-server: routes are /hello /search /upload /flaky?id=ID&fail=N /unstable /unstable/down /unstable/up /slow?d=2s /health /metrics")
+		fmt.Fprintln(stderr, "Usage of demo-server: routes are /hello /search /upload "+
+			"/flaky?id=ID&fail=N /unstable /unstable/down /unstable/up /slow?d=2s /health /metrics")
 		flags.PrintDefaults()
 	}
 	cfg := Config{Registry: &core.Registry{}}
@@ -32,8 +33,11 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.DurationVar(&cfg.Period, "period", 10*time.Second, "length of the period")
 	flags.BoolVar(&cfg.Aligned, "aligned", false, "begin periods with the clock, as seconds and minutes do, not with a request")
 	flags.BoolVar(&cfg.Sliding, "sliding", false, "let no period have more than the limit, wherever it begins")
-	flags.Func("redis", "`HOST:PORT` of a Redis that keeps the state of all limiters, for all servers that name it; without it, each server has its own in memory. While Redis is unavailable, the answer is 503", demo.HostPort(&addr))
-	flags.Func("mode", "how decisions get to Redis: `strict|coalesced` (default strict)", demo.OneOf((*string)(&mode), "strict", "coalesced"))
+	flags.Func("redis", "`HOST:PORT` of a Redis that keeps the state of all limiters, for all servers that name it; "+
+		"without it, each server has its own in memory. While Redis is unavailable, the answer is 503",
+		demo.HostPort(&addr))
+	flags.Func("mode", "how decisions get to Redis: `strict|coalesced` (default strict)",
+		demo.OneOf((*string)(&mode), "strict", "coalesced"))
 	err := demo.Parse(flags, args, stderr, "-limit 20", func() (err error) {
 		flags.Visit(func(f *flag.Flag) {
 			if f.Name == "mode" && addr == "" {
