@@ -125,12 +125,15 @@ func (s *settings) signal(resp *http.Response, stalled func(Signal)) Signal {
 		read := make(chan struct{})
 		defer close(read)
 		go func() {
-			for wait := stallTime; ; wait = stallHold / 4 { // so that the hold lasts until Classify has decided
+			timer := time.NewTimer(stallTime)
+			defer timer.Stop()
+			for {
 				select {
 				case <-read:
 					return
-				case <-time.After(wait):
+				case <-timer.C:
 					stalled(early)
+					timer.Reset(stallHold / 4) // so that the hold lasts until Classify has decided
 				}
 			}
 		}()
