@@ -37,6 +37,8 @@ type call struct {
 	used    bool   // a request has used the permit that the context carries
 	refused bool   // and was refused
 	counted bool   // and has told how it went
+	outer   *call  // under whose context this one is made, whose permit was used
+	passed  bool   // the last call of those was not refused
 }
 
 // A claim is what a call wants of a scope.
@@ -107,6 +109,7 @@ func (c *call) end() {
 	}
 	g.leaveRamp(c, false)
 	g.land(c.turn)
+	c.turn = nil
 	delete(g.calls, c)
 	for _, cl := range c.claims {
 		cl.calls--
@@ -128,7 +131,9 @@ func (c *call) pass(ctx context.Context) error {
 		return err
 	}
 	late, cancel := context.WithCancel(ctx)
-	if end, has := ctx.Deadline(); !c.deadline.IsZero() && !c.asks && (!has || !end.Equal(c.deadline)) { // two timers for one time: either can be first
+	if c.asks { // what it has asked for is known by then
+		late, cancel = context.WithTimeout(ctx, renewEvery)
+	} else if end, has := ctx.Deadline(); !c.deadline.IsZero() && (!has || !end.Equal(c.deadline)) { // two timers for one time: either can be first
 		late, cancel = context.WithDeadline(ctx, c.deadline)
 	}
 	defer cancel()
@@ -146,7 +151,7 @@ func (c *call) pass(ctx context.Context) error {
 			at, limit, _ := c.estimate()
 			err = c.limited(at, limit)
 		}
-		if c.g.shared != nil && c.g.failed != nil && c.g.byStore() {
+		if c.g.shared != nil && c.g.failed != nil && c.g.byStore() && c.attempts == 0 {
 			err = c.g.storeError(err)
 		}
 	case c.err != nil:
@@ -354,6 +359,9 @@ func (c *call) judge(sig Signal, success bool, err error) {
 	if sig.Limited || sig.Pause > 0 {
 		g.stop(c, sig)
 	}
+	if c.outer != nil {
+		c.outer.passed = success
+	}
 	if g.leaveRamp(c, success); success && c.current() {
 		if g.grow(); c.turn != nil {
 			c.turn.success = true
@@ -363,11 +371,13 @@ func (c *call) judge(sig Signal, success bool, err error) {
 	c.token, c.counted = false, true
 }
 
-// hold begins a hold before the answer to an attempt is complete, or after it.
-func (c *call) hold(sig Signal) {
+// hold begins a hold before the answer to an attempt is complete, or after it: then with the error that has told.
+func (c *call) hold(sig Signal, err error) {
 	defer c.g.lock()()
-	if sig.Limited {
-		c.g.stop(c, sig)
+	if sig.Limited && !c.ended() {
+		if c.g.stop(c, sig); err != nil {
+			c.last = err
+		}
 	}
 }
 

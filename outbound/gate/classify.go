@@ -125,15 +125,15 @@ func (s *settings) signal(resp *http.Response, stalled func(Signal)) Signal {
 		read := make(chan struct{})
 		defer close(read)
 		go func() {
-			late := time.NewTimer(stallTime)
-			defer late.Stop()
+			timer := time.NewTimer(stallTime)
+			defer timer.Stop()
 			for {
 				select {
 				case <-read:
 					return
-				case <-late.C:
+				case <-timer.C:
 					stalled(early)
-					late.Reset(stallHold / 4) // so that the hold lasts until Classify has decided
+					timer.Reset(stallHold / 4) // so that the hold lasts until Classify has decided
 				}
 			}
 		}()

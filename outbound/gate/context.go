@@ -25,7 +25,7 @@ func (g *Gate) callsOf(ctx context.Context) []Call {
 // carry returns the context of a function that makes the call.
 func (c *call) carry() context.Context {
 	defer c.g.lock()()
-	c.used, c.refused, c.counted = false, false, false
+	c.used, c.refused, c.counted, c.passed = false, false, false, false
 	return context.WithValue(context.WithValue(c.ctx, callKey{c.g}, c.calls), permitKey{c.g}, c)
 }
 
@@ -36,10 +36,13 @@ func (g *Gate) enter(ctx context.Context, r *http.Request, calls []Call) (c *cal
 	if err != nil {
 		return nil, false, err
 	}
-	if c, _ = ctx.Value(permitKey{g}).(*call); c != nil && c.adopt(wants) {
-		return c, false, nil
+	outer, _ := ctx.Value(permitKey{g}).(*call)
+	if outer != nil && outer.adopt(wants) {
+		return outer, false, nil
 	}
-	c, err = g.accept(ctx, wants, calls)
+	if c, err = g.accept(ctx, wants, calls); err == nil {
+		c.outer = outer
+	}
 	return c, true, err
 }
 

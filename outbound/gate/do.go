@@ -8,11 +8,12 @@ import (
 	"net"
 	"time"
 
+	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 )
 
 // Do calls fn as soon as the vendor permits it. If its error is a refusal (Config.Classify), or Transport has seen one under
-// its context, fn is called again, up to Config.MaxAttempts times; then the error is a [*LimitedError]. Every other error of
+// its context and fn has not repeated the request with success, fn is called again, up to Config.MaxAttempts times; then the error is a [*LimitedError]. Every other error of
 // fn is returned unchanged. Under the context of another call, see Transport.
 func (g *Gate) Do(ctx context.Context, call Call, fn func(ctx context.Context) error) error {
 	c, own, err := g.enter(ctx, nil, append([]Call{call}, g.callsOf(ctx)...))
@@ -66,9 +67,9 @@ func (c *call) sendable(ctx context.Context, slots bool, open func() error) (err
 
 // finish judges what a function has returned, unless the request that it has made has told. It reports whether the call was refused.
 func (c *call) finish(err error) (refused bool) {
-	counted, refused := c.told()
+	counted, refused := c.told(err == nil)
 	rejected := errors.Is(err, core.ErrRejected)
-	if !counted && rejected { // nothing was sent
+	if !counted && (rejected && client.NotSent(err) || c.turn == nil) { // nothing was sent
 		c.back()
 		return false
 	}
@@ -77,15 +78,16 @@ func (c *call) finish(err error) (refused bool) {
 		sig = c.g.settings().Classify(nil, err)
 	}
 	if counted {
-		c.hold(sig)
+		c.hold(sig, err)
 	} else {
 		c.judge(sig, answer(err), err)
 	}
 	return refused || sig.Limited
 }
 
-// told returns what a request under the context has told. Afterwards none uses the permit.
-func (c *call) told() (counted, refused bool) {
+// told returns what a request under the context has told; if the function is content, a later one that has passed was its repetition.
+// Afterwards none uses the permit.
+func (c *call) told(ok bool) (counted, refused bool) {
 	defer c.g.lock()()
 	if !c.used {
 		c.g.bound.Store(false)
@@ -93,7 +95,7 @@ func (c *call) told() (counted, refused bool) {
 		c.charge()
 	}
 	c.used = true
-	return c.counted, c.refused
+	return c.counted, c.refused && (!ok || !c.passed)
 }
 
 // bind notes that a function sends over Transport. If all of them do, their calls take no slot before they are connected.

@@ -11,6 +11,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/outbound/gate"
 )
 
@@ -36,6 +37,10 @@ func TestRejectionsHoldNothing(t *testing.T) {
 				require.Empty(t, g.Holds())
 				require.Zero(t, g.Stats().Sent)
 				require.Zero(t, time.Since(start))
+				repeated := func(context.Context) error { return &blame.Error{Err: rejection, Sent: true} } // after an attempt that was made
+				require.ErrorIs(t, g.Do(t.Context(), gate.Call{}, repeated), rejection)
+				require.EqualValues(t, 1, g.Stats().Sent)
+				require.Empty(t, g.Holds())
 			})
 		})
 	}

@@ -129,6 +129,9 @@ func (g *Gate) SetConfig(cfg Config) error {
 		}
 		g.wake(s, time.Time{})
 	}
+	if g.shared != nil {
+		g.dueAll()
+	}
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 
 // start starts the goroutine that sends what no call waits for.
 func (g *Gate) start() {
-	if sh := g.shared; sh.stopped == nil {
+	if sh := g.shared; sh.stopped == nil && !sh.over {
 		sh.stopped = make(chan struct{})
 		go g.keep()
 	}
@@ -149,15 +149,19 @@ func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 		}})
 		sh.errors++
 		if was == nil {
+			sh.since = g.now
 			for _, s := range g.scopes {
-				s.limit = g.share(s.name)
+				s.tail = later(s.tail, g.floorOf(s.limit))
 			}
 			g.kick()
 		}
-		if !g.byStore() {
-			for _, cls := range sh.classes {
-				for len(cls.parked) > 0 {
+		for _, cls := range sh.classes {
+			for _, c := range slices.Clone(cls.parked) {
+				if !g.byStore() {
 					g.ripe(&cls.parked)
+				} else if c.asks {
+					g.unqueue(c)
+					c.grant(g.storeError(c.limited(g.now, "")))
 				}
 			}
 		}
@@ -169,8 +173,12 @@ func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 	} else {
 		sh.trip += (took - sh.trip) / 16
 	}
-	if state.Processes > 0 {
-		sh.state = state
+	if last := sh.state.Processes; state.Processes > 0 {
+		if sh.state = state; state.Processes != last {
+			for _, s := range g.scopes {
+				s.limit = g.share(s.name)
+			}
+		}
 	}
 	if was != nil {
 		g.events.Append(event{sh.ctx, registry.Event{Text: "gate store recovered", Outage: true}})

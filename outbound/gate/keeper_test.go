@@ -44,26 +44,36 @@ func TestStoreUnavailable(t *testing.T) {
 		cfg  gate.Config
 		from [6]int // calls in 5 seconds, at least
 		to   [6]int // and at most
+		n    int    // processes
 	}{
 		{
 			gate.Config{Limits: []gate.Limit{{N: 100, Per: time.Second}}},
 			[6]int{470, 440, 440, 0, 0, 440},
 			[6]int{480, 480, 480, 0, 0, 480},
+			4,
+		},
+		{
+			gate.Config{Limits: []gate.Limit{{N: 100, Per: time.Second}}},
+			[6]int{470, 400, 440, 0, 0, 400},
+			[6]int{490, 490, 490, 20, 0, 490},
+			20,
 		},
 		{
 			gate.Config{Limits: []gate.Limit{{N: 100, Per: time.Second}}, AllowOnStoreError: true},
 			[6]int{470, 1800, 1800, 1800, 1800, 470},
 			[6]int{480, 1920, 1920, 1920, 1920, 550},
+			4,
 		},
 		{
 			gate.Config{InFlight: 9}, // two places for each of four processes
 			[6]int{410, 380, 380, 0, 0, 360},
 			[6]int{450, 410, 410, 10, 0, 460},
+			4,
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := gatestoretest.New(2*time.Millisecond, nil)
-			gates, _ := gatesOf(t, f, 4, c.cfg)
+			gates, _ := gatesOf(t, f, c.n, c.cfg)
 			defer closeAll(gates)
 			ctx, cancel := context.WithCancel(t.Context())
 			begun := time.Now()
@@ -216,6 +226,30 @@ func TestSharedHolds(t *testing.T) {
 			w.v.Fail(false)
 			time.Sleep(time.Second)
 		}, after: 54 * time.Second},
+		"another key while it is asked for": {cfg: gate.Config{Limits: []gate.Limit{{Name: "all"}}}, steps: func(w world) {
+			refused(w, 1, time.Second)
+			time.Sleep(15 * time.Second)
+			ctx, cancel := context.WithTimeout(w.Context(), time.Millisecond) // then the gate forgets the key
+			defer cancel()
+			_, err := w.gates[1].Wait(ctx, gate.Call{})
+			require.ErrorIs(w, err, context.DeadlineExceeded)
+		}},
+		"limit lifted": {cfg: gate.Config{Limits: []gate.Limit{{N: 1, Per: 90 * time.Second}}}, steps: func(w world) {
+			pass(w, 1).Done(nil)
+			cfg := w.gates[1].Config()
+			cfg.Limits = nil
+			time.AfterFunc(time.Minute, func() { require.NoError(w, w.gates[1].SetConfig(cfg)) })
+		}, after: time.Minute},
+		"refused, and the store is down": {cfg: gate.Config{MaxWait: 30 * time.Second}, steps: func(w world) {
+			err := w.gates[0].Do(w.Context(), gate.Call{}, func(context.Context) error {
+				w.v.Fail(true)
+				return limited{time.Second}
+			})
+			require.ErrorIs(w, err, gate.ErrLimited)
+			require.NotErrorIs(w, err, core.ErrRejected, "it was sent")
+			w.v.Fail(false)
+			time.Sleep(time.Minute)
+		}},
 		"no probe while the store is down": {steps: func(w world) {
 			refused(w, 1, time.Second)
 			w.v.Fail(true)
@@ -228,6 +262,7 @@ func TestSharedHolds(t *testing.T) {
 				v := gatestoretest.New(2*time.Millisecond, nil)
 				gates, _ := gatesOf(t, v, 2, row.cfg)
 				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(2*time.Minute, cancel)
 				row.steps(world{t, v, gates})
 				start := time.Now()
 				p, err := gates[1].Wait(ctx, gate.Call{})
@@ -325,18 +360,41 @@ func TestSharedCallersThatGiveUp(t *testing.T) {
 	})
 }
 
+// A closed gate has no place that was granted meanwhile, and no goroutine.
+func TestSharedClose(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := gatestoretest.New(20*time.Millisecond, nil)
+		gates, _ := gatesOf(t, v, 3, gate.Config{InFlight: 1})
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
+		defer cancel()
+		_, err := gates[0].Wait(ctx, gate.Call{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		closeAll(gates[:1])
+		start := time.Now()
+		p, err := gates[1].Wait(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		require.Less(t, time.Since(start), time.Second)
+		p.Done(nil)
+		p, err = gates[2].Reserve(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		closeAll(gates)
+		p.Done(limited{time.Second})
+	})
+}
+
 func TestSharedWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := gatestoretest.New(2*time.Millisecond, nil)
 		gates, _ := gatesOf(t, v, 2, gate.Config{Limits: perSecond(1), MaxWait: 3 * time.Second})
 		defer closeAll(gates)
-		_, err := gates[0].Wait(t.Context(), gate.Call{})
+		first, err := gates[0].Wait(t.Context(), gate.Call{})
 		require.NoError(t, err)
 		far, err := gates[1].Reserve(t.Context(), gate.Call{})
 		require.NoError(t, err)
 		require.InDelta(t, 1050*time.Millisecond, time.Until(far.At), float64(10*time.Millisecond))
-		_, err = gates[0].Reserve(t.Context(), gate.Call{})
+		second, err := gates[0].Reserve(t.Context(), gate.Call{})
 		require.NoError(t, err)
 		start := time.Now()
 		_, err = gates[0].Wait(t.Context(), gate.Call{}) // after 3.15 s
@@ -357,9 +415,22 @@ func TestSharedWaits(t *testing.T) {
 		_, err = gates[0].Wait(t.Context(), gate.Call{})
 		require.ErrorIs(t, err, gate.ErrLimited)
 		time.Sleep(time.Minute)
-		_, err = gates[0].Wait(t.Context(), gate.Call{})
+		p, err := gates[0].Wait(t.Context(), gate.Call{})
 		require.NoError(t, err)
+		for _, p := range []*gate.Permit{first, second, p} {
+			p.Cancel()
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Millisecond, cancel)
+		_, err = gates[1].Wait(gone, gate.Call{}) // in a second
+		require.ErrorIs(t, err, context.Canceled)
+		require.Zero(t, gates[1].Classes())
+		time.Sleep(time.Minute)
 		v.Fail(true)
+		start = time.Now()
+		_, err = gates[0].Wait(t.Context(), gate.Call{}) // it does not know it yet
+		require.ErrorIs(t, err, gate.ErrStore)
+		require.Less(t, time.Since(start), 10*time.Millisecond)
 		time.Sleep(time.Minute)
 		_, err = gates[1].Wait(t.Context(), gate.Call{})
 		require.ErrorIs(t, err, gate.ErrStore)

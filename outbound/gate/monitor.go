@@ -210,6 +210,9 @@ func (g *Gate) unqueue(c *call) {
 	if c.pool != nil && q == c.pool.waiting() {
 		g.ripe(q)
 	}
+	if c.class != nil && q == &c.class.parked {
+		g.shared.granted = append(g.shared.granted, c.class) // it may be the last one
+	}
 }
 
 // park moves a call from ready to a queue, and lets the next ones of its scopes be looked at.

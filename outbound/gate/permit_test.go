@@ -46,6 +46,7 @@ func TestReserve(t *testing.T) {
 		again.Done(nil)
 		again.Cancel()
 		require.EqualValues(t, 1, g.Stats().Sent)
+		require.ErrorIs(t, again.Wait(t.Context()), context.Canceled)
 		require.NoError(t, permits[3].Wait(t.Context()))
 		permits[3].Done(nil)
 		time.Sleep(time.Until(permits[4].At) + 26*time.Millisecond)
@@ -73,6 +74,7 @@ func TestPermitUnderHold(t *testing.T) {
 		start := time.Now()
 		require.NoError(t, p.Wait(t.Context()))
 		require.GreaterOrEqual(t, time.Since(start), 59*time.Second)
-		p.Done(nil)
+		p.Done(refusal{time.Minute})
+		require.ErrorIs(t, p.Wait(t.Context()), context.Canceled)
 	})
 }

@@ -116,7 +116,8 @@ func (g *Gate) scope(id scopeID) *scope {
 		}
 		s = &scope{scopeID: id, index: -1}
 		if !id.vendor {
-			s.limit, s.tail = g.share(id.name), g.floor[id.name]
+			s.limit = g.share(id.name)
+			s.tail = later(g.floor[id.name], g.floorOf(s.limit))
 		}
 		g.scopes[id] = s
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gresil/gresil/internal/gatestore"
@@ -16,7 +17,7 @@ import (
 type Store = gatestore.Store
 
 const (
-	freshTime  = 50 * time.Millisecond // beside a round trip, for which an admission by the Store needs no second question
+	freshTime  = 50 * time.Millisecond // for which an admission by the Store needs no second question
 	leaseTime  = 10 * time.Second      // of places and turns, and for which a process uses its share of the limits by itself
 	renewEvery = 3 * time.Second
 	retryEvery = 500 * time.Millisecond // while the Store is unavailable
@@ -36,10 +37,11 @@ type shared struct {
 	stop    chan struct{}
 	stopped chan struct{} // nil until the first use
 	over    bool
+	asking  sync.WaitGroup
 
 	classes map[string]*class
 	due     []*class // that may ask
-	granted []*class // that have grants
+	granted []*class // that have grants, or no call any more
 	reports []report // that are not sent
 	ends    []gatestore.End
 	sending bool // holds
@@ -50,6 +52,7 @@ type shared struct {
 	state  gatestore.State
 	proven time.Time // until when the state is good enough
 	failed error     // nil: the Store is available
+	since  time.Time // of failed
 	errors uint64
 }
 
@@ -99,6 +102,14 @@ func (g *Gate) share(name string) *limit {
 	own := *l
 	own.burst, own.spacing = 1, span(int64(max(1, g.state.Processes)), l.spacing)
 	return &own
+}
+
+// floorOf returns when this process can use its share of a limit first: others can have used the whole limit until the Store failed.
+func (g *Gate) floorOf(l *limit) time.Time {
+	if l == nil || g.shared == nil || g.failed == nil || g.settings().AllowOnStoreError {
+		return time.Time{}
+	}
+	return g.since.Add(l.spacing)
 }
 
 // places returns how many places this process may use by itself; 0 is no limit.
@@ -177,6 +188,9 @@ func (g *Gate) admitBy(c *call, p *granted) {
 		cl.seen, cl.stored, cl.paced = p.seen[i], p.Generations[i], false
 		if p.Taken[i] {
 			cl.slot = slot{at: p.at} // that put ignores
+			if cl.counts(cl.cost) {  // or the first call by itself comes too early after it
+				cl.tail = later(cl.tail, p.at.Add(span(cl.cost, cl.spacing)))
+			}
 		}
 	}
 	if p.place {
@@ -225,10 +239,11 @@ func (g *Gate) askAll() {
 			n = min(n, c.pool.room())
 		}
 		g.start()
-		cls.asking = true
+		cls.asking, cls.claims = true, slices.Clone(c.claims) // what they had when the class was made can be forgotten
 		ask := g.askFor(c, gatestore.Pass)
 		ask.Calls = n
-		go g.ask(cls, ask, g.generations(cls.claims))
+		seen := g.generations(cls.claims)
+		sh.asking.Go(func() { g.ask(cls, ask, seen) })
 	}
 }
 
@@ -237,7 +252,7 @@ func (g *Gate) forget(cls *class) {
 		if cls.index >= 0 {
 			g.wakes.remove(cls.index)
 		}
-		delete(g.shared.classes, cls.name)
+		delete(g.classes, cls.name)
 	}
 }
 
@@ -319,7 +334,7 @@ func (g *Gate) ask(cls *class, ask gatestore.Ask, seen []uint64) {
 // pass sends a question.
 func (g *Gate) pass(ask gatestore.Ask) (grant gatestore.Grant, begun time.Time, err error) {
 	begun = time.Now()
-	grant, err = g.shared.table.Pass(g.shared.ctx, ask)
+	grant, err = g.table.Pass(g.ctx, ask)
 	return grant, begun, err
 }
 
@@ -360,7 +375,7 @@ func (g *Gate) tell(p *granted, claims []claim, turn, place, success bool) {
 	for _, cl := range claims[:len(p.Generations)] {
 		e.Keys = append(e.Keys, cl.shared())
 	}
-	g.shared.ends = append(g.shared.ends, e)
+	g.ends = append(g.ends, e)
 	g.kick()
 }
 
@@ -432,7 +447,7 @@ func (c *call) question() (wait time.Duration, ask gatestore.Ask) {
 	}
 	switch {
 	case old:
-	case g.now.Add(wait).Sub(p.checked) <= freshTime+g.trip:
+	case g.now.Add(wait).Sub(p.checked) <= freshTime:
 		return wait, ask
 	case wait > g.trip:
 		return wait - g.trip, ask // the answer is here at the slot
@@ -452,6 +467,7 @@ func (g *Gate) leave() {
 	first, stopped := !sh.over, sh.stopped
 	sh.over = true
 	unlock()
+	sh.asking.Wait() // what it is granted is given back
 	if first && stopped != nil {
 		close(sh.stop)
 	}

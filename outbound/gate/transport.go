@@ -122,7 +122,7 @@ func (s *sending) try() (resp *http.Response, cancel context.CancelFunc, err err
 			s.call.back()
 			continue
 		}
-		if errors.Is(err, core.ErrRejected) || client.NotSent(err) { // by an inner plugin, or without a connection
+		if client.NotSent(err) { // an inner plugin has rejected it, or there was no connection
 			cancel()
 			s.call.back()
 			return nil, nil, err
@@ -138,8 +138,8 @@ func (s *sending) judge(resp *http.Response, err error) bool {
 	switch {
 	case err == nil && resp != nil:
 		cause = errors.New(resp.Status)
-		sig = set.signal(resp, c.hold)
-	case err != nil && s.ctx.Err() == nil:
+		sig = set.signal(resp, func(s Signal) { c.hold(s, nil) })
+	case err != nil && s.ctx.Err() == nil && !errors.Is(err, core.ErrRejected):
 		sig = set.Classify(nil, err)
 	}
 	c.judge(sig, err == nil && resp != nil && resp.StatusCode < http.StatusInternalServerError, cause)

@@ -23,6 +23,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/plugins/breaker"
@@ -360,6 +361,9 @@ func TestTransportEnds(t *testing.T) {
 		"plugin rejects": {func(r *http.Request) (*http.Response, error) {
 			return nil, errors.Join(core.ErrRejected, r.Body.Close())
 		}, core.ErrRejected, 0},
+		"plugin rejects a repetition": {func(r *http.Request) (*http.Response, error) {
+			return nil, errors.Join(&blame.Error{Err: core.ErrRejected, Sent: true}, r.Body.Close())
+		}, core.ErrRejected, 1},
 		"transport panics": {func(*http.Request) (*http.Response, error) { panic(down) }, down, 0},
 		"panics later":     {func(r *http.Request) (*http.Response, error) { _ = r.Body.Close(); panic(down) }, down, 0},
 	} {
@@ -448,6 +452,18 @@ func TestDoAroundTransport(t *testing.T) {
 				}
 				require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error { return errors.Join(send(ctx), send(ctx)) }))
 				require.EqualValues(t, 23, g.Stats().Sent)
+
+				var again []string
+				rt, runs = g.Transport(answers(&again, "429 1", "200")), 0
+				require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error { runs++; return errors.Join(send(ctx), send(ctx)) }))
+				require.Equal(t, 1, runs, "it has repeated the request itself")
+				err := g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error { return errors.Join(send(ctx), refusal{time.Second}) })
+				require.ErrorIs(t, err, gate.ErrLimited)
+				require.NotErrorIs(t, err, core.ErrRejected, "it was sent")
+				n := g.Stats().Sent
+				rt = g.Transport(roundTrip(func(*http.Request) (*http.Response, error) { return nil, &net.OpError{Op: "dial", Err: io.EOF} }))
+				require.Error(t, g.Do(t.Context(), gate.Call{}, send))
+				require.Equal(t, n, g.Stats().Sent, "nothing was sent")
 			})
 		})
 	}

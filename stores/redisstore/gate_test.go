@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -106,6 +107,9 @@ func TestGateModel(t *testing.T) {
 					holds = append(holds, gatestore.Hold{
 						Key: d.Key, For: time.Duration(1+random.IntN(5000)) * time.Millisecond, Generation: one.gens[i], Halve: random.IntN(2) == 0,
 					})
+					if one.ids[1]%8 == 0 { // the process has decided by itself
+						holds[i].Generation = math.MaxUint64
+					}
 				}
 				both(func(of gatestore.Table, _ int) (any, error) { return of.Hold(t.Context(), holds) })
 			case random.IntN(4) == 0:

@@ -272,7 +272,8 @@ op['end'] = function()
   return {used, V.lim, procs}
 end
 
--- hold: for each the number of its key, how long, the generation of the attempt that was refused, and 1 to halve the places.
+-- hold: for each the number of its key, how long, the generation of the attempt that was refused (-1: it
+-- is not known), and 1 to halve the places.
 -- Reply: for each the generation of its key, and how long it is held.
 function op.hold()
   local reply = {}
@@ -280,7 +281,7 @@ function op.hold()
     local i, gen = tonumber(ARGV[k]), tonumber(ARGV[k + 2])
     local s, till = S[i], now + tonumber(ARGV[k + 1])
     local force = now < s.till
-    if s.gen == 0 or gen == s.gen or force and gen == s.prev then -- otherwise it is about a hold that is over
+    if gen < 0 or s.gen == 0 or gen == s.gen or force and gen == s.prev then -- otherwise it is about a hold that is over
       if not force then
         s.prev, s.gen, s.till, s.room, s.out, dirty[i] = s.gen, max(s.gen + 1, now), till, 1, {}, true
         if ARGV[k + 3] == '1' and now > V.resumed then
