@@ -169,6 +169,11 @@ func (b *Batcher[T, R]) Close(ctx context.Context) error {
 	if !b.own {
 		return err
 	}
+	b.mu.Lock()
+	for id := range b.waiters { // Calls whose records are lost
+		b.answer(id, groups.Result{ID: id, Err: ErrClosed})
+	}
+	b.mu.Unlock()
 	if _, state, _ := b.store.Take(ctx, b.line, groups.Terms{FlushAfter: math.MaxInt64}); state.Records > 0 {
 		return errors.Join(fmt.Errorf("batch: %s: closed without an Engine: %d records are lost", b.Name(), state.Records), err)
 	}

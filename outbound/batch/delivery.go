@@ -61,6 +61,12 @@ type delivery[T, R any] struct {
 // deliver makes the call, unless its processes have ended too often, and decides.
 func (d *delivery[T, R]) deliver(ctx, stopping context.Context, cancel func()) {
 	all := len(d.batch.Records)
+	defer func() {
+		if v := recover(); v != nil { // of a function of the Config, or of a method of a record
+			d.parts, d.results = nil, nil
+			d.judgeCall(&panicError{v, string(debug.Stack())}, false)
+		}
+	}()
 	if lost := d.losses + d.batch.Losses; d.losses > 0 && lost >= min(suspicious, d.MaxDeliveries) {
 		err := fmt.Errorf("batch: %d processes ended, or lost the engine, during the call", lost)
 		if all > 1 {
@@ -108,7 +114,7 @@ func (d *delivery[T, R]) make(ctx, stopping context.Context, cancel func()) (res
 		return d.send(ctx)
 	}
 	wait := &waiting{ctx, time.Now().Add(patience)}
-	if d.losses > 0 || d.held() { // what has ended a process runs alone
+	if d.losses+d.batch.Losses > 0 || d.held() { // what has ended a process runs alone
 		wait.until = time.Now().Add(shortHold)
 	}
 	stop := context.AfterFunc(stopping, cancel)
@@ -244,12 +250,16 @@ func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, 
 	return wait, true
 }
 
-// again sends records again, or without indexes all of them.
+// again sends records again, or without indexes all of them. The losses of a call that was not made count on.
 func (d *delivery[T, R]) again(id string, after time.Duration, attempts int, records ...int) {
 	if len(records) == 0 {
 		records = upTo(0, len(d.batch.Records))
 	}
-	d.parts = append(d.parts, groups.Part{ID: id, Records: records, After: max(0, after), Attempts: attempts})
+	losses := d.losses + d.batch.Losses
+	if d.called {
+		losses = 0
+	}
+	d.parts = append(d.parts, groups.Part{ID: id, Records: records, After: max(0, after), Attempts: attempts, Losses: losses})
 }
 
 // halve sends each half of the records.

@@ -44,7 +44,7 @@ func (r *Runner) handle(ctx, stopping, handlers context.Context, e groups.Entry)
 		defer context.AfterFunc(handlers, cancel)()
 		err := a.make(live, stopping, cancel)
 		v = a.judge(time.Now(), err, stopping.Err() != nil || ctx.Err() != nil)
-		if r.hold(ctx, &a, err) {
+		if v.Made = a.called; r.hold(ctx, &a, err) {
 			v.At = time.Time{}
 		}
 	}
@@ -65,7 +65,8 @@ type attempt struct {
 }
 
 // make calls the handler once, when the gate permits it. If stopping ends before that, cancel ends ctx.
-func (a *attempt) make(ctx, stopping context.Context, cancel func()) error {
+func (a *attempt) make(ctx, stopping context.Context, cancel func()) (err error) {
+	defer caught(&err)
 	if a.Gate == nil {
 		return a.invoke(ctx)
 	}
@@ -101,12 +102,17 @@ func (a *attempt) invoke(ctx context.Context) (err error) {
 	a.active.Add(1)
 	defer func() {
 		a.active.Add(-1)
-		if v := recover(); v != nil {
-			err = &panicError{v, string(debug.Stack())}
-		}
 		a.err, a.took = err, time.Since(began)
 	}()
+	defer caught(&err)
 	return a.Handler(ctx, a.job)
+}
+
+// caught makes a panic of the handler, or of GateCall, an error.
+func caught(err *error) {
+	if v := recover(); v != nil {
+		*err = &panicError{v, string(debug.Stack())}
+	}
 }
 
 // judge decides about a job whose attempt ended with err: that of the handler, or what the gate has made of it. stopped means that the
@@ -128,8 +134,9 @@ func (a *attempt) judge(now time.Time, err error, stopped bool) groups.Verdict {
 		return groups.Verdict{End: groups.Limited, At: again.at, Err: err}
 	}
 	wait, _ := core.RetryAfter(err)
+	held, limitedByGate := errors.AsType[*gate.LimitedError](err)
 	switch refusal := gate.Classify(nil, err); {
-	case !a.called && errors.Is(err, gate.ErrLimited):
+	case limitedByGate && a.Gate != nil && (!a.called || held.Gate == a.Gate.Name()):
 		if wait == 0 { // it waits for another call
 			wait = lead
 		}
