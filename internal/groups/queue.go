@@ -81,7 +81,7 @@ type Entry struct {
 // A Verdict is what becomes of a job after an attempt.
 type Verdict struct {
 	End End
-	At  time.Time // Limited, Retried: when the job is due; zero: it goes back now, and does not wait in its process
+	At  time.Time // Limited, Retried: when the job is due; zero: it goes back to its place, and does not wait in its process
 	Err error     // of the attempt; nil if it succeeded
 	// Made reports whether the handler was called, and the process survived it: then the Losses before are forgotten.
 	Made bool

@@ -29,6 +29,7 @@ type Batcher[T, R any] struct {
 
 	closing, cut chan struct{} // closed by Close, and when it no longer waits
 	once         [2]sync.Once
+	adding       sync.RWMutex  // no record is added to the own engine while Close begins
 	wake         chan struct{} // has an element if there may be something to take
 	planned      atomic.Int64  // the time of the next look, in ns since 1970
 	held         atomic.Int64  // until then the gate lets no call pass
@@ -87,10 +88,7 @@ func (b *Batcher[T, R]) Add(ctx context.Context, record T) (id string, err error
 
 func (b *Batcher[T, R]) add(ctx context.Context, id string, record T) (string, error) {
 	set := b.settings()
-	switch {
-	case b.isClosed():
-		return "", ErrClosed
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
 	payload, err := json.Marshal(record)
@@ -101,6 +99,13 @@ func (b *Batcher[T, R]) add(ctx context.Context, id string, record T) (string, e
 		return "", validate.Bad("batch: a record", fmt.Sprintf("%d bytes", len(payload)), fmt.Sprintf("must have at most %d, the MaxBytes of %s", set.MaxBytes, b.Name()))
 	}
 	r := groups.Record{ID: id, Group: set.Option(record), Key: set.Key(record), Payload: payload}
+	if b.own {
+		b.adding.RLock()
+		defer b.adding.RUnlock()
+	}
+	if b.isClosed() {
+		return "", ErrClosed
+	}
 	id, due, err := b.store.Add(ctx, b.line, r, groups.Rules{FlushSize: set.FlushSize, MaxPending: set.MaxPending})
 	if errors.Is(err, groups.ErrFull) {
 		return "", ErrFull
@@ -139,7 +144,9 @@ const grace = time.Second // for which Close waits for the calls whose contexts 
 // end. The error has the number of records that are lost; records of groups that are paused, or that have failed, are among
 // them.
 func (b *Batcher[T, R]) Close(ctx context.Context) error {
+	b.adding.Lock()
 	b.once[0].Do(func() { close(b.closing) })
+	b.adding.Unlock()
 	_ = b.life.Close() // always nil
 	if b.own {
 		_, _ = b.store.Control(ctx, b.line, groups.Flush) // memory does not fail

@@ -185,6 +185,18 @@ func TestCloseSendsWhatIsThere(t *testing.T) {
 			},
 			calls: []string{"0 b: 3"}, err: "batch: vendor: closed without an Engine: 3 records are lost",
 		},
+		"while one is added": {
+			within: time.Hour,
+			before: func(t *testing.T, b *batcher, _ func()) {
+				t.Helper()
+				cfg := b.Config()
+				cfg.Key = func(record) string { return fmt.Sprint(b.Close(t.Context())) }
+				require.NoError(t, b.SetConfig(cfg))
+				_, err := b.Add(t.Context(), record{"a", "4"})
+				require.ErrorIs(t, err, batch.ErrClosed)
+			},
+			calls: []string{"0 a: 1 2", "0 b: 3"},
+		},
 		"no time": {
 			within: time.Second, calls: []string{"0 a: 1 2", "0 b: 3"},
 			err: "batch: vendor: closed without an Engine: 3 records are lost\ncontext deadline exceeded",

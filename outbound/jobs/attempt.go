@@ -131,7 +131,7 @@ func (a *attempt) judge(now time.Time, err error, stopped bool) groups.Verdict {
 		return groups.Verdict{End: groups.Failed, Err: a.err}
 	}
 	if again, ok := errors.AsType[*runAtError](err); ok {
-		return groups.Verdict{End: groups.Limited, At: again.at, Err: err}
+		return groups.Verdict{End: groups.Limited, At: now.Add(max(0, again.at.Sub(now))), Err: err}
 	}
 	wait, _ := core.RetryAfter(err)
 	held, limitedByGate := errors.AsType[*gate.LimitedError](err)

@@ -337,6 +337,25 @@ func TestHeldVendor(t *testing.T) {
 	}
 }
 
+// Jobs that their gate did not let pass keep their order.
+func TestOrderBehindLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := core.Must(gate.New(gate.Config{Limits: []gate.Limit{{N: 1, Per: 30 * time.Second}}}))
+		want, got := "", ""
+		r, _ := start(t, jobs.Queue{Gate: g, Concurrency: 1, Handler: func(_ context.Context, job jobs.Job) error {
+			got += job.ID
+			return nil
+		}})
+		for id := 'a'; id < 'z'; id++ {
+			want += enqueue(t, r, jobs.Job{ID: string(id)})
+		}
+		time.Sleep(13*time.Minute - 30*time.Second)
+		synctest.Wait()
+		require.Equal(t, want, got)
+	})
+}
+
 // outage is an hour in which the vendor fails, or answers nothing but 429. The jobs arrive once each, and none has failed or is lost.
 func outage(t *testing.T, n int) {
 	t.Helper()
