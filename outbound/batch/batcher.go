@@ -35,7 +35,8 @@ type Batcher[T, R any] struct {
 	held         atomic.Int64  // until then the gate lets no call pass
 	flying       atomic.Int64  // handlers
 	known        atomic.Int64  // groups.State.Records
-	failing      atomic.Bool   // the engine, at its last reply
+	spacing      groups.Spacing
+	failing      atomic.Bool // the engine, at its last reply
 
 	added, calls, limited, split, sent, failed atomic.Uint64
 

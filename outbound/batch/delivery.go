@@ -20,12 +20,11 @@ import (
 )
 
 const (
-	suspicious  = 2                // losses, after which a call is halved
-	patience    = time.Minute      // for which a call waits at its gate, in the order of arrival
-	shortHold   = 2 * time.Second  // of its keys, for which a call waits at its gate: calls with other keys need its place
-	lead        = time.Second      // before the vendor permits a call, it is tried
-	longestHold = 10 * time.Second // without a look at the gate, so that gate.Gate.Resume is soon felt
-	lastTries   = 10               // to note the end of a call when the process stops
+	suspicious = 2               // losses, after which a call is halved
+	patience   = time.Minute     // for which a call waits at its gate, in the order of arrival
+	shortHold  = 2 * time.Second // of its keys, for which a call waits at its gate: calls with other keys need its place
+	lead       = time.Second     // before the vendor permits a call, it is tried
+	lastTries  = 10              // to note the end of a call when the process stops
 )
 
 type keyOfCall struct{}
@@ -231,11 +230,11 @@ func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, 
 	signal := gate.Classify(nil, err)
 	switch {
 	case limited:
-		if wait = min(wait, longestHold) - lead; wait <= 0 { // it is near, or another call is before
+		if wait = d.b.spacing.Wait(wait) - lead; wait <= 0 { // it is near, or another call is before
 			wait = lead
 		}
 		if _, keyed := d.call.Keys[limit.Limit]; !keyed && wait > lead {
-			d.b.held.Store(time.Now().Add(wait).UnixNano()) // no other call would pass
+			d.b.held.Store(time.Now().Add(min(wait, groups.LongestHold-lead)).UnixNano()) // no other call would pass
 		}
 		return wait, true
 	case errors.Is(err, core.ErrRejected):

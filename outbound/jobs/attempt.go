@@ -21,7 +21,6 @@ const (
 	forever     = 10 * 365 * 24 * time.Hour // the Timeout of a queue without one
 	patience    = 2 * time.Second           // for which a job waits at its gate
 	lead        = time.Second               // before the vendor permits a call, its queue goes on
-	longestHold = 10 * time.Second          // of a queue, so that gate.Gate.Resume is soon felt
 	holdTimeout = 5 * time.Second
 	leastWait   = 100 * time.Millisecond // of a job that is to wait for a time that is not said
 )
@@ -30,7 +29,7 @@ const (
 // when the other context ends.
 func (r *Runner) handle(ctx, stopping, handlers context.Context, e groups.Entry) groups.Verdict {
 	q, job := r.life.Load().Settings[e.Queue], Job(e.Job)
-	a := attempt{Queue: &q, job: job, active: &r.active}
+	a := attempt{Queue: &q, job: job, active: &r.active, spacing: &r.spacing}
 	var v groups.Verdict
 	switch {
 	case stopping.Err() != nil:
@@ -56,12 +55,13 @@ func (r *Runner) handle(ctx, stopping, handlers context.Context, e groups.Entry)
 type attempt struct {
 	*Queue
 
-	job    Job
-	active *atomic.Int64
-	call   gate.Call
-	called bool  // the handler was
-	err    error // of the handler
-	took   time.Duration
+	job     Job
+	active  *atomic.Int64
+	spacing *groups.Spacing
+	call    gate.Call
+	called  bool  // the handler was
+	err     error // of the handler
+	took    time.Duration
 }
 
 // make calls the handler once, when the gate permits it. If stopping ends before that, cancel ends ctx.
@@ -140,7 +140,7 @@ func (a *attempt) judge(now time.Time, err error, stopped bool) groups.Verdict {
 		if wait == 0 { // it waits for another call
 			wait = lead
 		}
-		return limited(min(wait, longestHold))
+		return limited(a.spacing.Wait(wait))
 	case errors.Is(err, core.ErrRejected), errors.Is(err, gate.ErrLimited):
 		return limited(wait)
 	case refusal.Limited && a.Gate == nil:
@@ -159,7 +159,7 @@ func (r *Runner) hold(ctx context.Context, a *attempt, err error) bool {
 	if !ok || a.called {
 		return false
 	}
-	wait := min(refusal.RetryAfter(), longestHold)
+	wait := min(refusal.RetryAfter(), groups.LongestHold)
 	if _, keyed := a.call.Keys[refusal.Limit]; keyed || wait <= lead {
 		return false
 	}

@@ -324,13 +324,15 @@ func TestHeldVendor(t *testing.T) {
 			if keyed {
 				require.EqualValues(t, 2000, r.Stats().Succeeded)
 				require.Equal(t, 1001, inspect(t, r).Scheduled)
+				time.Sleep(time.Minute)
+				require.LessOrEqual(t, r.Stats().Limited, uint64(1001+70*50), "each look costs")
 			} else {
 				require.EqualValues(t, 1000, r.Stats().Succeeded, "the other queue")
 				require.LessOrEqual(t, r.Stats().Limited, uint64(21), "two times 10")
 				require.Equal(t, []int{2001, 0}, []int{inspect(t, r).Pending, inspect(t, r).Scheduled}, "they keep their order")
 			}
 			require.NoError(t, g.Resume(t.Context(), "", ""), "a person")
-			time.Sleep(20 * time.Second)
+			time.Sleep(30 * time.Second)
 			synctest.Wait()
 			require.EqualValues(t, 3001, r.Stats().Succeeded, "also the one that was refused")
 		})
