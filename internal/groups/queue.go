@@ -52,6 +52,9 @@ type Worker struct {
 	Handle func(ctx context.Context, e Entry) Verdict
 }
 
+// Suspect is a key in the Meta of a job that runs alone in its process, as one does whose last process ended during the attempt.
+const Suspect = "gresil-suspect"
+
 // A Job is a jobs.Job.
 type Job struct {
 	ID          string
@@ -78,8 +81,10 @@ type Entry struct {
 // A Verdict is what becomes of a job after an attempt.
 type Verdict struct {
 	End End
-	At  time.Time // Limited, Retried: when the job is due; zero: it goes back now, and does not wait in its process
+	At  time.Time // Limited, Retried: when the job is due; zero: it goes back to its place, and does not wait in its process
 	Err error     // of the attempt; nil if it succeeded
+	// Made reports whether the handler was called, and the process survived it: then the Losses before are forgotten.
+	Made bool
 }
 
 // An End is how an attempt ended.

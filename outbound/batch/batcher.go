@@ -29,12 +29,14 @@ type Batcher[T, R any] struct {
 
 	closing, cut chan struct{} // closed by Close, and when it no longer waits
 	once         [2]sync.Once
+	adding       sync.RWMutex  // no record is added to the own engine while Close begins
 	wake         chan struct{} // has an element if there may be something to take
 	planned      atomic.Int64  // the time of the next look, in ns since 1970
 	held         atomic.Int64  // until then the gate lets no call pass
 	flying       atomic.Int64  // handlers
 	known        atomic.Int64  // groups.State.Records
-	failing      atomic.Bool   // the engine, at its last reply
+	spacing      groups.Spacing
+	failing      atomic.Bool // the engine, at its last reply
 
 	added, calls, limited, split, sent, failed atomic.Uint64
 
@@ -87,10 +89,7 @@ func (b *Batcher[T, R]) Add(ctx context.Context, record T) (id string, err error
 
 func (b *Batcher[T, R]) add(ctx context.Context, id string, record T) (string, error) {
 	set := b.settings()
-	switch {
-	case b.isClosed():
-		return "", ErrClosed
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
 	payload, err := json.Marshal(record)
@@ -101,6 +100,13 @@ func (b *Batcher[T, R]) add(ctx context.Context, id string, record T) (string, e
 		return "", validate.Bad("batch: a record", fmt.Sprintf("%d bytes", len(payload)), fmt.Sprintf("must have at most %d, the MaxBytes of %s", set.MaxBytes, b.Name()))
 	}
 	r := groups.Record{ID: id, Group: set.Option(record), Key: set.Key(record), Payload: payload}
+	if b.own {
+		b.adding.RLock()
+		defer b.adding.RUnlock()
+	}
+	if b.isClosed() {
+		return "", ErrClosed
+	}
 	id, due, err := b.store.Add(ctx, b.line, r, groups.Rules{FlushSize: set.FlushSize, MaxPending: set.MaxPending})
 	if errors.Is(err, groups.ErrFull) {
 		return "", ErrFull
@@ -139,7 +145,9 @@ const grace = time.Second // for which Close waits for the calls whose contexts 
 // end. The error has the number of records that are lost; records of groups that are paused, or that have failed, are among
 // them.
 func (b *Batcher[T, R]) Close(ctx context.Context) error {
+	b.adding.Lock()
 	b.once[0].Do(func() { close(b.closing) })
+	b.adding.Unlock()
 	_ = b.life.Close() // always nil
 	if b.own {
 		_, _ = b.store.Control(ctx, b.line, groups.Flush) // memory does not fail
@@ -169,6 +177,11 @@ func (b *Batcher[T, R]) Close(ctx context.Context) error {
 	if !b.own {
 		return err
 	}
+	b.mu.Lock()
+	for id := range b.waiters { // Calls whose records are lost
+		b.answer(id, groups.Result{ID: id, Err: ErrClosed})
+	}
+	b.mu.Unlock()
 	if _, state, _ := b.store.Take(ctx, b.line, groups.Terms{FlushAfter: math.MaxInt64}); state.Records > 0 {
 		return errors.Join(fmt.Errorf("batch: %s: closed without an Engine: %d records are lost", b.Name(), state.Records), err)
 	}

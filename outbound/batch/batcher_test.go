@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
@@ -176,8 +177,25 @@ func TestCloseSendsWhatIsThere(t *testing.T) {
 			before: func(t *testing.T, b *batcher, _ func()) {
 				t.Helper()
 				require.NoError(t, b.Pause(t.Context(), "a"))
+				go func() {
+					_, err := b.Call(context.Background(), record{"a", "4"})
+					assert.ErrorIs(t, err, batch.ErrClosed)
+				}()
+				synctest.Wait()
 			},
-			calls: []string{"0 b: 3"}, err: "batch: vendor: closed without an Engine: 2 records are lost",
+			calls: []string{"0 b: 3"}, err: "batch: vendor: closed without an Engine: 3 records are lost",
+		},
+		"while one is added": {
+			within: time.Hour,
+			before: func(t *testing.T, b *batcher, _ func()) {
+				t.Helper()
+				cfg := b.Config()
+				cfg.Key = func(record) string { return fmt.Sprint(b.Close(t.Context())) }
+				require.NoError(t, b.SetConfig(cfg))
+				_, err := b.Add(t.Context(), record{"a", "4"})
+				require.ErrorIs(t, err, batch.ErrClosed)
+			},
+			calls: []string{"0 a: 1 2", "0 b: 3"},
 		},
 		"no time": {
 			within: time.Second, calls: []string{"0 a: 1 2", "0 b: 3"},

@@ -20,12 +20,11 @@ import (
 )
 
 const (
-	suspicious  = 2                // losses, after which a call is halved
-	patience    = time.Minute      // for which a call waits at its gate, in the order of arrival
-	shortHold   = 2 * time.Second  // of its keys, for which a call waits at its gate: calls with other keys need its place
-	lead        = time.Second      // before the vendor permits a call, it is tried
-	longestHold = 10 * time.Second // without a look at the gate, so that gate.Gate.Resume is soon felt
-	lastTries   = 10               // to note the end of a call when the process stops
+	suspicious = 2               // losses, after which a call is halved
+	patience   = time.Minute     // for which a call waits at its gate, in the order of arrival
+	shortHold  = 2 * time.Second // of its keys, for which a call waits at its gate: calls with other keys need its place
+	lead       = time.Second     // before the vendor permits a call, it is tried
+	lastTries  = 10              // to note the end of a call when the process stops
 )
 
 type keyOfCall struct{}
@@ -61,6 +60,12 @@ type delivery[T, R any] struct {
 // deliver makes the call, unless its processes have ended too often, and decides.
 func (d *delivery[T, R]) deliver(ctx, stopping context.Context, cancel func()) {
 	all := len(d.batch.Records)
+	defer func() {
+		if v := recover(); v != nil { // of a function of the Config, or of a method of a record
+			d.parts, d.results = nil, nil
+			d.judgeCall(&panicError{v, string(debug.Stack())}, false)
+		}
+	}()
 	if lost := d.losses + d.batch.Losses; d.losses > 0 && lost >= min(suspicious, d.MaxDeliveries) {
 		err := fmt.Errorf("batch: %d processes ended, or lost the engine, during the call", lost)
 		if all > 1 {
@@ -108,7 +113,7 @@ func (d *delivery[T, R]) make(ctx, stopping context.Context, cancel func()) (res
 		return d.send(ctx)
 	}
 	wait := &waiting{ctx, time.Now().Add(patience)}
-	if d.losses > 0 || d.held() { // what has ended a process runs alone
+	if d.losses+d.batch.Losses > 0 || d.held() { // what has ended a process runs alone
 		wait.until = time.Now().Add(shortHold)
 	}
 	stop := context.AfterFunc(stopping, cancel)
@@ -225,11 +230,11 @@ func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, 
 	signal := gate.Classify(nil, err)
 	switch {
 	case limited:
-		if wait = min(wait, longestHold) - lead; wait <= 0 { // it is near, or another call is before
+		if wait = d.b.spacing.Wait(wait) - lead; wait <= 0 { // it is near, or another call is before
 			wait = lead
 		}
 		if _, keyed := d.call.Keys[limit.Limit]; !keyed && wait > lead {
-			d.b.held.Store(time.Now().Add(wait).UnixNano()) // no other call would pass
+			d.b.held.Store(time.Now().Add(min(wait, groups.LongestHold-lead)).UnixNano()) // no other call would pass
 		}
 		return wait, true
 	case errors.Is(err, core.ErrRejected):
@@ -244,12 +249,16 @@ func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, 
 	return wait, true
 }
 
-// again sends records again, or without indexes all of them.
+// again sends records again, or without indexes all of them. The losses of a call that was not made count on.
 func (d *delivery[T, R]) again(id string, after time.Duration, attempts int, records ...int) {
 	if len(records) == 0 {
 		records = upTo(0, len(d.batch.Records))
 	}
-	d.parts = append(d.parts, groups.Part{ID: id, Records: records, After: max(0, after), Attempts: attempts})
+	losses := d.losses + d.batch.Losses
+	if d.called {
+		losses = 0
+	}
+	d.parts = append(d.parts, groups.Part{ID: id, Records: records, After: max(0, after), Attempts: attempts, Losses: losses})
 }
 
 // halve sends each half of the records.

@@ -116,6 +116,7 @@ func TestDelivery(t *testing.T) {
 			},
 			calls: []string{"0 o: a b c d", "0 o: a b", "0 o: c d"}, keys: 3, stats: batch.Stats{Calls: 3, Split: 1, Sent: 4},
 		},
+		"panic of GateCall": {calls: []string{"10 o: a b c d"}, keys: 1, stats: batch.Stats{Calls: 1, Sent: 4}},
 		"timeout": {
 			answer: func(ctx context.Context, n int, records []record) ([]result, error) {
 				if n > 1 {
@@ -143,6 +144,15 @@ func TestDelivery(t *testing.T) {
 				}
 				b := v.start(t, func(c *config) {
 					c.FlushSize, c.MaxAttempts, c.Backoff, c.Timeout, c.Concurrency = 4, 3, backoff.Constant{Delay: 10 * time.Second}, 5*time.Second, 1
+					if name == "panic of GateCall" {
+						asked := 0
+						c.Gate, c.GateCall = core.Must(gate.New(gate.Config{})), func(string, []record) gate.Call {
+							if asked++; asked == 1 {
+								panic("no")
+							}
+							return gate.Call{}
+						}
+					}
 				})
 				add(t, b, "o", "a", "b", "c", "d")
 				time.Sleep(2 * time.Minute)
@@ -315,36 +325,42 @@ func TestNoCallInsidePause(t *testing.T) {
 }
 
 // A record that ends its process takes no other one with it: after two deaths the call is halved, and the record that is left has
-// failed after MaxDeliveries.
+// failed after MaxDeliveries, also if a limit makes it wait between two deaths. Each half runs alone.
 func TestDeliveryOfPoison(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q, s := groups.Open(jobs.Memory()), groups.NewMemory()
-		end := make(chan struct{})
-		defer close(end)
-		dying := &dyingQueue{Queue: q}
-		v := &vendor{answer: func(_ context.Context, _ int, records []record) ([]result, error) {
-			if slices.Contains(records, record{"a", "13"}) {
-				dying.died.Store(true)
-				<-end
-			}
-			return all(records), nil
-		}}
-		b := v.start(t, func(c *config) {
-			c.Engine, c.Concurrency, c.FlushSize, c.MaxRecords = groups.NewEngine(dying, s), 100, 20, 20 // handlers of dead processes count here
-		})
-		for i := range 20 {
-			add(t, b, "a", fmt.Sprint(i))
+	for _, limits := range [][]gate.Limit{nil, {{N: 1, Per: 10 * time.Second}}} {
+		synctest.Test(t, func(t *testing.T) { poison(t, core.Must(gate.New(gate.Config{Limits: limits}))) })
+	}
+}
+
+func poison(t *testing.T, g *gate.Gate) {
+	t.Helper()
+	q, s := groups.Open(jobs.Memory()), groups.NewMemory()
+	end := make(chan struct{})
+	defer close(end)
+	dying := &dyingQueue{Queue: q}
+	v := &vendor{answer: func(_ context.Context, _ int, records []record) ([]result, error) {
+		if slices.Contains(records, record{"a", "13"}) {
+			dying.died.Store(true)
+			<-end
 		}
-		time.Sleep(time.Hour)
-		require.Equal(t, batch.Stats{Added: 20, Calls: b.Stats().Calls, Split: b.Stats().Split, Sent: 19, Failed: 1}, b.Stats())
-		require.EqualValues(t, 2+3+3, dying.deaths.Load(), "two of all, one of each half, and three of the record alone")
-		for f, err := range b.Failed(t.Context(), "a") {
-			require.NoError(t, err)
-			require.Equal(t, "13", f.Record.Content)
-			require.ErrorContains(t, f.Err, "5 processes ended")
-		}
+		return all(records), nil
+	}}
+	b := v.start(t, func(c *config) {
+		c.Gate, c.Engine, c.Concurrency, c.FlushSize, c.MaxRecords = g, groups.NewEngine(dying, s), 100, 20, 20 // handlers of dead processes count here
 	})
+	for i := range 20 {
+		add(t, b, "a", fmt.Sprint(i))
+	}
+	time.Sleep(time.Hour)
+	require.Equal(t, batch.Stats{Added: 20, Calls: b.Stats().Calls, Limited: b.Stats().Limited, Split: b.Stats().Split, Sent: 19, Failed: 1}, b.Stats())
+	require.EqualValues(t, 2+3+3, dying.deaths.Load(), "two of all, one of each half, and three of the record alone")
+	require.True(t, dying.alone.Load())
+	for f, err := range b.Failed(t.Context(), "a") {
+		require.NoError(t, err)
+		require.Equal(t, "13", f.Record.Content)
+		require.ErrorContains(t, f.Err, "5 processes ended")
+	}
 }
 
 // A dyingQueue stands for processes that die: it forgets a handler that has said so, and delivers its job again.
@@ -353,6 +369,14 @@ type dyingQueue struct {
 
 	died   atomic.Bool
 	deaths atomic.Int64
+	alone  atomic.Bool // jobs after two deaths
+}
+
+func (q *dyingQueue) Enqueue(ctx context.Context, j groups.Job, most int) error {
+	if q.deaths.Load() >= 2 {
+		q.alone.Store(j.Meta[groups.Suspect] != "")
+	}
+	return q.Queue.Enqueue(ctx, j, most)
 }
 
 func (q *dyingQueue) Run(ctx context.Context, queue string, w groups.Worker) {

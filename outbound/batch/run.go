@@ -93,6 +93,7 @@ func (b *Batcher[T, R]) take(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
+		b.planned.Store(math.MaxInt64) // what is added from now on may be too late for this look
 		wait := b.look(ctx)
 		switch {
 		case wait == 0:
@@ -109,7 +110,6 @@ func (b *Batcher[T, R]) take(ctx context.Context) {
 		case <-closing:
 			closing = nil
 		}
-		b.planned.Store(0)
 	}
 }
 
@@ -137,6 +137,9 @@ func (b *Batcher[T, R]) look(ctx context.Context) time.Duration {
 	}
 	if batch.ID != "" {
 		job := groups.Job{ID: batch.ID + "." + strconv.Itoa(batch.Turn), Queue: b.line, MaxAttempts: -1}
+		if batch.Losses > 0 {
+			job.Meta = map[string]string{groups.Suspect: strconv.Itoa(batch.Losses)}
+		}
 		err = b.queue.Enqueue(short, job, math.MaxInt)
 		if errors.Is(err, jobs.ErrExists) { // it was given again
 			err = nil

@@ -21,7 +21,6 @@ const (
 	forever     = 10 * 365 * 24 * time.Hour // the Timeout of a queue without one
 	patience    = 2 * time.Second           // for which a job waits at its gate
 	lead        = time.Second               // before the vendor permits a call, its queue goes on
-	longestHold = 10 * time.Second          // of a queue, so that gate.Gate.Resume is soon felt
 	holdTimeout = 5 * time.Second
 	leastWait   = 100 * time.Millisecond // of a job that is to wait for a time that is not said
 )
@@ -30,7 +29,7 @@ const (
 // when the other context ends.
 func (r *Runner) handle(ctx, stopping, handlers context.Context, e groups.Entry) groups.Verdict {
 	q, job := r.life.Load().Settings[e.Queue], Job(e.Job)
-	a := attempt{Queue: &q, job: job, active: &r.active}
+	a := attempt{Queue: &q, job: job, active: &r.active, spacing: &r.spacing}
 	var v groups.Verdict
 	switch {
 	case stopping.Err() != nil:
@@ -44,7 +43,7 @@ func (r *Runner) handle(ctx, stopping, handlers context.Context, e groups.Entry)
 		defer context.AfterFunc(handlers, cancel)()
 		err := a.make(live, stopping, cancel)
 		v = a.judge(time.Now(), err, stopping.Err() != nil || ctx.Err() != nil)
-		if r.hold(ctx, &a, err) {
+		if v.Made = a.called; r.hold(ctx, &a, err) {
 			v.At = time.Time{}
 		}
 	}
@@ -56,16 +55,18 @@ func (r *Runner) handle(ctx, stopping, handlers context.Context, e groups.Entry)
 type attempt struct {
 	*Queue
 
-	job    Job
-	active *atomic.Int64
-	call   gate.Call
-	called bool  // the handler was
-	err    error // of the handler
-	took   time.Duration
+	job     Job
+	active  *atomic.Int64
+	spacing *groups.Spacing
+	call    gate.Call
+	called  bool  // the handler was
+	err     error // of the handler
+	took    time.Duration
 }
 
 // make calls the handler once, when the gate permits it. If stopping ends before that, cancel ends ctx.
-func (a *attempt) make(ctx, stopping context.Context, cancel func()) error {
+func (a *attempt) make(ctx, stopping context.Context, cancel func()) (err error) {
+	defer caught(&err)
 	if a.Gate == nil {
 		return a.invoke(ctx)
 	}
@@ -101,12 +102,17 @@ func (a *attempt) invoke(ctx context.Context) (err error) {
 	a.active.Add(1)
 	defer func() {
 		a.active.Add(-1)
-		if v := recover(); v != nil {
-			err = &panicError{v, string(debug.Stack())}
-		}
 		a.err, a.took = err, time.Since(began)
 	}()
+	defer caught(&err)
 	return a.Handler(ctx, a.job)
+}
+
+// caught makes a panic of the handler, or of GateCall, an error.
+func caught(err *error) {
+	if v := recover(); v != nil {
+		*err = &panicError{v, string(debug.Stack())}
+	}
 }
 
 // judge decides about a job whose attempt ended with err: that of the handler, or what the gate has made of it. stopped means that the
@@ -125,15 +131,16 @@ func (a *attempt) judge(now time.Time, err error, stopped bool) groups.Verdict {
 		return groups.Verdict{End: groups.Failed, Err: a.err}
 	}
 	if again, ok := errors.AsType[*runAtError](err); ok {
-		return groups.Verdict{End: groups.Limited, At: again.at, Err: err}
+		return groups.Verdict{End: groups.Limited, At: now.Add(max(0, again.at.Sub(now))), Err: err}
 	}
 	wait, _ := core.RetryAfter(err)
+	held, limitedByGate := errors.AsType[*gate.LimitedError](err)
 	switch refusal := gate.Classify(nil, err); {
-	case !a.called && errors.Is(err, gate.ErrLimited):
+	case limitedByGate && a.Gate != nil && (!a.called || held.Gate == a.Gate.Name()):
 		if wait == 0 { // it waits for another call
 			wait = lead
 		}
-		return limited(min(wait, longestHold))
+		return limited(a.spacing.Wait(wait))
 	case errors.Is(err, core.ErrRejected), errors.Is(err, gate.ErrLimited):
 		return limited(wait)
 	case refusal.Limited && a.Gate == nil:
@@ -152,7 +159,7 @@ func (r *Runner) hold(ctx context.Context, a *attempt, err error) bool {
 	if !ok || a.called {
 		return false
 	}
-	wait := min(refusal.RetryAfter(), longestHold)
+	wait := min(refusal.RetryAfter(), groups.LongestHold)
 	if _, keyed := a.call.Keys[refusal.Limit]; keyed || wait <= lead {
 		return false
 	}

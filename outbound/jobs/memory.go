@@ -207,7 +207,13 @@ func (m *memory) finish(j *memoryJob, v groups.Verdict) {
 		}
 		q.change() // for a Run that ends
 	case groups.Limited:
-		q.wait(j, now, v.At)
+		if !v.At.IsZero() {
+			q.wait(j, now, v.At)
+			return
+		}
+		heap.Push(&q.waiting, j)
+		j.in = &q.waiting
+		q.change()
 	case groups.Retried:
 		j.failures++
 		q.wait(j, now, v.At)

@@ -28,6 +28,7 @@ type Runner struct {
 	enqueued, skipped atomic.Uint64
 	ends              [groups.Failed + 1]atomic.Uint64
 	active            atomic.Int64
+	spacing           groups.Spacing
 	failing           atomic.Bool                     // the engine, at its last reply
 	seen              atomic.Pointer[[]groups.Counts] // of the queues, by name
 

@@ -134,7 +134,7 @@ func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (leave fun
 			return nil, err
 		}
 	}
-	s, suspect := &engine.stage, e.Losses > 0
+	s, suspect := &engine.stage, e.Losses > 0 || e.Meta[groups.Suspect] != ""
 	changed, ok := s.enter(suspect)
 	if ok {
 		return s.leave, nil

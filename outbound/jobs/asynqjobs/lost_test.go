@@ -6,13 +6,19 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/redistest"
+	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 )
@@ -212,6 +218,42 @@ func survive(t *testing.T, expire bool) (redelivered time.Duration) {
 func TestKilledWorker(t *testing.T) {
 	t.Parallel()
 	survive(t, true)
+}
+
+// A job whose process has ended runs alone, and a delivery without an attempt, as in a hold, does not forget that.
+func TestSuspectRunsAlone(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{Poll: 5 * time.Millisecond})
+	g := core.Must(gate.New(gate.Config{Limits: []gate.Limit{{}}, MaxAttempts: 1, Backoff: backoff.Constant{Delay: time.Minute}}))
+	require.ErrorIs(t, g.Do(t.Context(), gate.Call{}, func(context.Context) error { return refusal{} }), gate.ErrLimited)
+	producer, err := jobs.New(jobs.Config{Engine: s.engine})
+	require.NoError(t, err)
+	id, ctx := enqueue(t, producer, jobs.Job{}), t.Context()
+	require.NoError(t, s.client.LMove(ctx, "asynq:{q}:pending", "asynq:{q}:active", "RIGHT", "LEFT").Err())
+	require.NoError(t, s.client.HSet(ctx, "asynq:{q}:t:"+id, "state", "active").Err())
+	require.NoError(t, s.client.ZAdd(ctx, "asynq:{q}:lease", redis.Z{Member: id}).Err())
+	enqueue(t, producer, jobs.Job{Meta: map[string]string{groups.Suspect: "2"}}) // a half of a batch
+	for range 10 {
+		enqueue(t, producer, jobs.Job{})
+	}
+	var running atomic.Int64
+	r, _ := s.run(t, jobs.Queue{Gate: g, Handler: func(_ context.Context, job jobs.Job) error {
+		n := running.Add(1)
+		time.Sleep(20 * time.Millisecond)
+		alone := n == 1 && running.Load() == 1
+		running.Add(-1)
+		if job.ID == id || len(job.Meta) > 0 {
+			assert.True(t, alone, job)
+		}
+		return nil
+	}})
+	eventually(t, func() bool {
+		return s.client.HExists(ctx, "asynq:{q}:t:"+id, "gresil-lost").Val() && r.Stats().Limited > 2
+	}, "it was lost")
+	time.Sleep(3 * time.Second)
+	require.True(t, s.client.HExists(ctx, "asynq:{q}:t:"+id, "gresil-lost").Val())
+	require.NoError(t, g.Resume(ctx, "", ""))
+	eventually(t, func() bool { return r.Stats().Succeeded == 12 }, "all run")
 }
 
 // A job that is active without a lease, as after an error of Redis, runs again. Another entry has no job.

@@ -103,13 +103,16 @@ func (l *line) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	}
 	defer leave()
 	v := l.Handle(ctx, e)
+	made := v.Made
 	if v.End == groups.Limited && !v.At.IsZero() && l.wait(ctx, v.At) {
 		v = l.Handle(ctx, e)
 	}
 	if v.End == groups.Succeeded {
 		return nil
 	}
-	l.forgive(ctx, &e)
+	if made || v.Made {
+		l.forgive(ctx, &e)
+	}
 	return &outcome{v}
 }
 
