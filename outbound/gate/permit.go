@@ -89,8 +89,13 @@ func (p *Permit) book() error {
 // its slots are too old, it takes other ones. It can be called again, as after a dial: while the permit is still good, it
 // returns at once. The errors are those of [Gate.Wait].
 func (p *Permit) Wait(ctx context.Context) error {
-	if wait := time.Until(p.At) - p.c.g.early(); wait > 0 && !sleep(ctx, wait) {
-		return context.Cause(ctx)
+	if wait := time.Until(p.At) - p.c.g.early(); wait > 0 {
+		slot, cancel := context.WithTimeout(ctx, wait)
+		select {
+		case <-slot.Done():
+		case <-p.c.ctx.Done(): // Close does not wait for it
+		}
+		cancel()
 	}
 	return p.c.sendable(ctx, true, nil)
 }

@@ -78,3 +78,20 @@ func TestPermitUnderHold(t *testing.T) {
 		require.ErrorIs(t, p.Wait(t.Context()), context.Canceled)
 	})
 }
+
+// Close does not wait for the time of a permit.
+func TestClosePermit(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{Limits: []gate.Limit{{N: 1, Per: time.Hour}}}, func(t tester, g *gate.Gate) {
+		require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+		p, err := g.Reserve(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		go func() { _ = g.Close(ctx) }()
+		require.ErrorIs(t, p.Wait(t.Context()), gate.ErrClosed)
+		require.Equal(t, time.Minute, time.Since(start))
+		p.Cancel()
+	})
+}

@@ -17,7 +17,7 @@ import (
 type Store = gatestore.Store
 
 const (
-	freshTime  = 50 * time.Millisecond // for which an admission by the Store needs no second question
+	freshTime  = 50 * time.Millisecond // beside a round trip, for which an admission by the Store needs no second question
 	leaseTime  = 10 * time.Second      // of places and turns, and for which a process uses its share of the limits by itself
 	renewEvery = 3 * time.Second
 	retryEvery = 500 * time.Millisecond // while the Store is unavailable
@@ -447,7 +447,7 @@ func (c *call) question() (wait time.Duration, ask gatestore.Ask) {
 	}
 	switch {
 	case old:
-	case g.now.Add(wait).Sub(p.checked) <= freshTime:
+	case g.now.Add(wait).Sub(p.checked) <= freshTime+g.trip:
 		return wait, ask
 	case wait > g.trip:
 		return wait - g.trip, ask // the answer is here at the slot
