@@ -93,7 +93,9 @@ func (b *Batcher[T, R]) take(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		b.planned.Store(math.MaxInt64) // what is added from now on may be too late for this look
+		if b.planned.Store(0); b.own {
+			b.planned.Store(math.MaxInt64) // what is added from now on may be too late for this look
+		}
 		wait := b.look(ctx)
 		switch {
 		case wait == 0:
