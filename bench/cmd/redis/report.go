@@ -69,8 +69,8 @@ func bars() []bar {
 		{row: keys + ", strict", bound: 1.2, of: "floor"},
 		{row: keys + ", coalesced", bound: 0.5, of: keys + ", strict"},
 		{row: cluster + ", coalesced", bound: 0.65, of: cluster + ", strict"},
-		{row: vendor + ", permit, strict", bound: 1.3, of: vendor + ", strict"},
-		{row: vendors + ", permit, strict", bound: 1.3, of: vendors + ", strict"},
+		{row: vendor + ", permit of a gate", bound: 1.3, of: vendor + ", strict"},
+		{row: vendors + ", permit of a gate", bound: 1.3, of: vendors + ", strict"},
 		{row: keys + ", strict [decisions/s]", least: true, bound: 1, of: "redis_rate"},
 		{row: keys + ", coalesced [decisions/s]", least: true, bound: 1.7, of: "redis_rate"},
 	}
