@@ -116,6 +116,41 @@ func ExampleDo() {
 	// <nil>
 }
 
+// The rows of all pages of a report. The stream keeps its connection, and a page that the vendor refuses is fetched again.
+func ExampleStream() {
+	vendor := core.Must(gate.New(gate.Config{}))
+	pool := core.Must(gate.NewPool(vendor, gate.PoolConfig[string, string]{
+		Dial: func(_ context.Context, service string) (string, error) { return "connection to " + service, nil },
+	}))
+	pages := map[string][]string{"first": {"a", "b"}, "second": {"c"}}
+	fetch := func(_ context.Context, conn, page string) (rows []string, next string, err error) {
+		if page == "first" {
+			next = "second" // an empty one ends the stream
+		}
+		return pages[page], next, nil
+	}
+	for row, err := range gate.Stream(context.Background(), pool, "reports", "first", fetch) {
+		fmt.Println(row, err)
+	}
+	// Output:
+	// a <nil>
+	// b <nil>
+	// c <nil>
+}
+
+// A vendor that says by 200 and a field of its own that a limit is reached.
+func ExampleClassify() {
+	classify := func(resp *http.Response, err error) gate.Signal {
+		if err == nil && resp.Header.Get("X-Quota") == "exhausted" {
+			return gate.Signal{Limited: true, Pause: time.Minute}
+		}
+		return gate.Classify(resp, err)
+	}
+	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"X-Quota": {"exhausted"}}}
+	fmt.Println(classify(answer, nil).Limited, gate.Classify(answer, nil).Limited)
+	// Output: true false
+}
+
 // A scheduler asks when calls can be made, and plans them.
 func ExampleGate_Reserve() {
 	satellite := core.Must(gate.New(gate.Config{Limits: []gate.Limit{{N: 6, Per: time.Minute}}, MaxWait: 15 * time.Second}))
