@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -63,7 +62,7 @@ func (d *delivery[T, R]) deliver(ctx, stopping context.Context, cancel func()) {
 	defer func() {
 		if v := recover(); v != nil { // of a function of the Config, or of a method of a record
 			d.parts, d.results = nil, nil
-			d.judgeCall(&panicError{v, string(debug.Stack())}, false)
+			d.judgeCall(groups.Panicked("batch: Send panicked", v), false)
 		}
 	}()
 	if lost := d.losses + d.batch.Losses; d.losses > 0 && lost >= min(suspicious, d.MaxDeliveries) {
@@ -154,7 +153,7 @@ func (d *delivery[T, R]) send(ctx context.Context) (results []Result[R], err err
 	d.b.calls.Add(1)
 	defer func() {
 		if v := recover(); v != nil {
-			err = &panicError{v, string(debug.Stack())}
+			err = groups.Panicked("batch: Send panicked", v)
 		}
 		d.err, d.took = err, time.Since(began)
 	}()
@@ -341,8 +340,8 @@ func (d *delivery[T, R]) report(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	attrs := func(n int, err error) []slog.Attr {
 		all := []slog.Attr{slog.String("batch", d.batch.ID), slog.Int("records", n), slog.Any("err", err)}
-		if p, ok := errors.AsType[*panicError](err); ok {
-			all = append(all, slog.String("stack", p.stack))
+		if p, ok := errors.AsType[*groups.PanicError](err); ok {
+			all = append(all, slog.String("stack", p.Stack))
 		}
 		return all
 	}

@@ -19,28 +19,6 @@ var (
 	errRunning = errors.New("batch: Run is running already")
 )
 
-// A panicError is the error of a call whose Send panicked.
-type panicError struct {
-	value any
-	stack string // for the log
-}
-
-// Error contains the value if it is a string or an error, and otherwise its type.
-func (e *panicError) Error() string {
-	switch v := e.value.(type) {
-	case string:
-		return "batch: Send panicked: " + v
-	case error:
-		return "batch: Send panicked: " + v.Error()
-	}
-	return fmt.Sprintf("batch: Send panicked: a %T", e.value)
-}
-
-func (e *panicError) Unwrap() error {
-	err, _ := e.value.(error)
-	return err
-}
-
 const maxText = 1000 // bytes of the text of an error that is kept
 
 // A kept error is what the store keeps: the text is not too long.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -111,7 +110,7 @@ func (a *attempt) invoke(ctx context.Context) (err error) {
 // caught makes a panic of the handler, or of GateCall, an error.
 func caught(err *error) {
 	if v := recover(); v != nil {
-		*err = &panicError{v, string(debug.Stack())}
+		*err = groups.Panicked("jobs: the handler panicked", v)
 	}
 }
 
@@ -184,8 +183,8 @@ func (r *Runner) count(ctx context.Context, a *attempt, v groups.Verdict) {
 	} else {
 		e.Attrs = append(e.Attrs, slog.Time("at", v.At), slog.Any("err", v.Err))
 	}
-	if p, ok := errors.AsType[*panicError](v.Err); ok {
-		e.Attrs = append(e.Attrs, slog.String("stack", p.stack))
+	if p, ok := errors.AsType[*groups.PanicError](v.Err); ok {
+		e.Attrs = append(e.Attrs, slog.String("stack", p.Stack))
 	}
 	r.life.Emit(context.WithoutCancel(ctx), e)
 }

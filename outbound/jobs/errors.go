@@ -30,25 +30,3 @@ type runAtError struct{ at time.Time }
 func (e *runAtError) Error() string {
 	return "jobs: runs again at " + e.at.Format(time.RFC3339Nano)
 }
-
-// A panicError is the error of an attempt whose handler panicked.
-type panicError struct {
-	value any
-	stack string // for the log
-}
-
-// Error contains the value if it is a string or an error, and otherwise its type.
-func (e *panicError) Error() string {
-	switch v := e.value.(type) {
-	case string:
-		return "jobs: the handler panicked: " + v
-	case error:
-		return "jobs: the handler panicked: " + v.Error()
-	}
-	return fmt.Sprintf("jobs: the handler panicked: a %T", e.value)
-}
-
-func (e *panicError) Unwrap() error {
-	err, _ := e.value.(error)
-	return err
-}
