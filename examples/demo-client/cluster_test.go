@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,10 +83,17 @@ func TestNoProof(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, string(text), "FAILED: redis-server is not installed: install it, or give the -redis HOST:PORT")
 
-	srv := httptest.NewServer(http.NotFoundHandler())
+	ctx, cancel := context.WithCancel(t.Context())
+	var requests atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) > clientsEach { // so that a client has got its first answer
+			cancel()
+		}
+		http.NotFound(w, r)
+	}))
 	t.Cleanup(srv.Close)
-	l := &load{cluster: cluster{duration: 100 * time.Millisecond}, urls: []string{srv.URL}, passed: []int{0}}
-	l.run(t.Context(), demo.NewScreen(io.Discard))
+	l := &load{cluster: cluster{duration: time.Minute}, urls: []string{srv.URL}, passed: []int{0}}
+	l.run(ctx, demo.NewScreen(io.Discard))
 	require.Zero(t, l.most())
 	require.Positive(t, l.failed)
 	require.EqualError(t, l.first, "server 1: 404 Not Found")
