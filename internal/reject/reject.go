@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/header"
 	"github.com/gresil/gresil/internal/recorder"
 )
 
@@ -29,7 +28,7 @@ func With[R error](w http.ResponseWriter, r *http.Request, rej R, retryAfter tim
 		h.Set("Cache-Control", "no-store")
 		h.Del("Retry-After")
 		if wait := Wait(retryAfter, rej); wait >= 0 {
-			h.Set("Retry-After", header.RetryAfter(wait))
+			h.Set("Retry-After", retryAfterText(wait))
 		}
 		onRejected(w, r, rej)
 		if rec.Wrote() && errors.Is(rej, core.ErrRejected) {
