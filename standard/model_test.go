@@ -86,7 +86,7 @@ func (l load) replies() []resiltest.Reply {
 
 func (l load) run(t *testing.T, listen func(name string) net.Listener) {
 	t.Helper()
-	resiltest.Goroutines(t)
+	noGoroutines(t)
 	replies := l.replies()
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		resiltest.NewScript(replies[rand.IntN(len(replies))]).ServeHTTP(w, r)
@@ -138,8 +138,7 @@ func (l load) run(t *testing.T, listen func(name string) net.Listener) {
 		})
 	}
 	workers.Wait()
-	counts := base.Counts()
-	t.Logf("%d requests in %v, %d attempts, %d bodies, the slowest took %v", l.requests, time.Since(start).Round(time.Millisecond), counts.Requests, counts.Opened, slowest)
+	t.Logf("%d requests in %v, %d attempts, the slowest took %v", l.requests, time.Since(start).Round(time.Millisecond), base.Requests.Load(), slowest)
 	for _, end := range slices.SortedFunc(maps.Keys(ends), func(a, b string) int { return cmp.Compare(ends[b], ends[a]) }) {
 		t.Logf("%6d %s", ends[end], end)
 	}
@@ -148,16 +147,10 @@ func (l load) run(t *testing.T, listen func(name string) net.Listener) {
 	require.Greater(t, len(ends), l.kinds)
 
 	require.NoError(t, c.Close())
-	settled := func() bool {
-		open := 0
-		for _, s := range servers {
-			n, _ := s.Conns()
-			open += n
-		}
-		n := base.Counts()
-		return open == 0 && n.Opened == n.Closed && n.InFlight == 0 && !slices.ContainsFunc(uploads, func(b *resiltest.Body) bool { return b.Closes() == 0 })
-	}
-	require.Eventually(t, settled, resiltest.Patience, 10*time.Millisecond, "what is left: %+v", base.Counts())
+	require.True(t, resiltest.Eventually(func() bool {
+		return base.Settled() && !slices.ContainsFunc(servers, func(s *resiltest.Server) bool { return s.Open.Load() != 0 }) &&
+			!slices.ContainsFunc(uploads, func(b *resiltest.Body) bool { return b.Closes() == 0 })
+	}), "%d bodies are open, %d requests are in flight", base.Open.Load(), base.InFlight.Load())
 	for _, b := range uploads {
 		require.Equal(t, 1, b.Closes(), "of a request's body")
 	}
