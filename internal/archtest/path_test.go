@@ -21,8 +21,8 @@ import (
 func TestPathOfRequest(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		setup   string // defines operation
-		imports []string
+		setup                   string // defines operation
+		imports                 []string
 		functions, files, lines int
 	}{
 		"allowed by a limiter": {
@@ -107,7 +107,7 @@ func pathOf(t *testing.T, setup string, imports []string) (functions map[string]
 	file, err := os.Open(profile)
 	require.NoError(t, err)
 	defer func() { _ = file.Close() }()
-	entered := map[string][]int{}                         // the lines where blocks begin, by file
+	entered := map[string][]int{}                        // the lines where blocks begin, by file
 	for lines := bufio.NewScanner(file); lines.Scan(); { // as "github.com/gresil/gresil/server/key.go:17.2,19.3 2 1"
 		path, block, ours := strings.Cut(strings.TrimPrefix(lines.Text(), mod+"/"), ":")
 		var line, column, endLine, endColumn, statements, count int

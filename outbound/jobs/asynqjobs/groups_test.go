@@ -19,7 +19,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/groups/groupstest"
-	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/jobs"
@@ -41,9 +40,7 @@ func TestGroups(t *testing.T) {
 
 func TestGroupsInACluster(t *testing.T) {
 	t.Parallel()
-	cluster, err := redisserver.StartCluster(t.TempDir(), 3)
-	require.NoError(t, err)
-	t.Cleanup(cluster.Kill)
+	cluster := redistest.StartCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
 	t.Cleanup(func() { _ = client.Close() })
 	groupstest.Run(t, groups.OpenStore(core.Must(asynqjobs.New(client, asynqjobs.Config{}))), time.Sleep)
@@ -243,7 +240,7 @@ func TestBatchOverProcesses(t *testing.T) {
 // batchProcess runs a process until it has ended or all records have. It kills it when it has begun a call, or at the end.
 func batchProcess(t *testing.T, s setup, b *batch.Batcher[int, int], kill bool) (over bool) {
 	t.Helper()
-	cmd := redistest.Process(t.Context(), processVar, s.server.Addr+" batch")
+	cmd := process(t.Context(), s.server.Addr+" batch")
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
