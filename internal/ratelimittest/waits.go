@@ -8,7 +8,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/registry"
 )
 
@@ -32,7 +32,7 @@ func (s *suite) line(cfg ratelimit.Config) line {
 	cfg.MaxWait = cmp.Or(cfg.MaxWait, 10*s.Unit)
 	cfg.Registry = &core.Registry{}
 	all := line{s.held(cfg), queued}
-	instance.Inner(cfg.Registry).Events(true, func(_ context.Context, e registry.Event) {
+	eventtest.Source(cfg.Registry).Events(true, func(_ context.Context, e registry.Event) {
 		if e.Text == "waiting for permits" {
 			queued <- struct{}{}
 		}
