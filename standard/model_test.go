@@ -128,12 +128,14 @@ func (l load) run(t *testing.T, listen func(name string) net.Listener) {
 		}
 		return c.Transport.RoundTrip(req)
 	})}
+	ctx, cancel := context.WithCancel(context.Background()) // which goes on
+	t.Cleanup(cancel)
 	var workers sync.WaitGroup
 	start := time.Now()
 	for n := range l.atOnce {
 		workers.Go(func() {
 			for range l.requests / l.atOnce {
-				l.request(t, hc, servers[n%len(servers)].URL, note)
+				l.request(ctx, t, hc, servers[n%len(servers)].URL, note)
 			}
 		})
 	}
@@ -157,14 +159,15 @@ func (l load) run(t *testing.T, listen func(name string) net.Listener) {
 }
 
 // request makes a request of any kind, and deals with the answer in any way.
-func (l load) request(t *testing.T, c *http.Client, url string, note func(end string, took time.Duration)) {
+func (l load) request(ctx context.Context, t *testing.T, c *http.Client, url string, note func(end string, took time.Duration)) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	bound := loadAttempts * l.attempt
 	switch rand.IntN(10) {
 	case 0: // leaves
-		defer time.AfterFunc(rand.N(l.attempt), cancel).Stop()
+		var leave context.CancelFunc
+		ctx, leave = context.WithCancel(ctx)
+		defer leave()
+		defer time.AfterFunc(rand.N(l.attempt), leave).Stop()
 	case 1: // has less time
 		bound = l.attempt/10 + rand.N(l.attempt)
 		var stop context.CancelFunc
@@ -249,4 +252,14 @@ func (l load) inMemory(t *testing.T) {
 func TestLoadInMemory(t *testing.T) {
 	t.Parallel()
 	load{requests: 768, least: 76, kinds: 10, atOnce: 64, attempt: 10 * time.Second}.inMemory(t)
+}
+
+func (l load) overSockets(t *testing.T) {
+	t.Helper()
+	l.run(t, func(string) net.Listener { return core.Must(net.Listen("tcp", "127.0.0.1:0")) })
+}
+
+func TestLoadOverSockets(t *testing.T) {
+	t.Parallel()
+	load{requests: 96, kinds: 3, atOnce: 32, attempt: 400 * time.Millisecond, slack: resiltest.Patience}.overSockets(t)
 }

@@ -134,7 +134,7 @@ func (s *Server) Await(command string, texts ...string) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("redisserver: %s on %s does not say %q: %q %w", command, s.Addr, texts, got, err)
+			return fmt.Errorf("redisserver: %s on %s does not say %q: %q %w", command, s.Addr, strings.Join(texts, " "), got, err)
 		}
 	}
 }
