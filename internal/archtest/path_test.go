@@ -32,7 +32,8 @@ func TestPathOfRequest(t *testing.T) {
 			check(err)
 			h := s.Handler(http.NotFoundHandler())
 			operation := func() { h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)) }`,
-			[]string{"net/http", "net/http/httptest", mod + "/plugins/ratelimit"}, 30, 10, 60,
+			[]string{"net/http", "net/http/httptest", mod + "/plugins/ratelimit"},
+			30, 10, 60,
 		},
 		"through a retry and a breaker": {
 			`rt := client.New(http.NewFileTransport(http.Dir(".")), breaker.NewClient(nil, breaker.ClientOptions{}), retry.NewClient(nil, retry.ClientOptions{}))
@@ -43,7 +44,8 @@ func TestPathOfRequest(t *testing.T) {
 				check(err)
 				check(resp.Body.Close())
 			}`,
-			[]string{"net/http", mod + "/client", mod + "/plugins/breaker", mod + "/plugins/retry"}, 40, 20, 60,
+			[]string{"net/http", mod + "/client", mod + "/plugins/breaker", mod + "/plugins/retry"},
+			40, 20, 60,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // gauge stands for any mechanism.
-type gauge struct{ cfg int }
+type gauge struct{ _ int }
 
 func TestAdd(t *testing.T) {
 	t.Parallel()

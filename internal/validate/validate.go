@@ -53,7 +53,7 @@ func (c *Check) Err() error { return errors.Join(c.errs...) }
 // is not changed. Of nil it returns nil.
 func Relabel(err error, to string, from ...string) error {
 	if reflect.TypeOf(err) == reflect.TypeOf(errors.Join(errors.ErrUnsupported)) {
-		errs := slices.Clone(err.(interface{ Unwrap() []error }).Unwrap()) //nolint:errorlint // the type of errors.Join
+		errs := slices.Clone(err.(interface{ Unwrap() []error }).Unwrap()) // the type of errors.Join
 		for i, part := range errs {
 			errs[i] = Relabel(part, to, from...)
 		}
