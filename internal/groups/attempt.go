@@ -13,8 +13,8 @@ type Attempt struct {
 	Panic    string // the text of the error of a panic
 	Timeout  time.Duration
 	Patience time.Duration // for which the call waits at its gate
-	// Gate calls a function when the call has passed, and says what has become of it. It is nil if there is no gate.
-	Gate func(ctx context.Context, f func(ctx context.Context) error) error
+	// Pass calls a function when the gate permits it, and says what has become of it. It is nil if there is no gate.
+	Pass func(ctx context.Context, f func(ctx context.Context) error) error
 
 	Called bool          // the function was
 	Err    error         // of the function
@@ -28,13 +28,13 @@ func (a *Attempt) Make(ctx, stopping, working context.Context, f func(ctx contex
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(working, cancel)()
-	if a.Gate == nil {
+	if a.Pass == nil {
 		return a.call(ctx, f)
 	}
 	wait := &waiting{ctx, time.Now().Add(a.Patience)}
 	stop := context.AfterFunc(stopping, cancel)
 	defer stop()
-	return a.Gate(wait, func(ctx context.Context) error { //nolint:contextcheck // it is that of ctx
+	return a.Pass(wait, func(ctx context.Context) error { //nolint:contextcheck // it is that of ctx
 		stop()
 		wait.until = time.Time{} // the call has its own time
 		err := a.call(ctx, f)
