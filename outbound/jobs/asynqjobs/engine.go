@@ -1,10 +1,12 @@
 package asynqjobs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/failover"
@@ -34,11 +37,11 @@ type engine struct {
 	client    *asynq.Client
 	inspector *asynq.Inspector
 	config    Config
-	stage     stage
+	stage     *semaphore.Weighted // on which the jobs of this process run
 
 	mu    sync.Mutex
-	rooms map[string]room // of queues
-	lines map[*line]struct{}
+	rooms map[string]room    // of queues
+	lines []*line            // replaced when one leaves
 	stop  context.CancelFunc // of the look at the lines
 }
 
@@ -52,9 +55,11 @@ func New(client redis.UniversalClient, cfg Config) (*jobs.Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	cfg.Poll = cmp.Or(cfg.Poll, defaultPoll)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return groups.NewEngine(&engine{
 		redis: client, client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
-		config: cfg.withDefaults(), stage: stage{changed: make(chan struct{})}, rooms: map[string]room{}, lines: map[*line]struct{}{},
+		config: cfg, stage: semaphore.NewWeighted(math.MaxInt64), rooms: map[string]room{},
 	}, &store{redis: client}), nil
 }
 
@@ -62,17 +67,16 @@ func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
 	if err := e.room(ctx, job.Queue, most); err != nil {
 		return err
 	}
-	options := make([]asynq.Option, 0, 6)
-	options = append(options, asynq.Queue(job.Queue), asynq.TaskID(job.ID), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(forever))
-	if job.Retain > 0 {
-		options = append(options, asynq.Retention(job.Retain+time.Second-1)) // it counts whole seconds
-	}
-	if job.NotBefore.After(time.Now()) {
-		options = append(options, asynq.ProcessAt(nextSecond(job.NotBefore)))
-	}
 	headers, err := headersOf(job)
 	if err != nil {
 		return err
+	}
+	options := []asynq.Option{
+		asynq.Queue(job.Queue), asynq.TaskID(job.ID), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(forever),
+		asynq.Retention(job.Retain + time.Second - 1), // it counts whole seconds
+	}
+	if job.NotBefore.After(time.Now()) {
+		options = append(options, asynq.ProcessAt(nextSecond(job.NotBefore)))
 	}
 	task := asynq.NewTaskWithHeaders(taskType, job.Payload, headers)
 	for {
@@ -80,17 +84,11 @@ func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
 			_, err := e.client.EnqueueContext(ctx, task, options...)
 			return err
 		})
-		switch {
-		case err == nil:
-			return nil
-		case !errors.Is(err, asynq.ErrTaskIDConflict):
+		if !errors.Is(err, asynq.ErrTaskIDConflict) {
 			return failed(ctx, err)
 		}
-		switch free, err := e.change(ctx, "free", job.Queue, job.ID); {
-		case err != nil:
-			return err
-		case !free:
-			return groups.ErrExists
+		if free, err := e.script(ctx, job.Queue, "change", "free", job.ID, time.Now().Unix()); err != nil || free == 0 {
+			return cmp.Or(err, groups.ErrExists)
 		}
 	}
 }
@@ -105,30 +103,26 @@ type room struct {
 // processes that share a queue are only a little above most together.
 func (e *engine) room(ctx context.Context, queue string, most int) error {
 	e.mu.Lock()
-	r := e.rooms[queue]
-	known := r.left > 0 && time.Since(r.at) < time.Second
-	if known {
-		r.left--
-		e.rooms[queue] = r
-	}
-	e.mu.Unlock()
-	if known {
-		return nil
-	}
-	all, err := e.Inspect(ctx, queue)
-	if err != nil {
-		return err
-	}
-	left := most - all[0].Pending - all[0].Scheduled - all[0].Active - all[0].Failed
-	if left <= 0 {
-		return groups.ErrNoRoom
-	}
-	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.rooms) > 1000 {
-		clear(e.rooms)
+	r := e.rooms[queue]
+	if r.left == 0 || time.Since(r.at) > time.Second {
+		e.mu.Unlock()
+		all, err := e.Inspect(ctx, queue)
+		e.mu.Lock()
+		if err != nil {
+			return err
+		}
+		left := most - all[0].Pending - all[0].Scheduled - all[0].Active - all[0].Failed
+		if left <= 0 {
+			return groups.ErrNoRoom
+		}
+		if len(e.rooms) > 1000 {
+			clear(e.rooms)
+		}
+		r = room{1 + left/8, time.Now()}
 	}
-	e.rooms[queue] = room{left / 8, time.Now()}
+	r.left--
+	e.rooms[queue] = r
 	return nil
 }
 
