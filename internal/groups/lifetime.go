@@ -67,7 +67,7 @@ func (l *Lifetime) run(ctx context.Context, grace func() time.Duration, work fun
 	defer stop()
 	working, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	defer context.AfterFunc(l.patient, func() { stop(); end() })()
+	defer context.AfterFunc(l.patient, func() { stop(); end() })() //nolint:contextcheck // it ends with Close
 	if grace != nil {
 		defer context.AfterFunc(ctx, func() { time.AfterFunc(grace(), end) })()
 	}

@@ -9,14 +9,14 @@ import (
 // A Place is embedded in an element. The zero Place is in no heap.
 type Place struct{ index int } // 1 is the first
 
-func (p *Place) place() *Place { return p }
+// Self returns the Place of an element.
+func (p *Place) Self() *Place { return p }
 
 // An Element is a pointer to a struct that embeds a [Place].
 type Element[T any] interface {
 	// Before orders the elements. What it reads must not change while the element is in a heap.
 	Before(other T) bool
-
-	place() *Place
+	Self() *Place
 }
 
 // A Heap has the element first that is before all others. The zero value is empty.
@@ -39,11 +39,11 @@ func (h *Heap[T]) Add(x T) {
 
 // Remove removes an element of this heap. One that is in no heap stays so.
 func (h *Heap[T]) Remove(x T) {
-	i := x.place().index - 1
+	i := x.Self().index - 1
 	if i < 0 {
 		return
 	}
-	x.place().index = 0
+	x.Self().index = 0
 	n := len(h.all) - 1
 	last := h.all[n]
 	clear(h.all[n:])
@@ -85,5 +85,5 @@ func (h *Heap[T]) settle(i int, x T) {
 
 func (h *Heap[T]) set(i int, x T) {
 	h.all[i] = x
-	x.place().index = i + 1
+	x.Self().index = i + 1
 }

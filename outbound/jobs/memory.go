@@ -197,6 +197,7 @@ func (m *memory) finish(j *memoryJob, v groups.Verdict) {
 		j.failures++
 	case groups.Retried:
 		j.failures++
+	case groups.Limited:
 	}
 	q.put(h, j, now, at)
 }

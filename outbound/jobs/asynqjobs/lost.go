@@ -37,7 +37,7 @@ func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (leave fun
 	}
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(l.stopping, cancel)()
+	defer context.AfterFunc(l.stopping, cancel)() //nolint:contextcheck // it ends with Run
 	if err = stage.Acquire(waiting, places); err != nil {
 		return nil, err
 	}
