@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -42,7 +43,7 @@ func (r *Runner) Feed(ctx context.Context, jobs iter.Seq[Job]) (fed, skipped int
 
 // feed enqueues a job, and reports whether that was necessary.
 func (r *Runner) feed(ctx context.Context, job Job) (added bool, err error) {
-	if err = job.validate(); err == nil {
+	if err = cmp.Or(context.Cause(ctx), job.validate()); err == nil {
 		err = r.wait(ctx, time.Until(job.NotBefore.Add(-feedSoon)))
 	}
 	if err == nil {
@@ -74,22 +75,19 @@ func (r *Runner) feed(ctx context.Context, job Job) (added bool, err error) {
 func (r *Runner) wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-r.up.Closing:
-	}
-	return r.over(ctx)
+	_, err := receive(ctx, r, timer.C)
+	return err
 }
 
-func (r *Runner) over(ctx context.Context) error {
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case r.up.Closed():
-		return ErrClosed
+func receive[T any](ctx context.Context, r *Runner, from <-chan T) (v T, err error) {
+	select {
+	case v = <-from:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-r.up.Closing:
+		err = ErrClosed
 	}
-	return nil
+	return v, err
 }
 
 // A room is how many jobs can be fed to a queue until the next look at it. Campaigns take turns, one job each: the room is in a channel,
@@ -102,15 +100,11 @@ type room struct {
 
 // turn waits for a turn, and until the queue has room. Some jobs are kept ahead of the handlers: twice as many as before when most of
 // them have begun between two looks, so that the queue does not run empty, and slowly fewer when few have.
-func (r *Runner) turn(ctx context.Context, queue string) (err error) {
+func (r *Runner) turn(ctx context.Context, queue string) error {
 	lane := r.lane(queue)
-	var now room
-	select {
-	case now = <-lane:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-r.up.Closing:
-		return ErrClosed
+	now, err := receive(ctx, r, lane)
+	if err != nil {
+		return err
 	}
 	defer func() { lane <- now }()
 	for age := time.Since(now.at); now.left == 0 || age > feedFresh; age = 0 {

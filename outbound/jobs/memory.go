@@ -268,35 +268,25 @@ func (m *memory) List(_ context.Context, queue, state string) iter.Seq2[groups.E
 	}
 }
 
-func (m *memory) RunNow(_ context.Context, queue, id string) error {
+func (m *memory) Control(_ context.Context, queue string, v groups.Verb, id string) error {
 	q, now := m.lock(queue)
 	defer m.mu.Unlock()
 	j := q.jobs[id]
-	if j == nil || j.in != &q.failed && q.state(j, now) != Scheduled {
+	switch {
+	case v == groups.Pause, v == groups.Resume:
+		q.paused, q.held = v == groups.Pause, time.Time{}
+		q.change()
+	case j == nil || j.in == nil:
+		return ErrNotFound
+	case v == groups.Delete:
+		q.remove(j)
+	case j.in == &q.failed, q.state(j, now) == Scheduled:
+		j.in.Remove(j)
+		j.failures = 0
+		q.put(&q.waiting, j, now, now)
+	default:
 		return ErrNotFound
 	}
-	j.in.Remove(j)
-	j.failures = 0
-	q.put(&q.waiting, j, now, now)
-	return nil
-}
-
-func (m *memory) Delete(_ context.Context, queue, id string) error {
-	q, _ := m.lock(queue)
-	defer m.mu.Unlock()
-	j := q.jobs[id]
-	if j == nil || j.in == nil {
-		return ErrNotFound
-	}
-	q.remove(j)
-	return nil
-}
-
-func (m *memory) Pause(_ context.Context, queue string, paused bool) error {
-	q, _ := m.lock(queue)
-	defer m.mu.Unlock()
-	q.paused, q.held = paused, time.Time{}
-	q.change()
 	return nil
 }
 

@@ -75,29 +75,13 @@ func (e *engine) script(ctx context.Context, queue string, args ...any) (n int, 
 	return n, failed(ctx, err)
 }
 
-func (e *engine) RunNow(ctx context.Context, queue, id string) error {
-	return found(e.script(ctx, queue, "change", "run", id, time.Now().Unix()))
-}
-
-func (e *engine) Delete(ctx context.Context, queue, id string) error {
-	return found(e.script(ctx, queue, "change", "delete", id, time.Now().Unix()))
-}
-
-func found(n int, err error) error {
+// Control does a pause as the tools of asynq do.
+func (e *engine) Control(ctx context.Context, queue string, v groups.Verb, id string) error {
+	n, err := e.script(ctx, queue, "control", string(v), id, time.Now().Unix())
 	if err == nil && n == 0 {
 		return groups.ErrNotFound
 	}
 	return err
-}
-
-// Pause is that of the tools of asynq.
-func (e *engine) Pause(ctx context.Context, queue string, paused bool) error {
-	return failed(ctx, e.send(ctx, func() error {
-		if paused {
-			return e.redis.Set(ctx, prefix(queue)+"paused", strconv.FormatInt(time.Now().Unix(), 10), 0).Err()
-		}
-		return e.redis.Del(ctx, prefix(queue)+"paused").Err()
-	}))
 }
 
 // Hold ends by the clock of Redis, also without a process.

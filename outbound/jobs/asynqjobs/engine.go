@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	headerJob  = "gresil"      // the details of a job, as JSON
+	headerJob  = "gresil"      // the job, as JSON
 	headerLost = "gresil-lost" // of a job that was lost with its process, until it is done
 	taskType   = "job"
 	forever    = 10 * 365 * 24 * time.Hour // the timeout of a task: asynq abandons a handler at its end
@@ -67,7 +67,7 @@ func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
 	if err := e.room(ctx, job.Queue, most); err != nil {
 		return err
 	}
-	headers, err := headersOf(job)
+	details, err := json.Marshal(job)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
 	if job.NotBefore.After(time.Now()) {
 		options = append(options, asynq.ProcessAt(nextSecond(job.NotBefore)))
 	}
-	task := asynq.NewTaskWithHeaders(taskType, job.Payload, headers)
+	task := asynq.NewTaskWithHeaders(taskType, job.Payload, map[string]string{headerJob: string(details)})
 	for {
 		err := e.send(ctx, func() error {
 			_, err := e.client.EnqueueContext(ctx, task, options...)
@@ -87,7 +87,7 @@ func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
 		if !errors.Is(err, asynq.ErrTaskIDConflict) {
 			return failed(ctx, err)
 		}
-		if free, err := e.script(ctx, job.Queue, "change", "free", job.ID, time.Now().Unix()); err != nil || free == 0 {
+		if free, err := e.script(ctx, job.Queue, "control", "free", job.ID, time.Now().Unix()); err != nil || free == 0 {
 			return cmp.Or(err, groups.ErrExists)
 		}
 	}
@@ -145,29 +145,12 @@ func refusal(err error) error {
 	return err
 }
 
-// details are the fields of a job that a task does not have.
-type details struct {
-	Campaign    string            `json:"campaign,omitempty"`
-	Meta        map[string]string `json:"meta,omitempty"`
-	NotBefore   time.Time         `json:"not_before,omitzero"`
-	MaxAttempts int               `json:"max_attempts,omitempty"`
-	Retain      time.Duration     `json:"retain,omitempty"`
-}
-
-// headersOf returns the headers of a task.
-func headersOf(job groups.Job) (map[string]string, error) {
-	text, err := json.Marshal(details{job.Campaign, job.Meta, job.NotBefore, job.MaxAttempts, job.Retain})
-	return map[string]string{headerJob: string(text)}, err
-}
-
 // jobOf returns the job of a task, which another client can have enqueued.
 func jobOf(id, queue string, payload []byte, headers map[string]string, retried, maxRetry int) groups.Job {
-	d := details{MaxAttempts: maxRetry + 1}
-	_ = json.Unmarshal([]byte(headers[headerJob]), &d)
-	return groups.Job{
-		ID: id, Queue: queue, Campaign: d.Campaign, Payload: payload, Meta: d.Meta,
-		NotBefore: d.NotBefore, MaxAttempts: d.MaxAttempts, Retain: d.Retain, Attempt: retried + 1,
-	}
+	job := groups.Job{MaxAttempts: maxRetry + 1}
+	_ = json.Unmarshal([]byte(headers[headerJob]), &job)
+	job.ID, job.Queue, job.Payload, job.Attempt = id, queue, payload, retried+1
+	return job
 }
 
 // nextSecond returns t, rounded up to a whole second: asynq rounds down, and would be early.

@@ -103,19 +103,26 @@ local function look()
   return found
 end
 
--- Runs a task that waits now, deletes one that is not active, or frees the ID of one that has failed, or is done and whose retention is
--- over: the janitor of asynq runs only beside a handler. A task that runs now has no attempts: field 6 of the encoding is their number,
--- and its last value counts.
+-- Pauses or resumes the queue; or lets a task run now that waits, deletes one that is not active, or frees the ID of one that has failed,
+-- or is done and whose retention is over: the janitor of asynq runs only beside a handler. A task that runs now has no attempts: field 6
+-- of the encoding is their number, and its last value counts.
 -- ARGV: the verb, the ID, the time. Reply: whether it could.
-local function change()
+local function control()
   local prefix, verb, id, now = KEYS[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+  if verb == 'pause' then
+    call('SET', prefix .. 'paused', ARGV[4])
+    return 1
+  elseif verb == 'resume' then
+    call('DEL', prefix .. 'paused')
+    return 1
+  end
   local key = prefix .. 't:' .. id
   local state = call('HGET', key, 'state')
   if not state then
     return verb == 'free' and call('EXISTS', key) == 0 and 1 or 0
   end
   local score = state ~= 'active' and state ~= 'pending' and tonumber(call('ZSCORE', prefix .. state, id) or -1)
-  if state == 'active' or verb == 'run' and (not score or state == 'completed')
+  if state == 'active' or verb == 'retry' and (not score or state == 'completed')
     or verb == 'free' and not (state == 'archived' or state == 'retry' and score >= far or state == 'completed' and score <= now) then
     return 0
   elseif score then
@@ -123,7 +130,7 @@ local function change()
   else
     call('LREM', prefix .. state, 0, id)
   end
-  if verb == 'run' then
+  if verb == 'retry' then
     call('HSET', key, 'msg', call('HGET', key, 'msg') .. '\48\0', 'state', 'pending', 'pending_since', ARGV[4] .. '000000000')
     call('HDEL', key, 'gresil-lost')
     call('LPUSH', prefix .. 'pending', id)
@@ -149,5 +156,5 @@ local function hold()
   return 1
 end
 
-local operations = {look = look, change = change, hold = hold}
+local operations = {look = look, control = control, hold = hold}
 return operations[ARGV[1]]()
