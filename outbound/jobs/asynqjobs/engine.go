@@ -60,7 +60,7 @@ func New(client redis.UniversalClient, cfg Config) (*jobs.Engine, error) {
 	return groups.NewEngine(&engine{
 		redis: client, client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
 		config: cfg, stage: semaphore.NewWeighted(math.MaxInt64), rooms: map[string]room{},
-	}, &store{redis: client}), nil
+	}, newStore(client, groupsText)), nil
 }
 
 func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
