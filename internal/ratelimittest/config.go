@@ -21,13 +21,11 @@ func SetLimit(tb testing.TB, l *ratelimit.Limiter, limit ratelimit.Limit) {
 func Under(tb testing.TB, l *ratelimit.Limiter, limit ratelimit.Limit) *ratelimit.Limiter {
 	tb.Helper()
 	name := strings.NewReplacer("/", "-", " ", "_").Replace(limit.String())
-	cfg := l.Config()
-	if cfg.Limits[name] == limit {
-		return l.Under(name)
-	}
-	cfg.Limits[name] = limit
-	if err := l.SetConfig(cfg); err != nil {
-		tb.Fatal(err)
+	if cfg := l.Config(); cfg.Limits[name] != limit {
+		cfg.Limits[name] = limit
+		if err := l.SetConfig(cfg); err != nil {
+			tb.Fatal(err)
+		}
 	}
 	return l.Under(name)
 }
