@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,6 +59,12 @@ func must[E Enum](last E) string {
 		names = append(names, v.String())
 	}
 	return "must be " + strings.Join(names, ", ") + " or " + last.String()
+}
+
+// NonZero formats words with values, as in "calls=%d slow=%d", without those that are 0.
+func NonZero(format string, args ...any) string {
+	words := strings.Fields(fmt.Sprintf(format, args...))
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return strings.HasSuffix(w, "=0") }), " ")
 }
 
 // Duration returns the text of d without the zeros at its end, as 1h for 1h0m0s.
