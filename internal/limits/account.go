@@ -188,10 +188,7 @@ func (r *Rule) owing(until, permits, now int64) State {
 	case r.Spec.Algorithm == FixedWindow && n < r.Capacity:
 		at = min(at, now) // only reservations lie ahead, behind a window that is full
 	case r.Spec.Algorithm == SlidingCounter && left > 0 && left < r.alg.recovery(now)/2: // n is their weight, and more were taken
-		var ok bool
-		if n, ok = mulDiv(n, r.alg.recovery(now)/2, left, r.Capacity); !ok {
-			n = r.Capacity
-		}
+		n, _ = MulDiv(n, r.alg.recovery(now)/2, left, r.Capacity)
 	}
 	s, _ := r.alg.put(now, at, n, 1)
 	return s
@@ -286,13 +283,13 @@ func (k *Key) Owe(p *Plan, d Debt) {
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
 
-// mulDiv is a*b/c, rounded up, and false if that is more than a limit.
-func mulDiv(a, b, c, most int64) (q int64, ok bool) {
+// MulDiv returns a*b/c, rounded up, or most and false if that is more.
+func MulDiv(a, b, c, most int64) (q int64, ok bool) {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi >= uint64(c) {
-		return 0, false
+		return most, false
 	}
 	n, rest := bits.Div64(hi, lo, uint64(c))
 	n += min(1, rest)
-	return int64(n), n <= uint64(most)
+	return int64(min(n, uint64(most))), n <= uint64(most)
 }

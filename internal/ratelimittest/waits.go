@@ -120,8 +120,9 @@ func queueServesAtOnce(s *suite) {
 	cancel()
 	<-first
 	l.served(second, s.Unit)
+	time.Sleep(s.Unit / 8) // the third has reserved its time
 	s.ok(l.Reset(context.Background(), "k"))
-	l.served(third, s.Unit)
+	l.served(third, s.Unit+s.Unit/8)
 	last := l.join(context.Background())
 	SetLimit(l, l.Limiter, ratelimit.TokenBucket(10, s.Unit, 1)) // the waiters come under the new limit at once
 	got := <-last
