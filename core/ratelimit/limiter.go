@@ -70,32 +70,24 @@ func lifeCycle() *instance.Kind[Config, struct{}] {
 }
 
 // New makes a limiter. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
-func New(cfg Config) (*Limiter, error) {
+func New(cfg Config) (_ *Limiter, err error) {
 	l := &Limiter{shared: &shared{done: make(chan struct{})}}
 	if err := l.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
-	if err := l.open(&cfg); err != nil {
-		return nil, err
+	if cfg.Store == nil {
+		l.memory = memory.New(cfg.MaxKeys)
+		l.table = l.memory
+	} else if l.table, err = cfg.Store.Open(l.Name()); err != nil {
+		return nil, &storeError{l.Name(), err}
 	}
-	if err := l.adopt(&cfg); err != nil {
-		return nil, err
+	if err = l.adopt(&cfg); err == nil {
+		err = l.life.Register(l, l.SetConfig, registry.Source{Figures: l.figures})
 	}
-	if err := l.life.Register(l, l.SetConfig, registry.Source{Figures: l.figures}); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return l, nil
-}
-
-// open opens the table.
-func (s *shared) open(cfg *Config) (err error) {
-	if cfg.Store == nil {
-		s.memory = memory.New(cfg.MaxKeys)
-		s.table = s.memory
-	} else if s.table, err = cfg.Store.Open(s.Name()); err != nil {
-		return &storeError{s.Name(), err}
-	}
-	return nil
 }
 
 // localize opens a table that decides while the store is unavailable, if cfg requires it.

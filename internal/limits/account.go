@@ -47,16 +47,6 @@ func (d Debt) end(r *Rule, at int64) int64 {
 	return d.Until
 }
 
-// find returns the value under a limit, or nil.
-func (a *Account) find(r *Rule) *Value {
-	for i := range a.n {
-		if a.values[i].Rule == r {
-			return &a.values[i]
-		}
-	}
-	return nil
-}
-
 // Debt returns the largest use, and the time at which all has come back.
 func (a *Account) Debt(now int64) Debt {
 	d := Debt{Until: now}
@@ -78,13 +68,8 @@ func (a *Account) End(now int64) int64 {
 
 // Moved reports whether refunds have moved takes of the account: it must know that to give back no permits
 // twice.
-func (a *Account) Moved(now int64) bool {
-	for _, v := range a.Values() {
-		if v.Moved > 0 && v.Rule.Spec.Algorithm == TokenBucket && v.Rule.alg.over(v.State, now) > now {
-			return true
-		}
-	}
-	return false
+func (a *Account) Moved() bool {
+	return slices.ContainsFunc(a.Values(), func(v Value) bool { return v.Moved > 0 && v.Rule.Spec.Algorithm == TokenBucket })
 }
 
 // Touch writes words anew as of now, so that they can be read for another Horizon.

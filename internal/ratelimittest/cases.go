@@ -14,7 +14,7 @@ import (
 //nolint:gochecknoglobals // a constant
 var scripts = []struct{ name, steps string }{
 	{"a refusal changes nothing", `a: any 10/1h; a take 5 -> 5 left 5; 8x take 6 -> no left 5; take 5 -> 5 left 0`},
-	{"a check takes nothing", `a: any 3/1h; a 5x check 3 -> 0 left 3; take 2 -> 2 left 1; check 2 -> no left 1`},
+	{"a check takes nothing", `a: any 3/1h; a 5x check 3 -> 0 left 3; check 0 -> 0 left 3 full; take 2 -> 2 left 1; check 2 -> no left 1`},
 	{"a cost of zero only looks", `a: any 3/1h; a take 0 -> 0 left 3 full; take 3 -> 3 left 0; 4x take 0 -> 0 left 0`},
 	{"at most takes what there is", `
 		a: any 10/1h; a most 1 -> 1 left 9; most 2 -> 2 left 7; most 4611686018427387904 -> 7 left 0; most 1 -> no`},

@@ -5,7 +5,17 @@ import (
 	"testing"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
+
+// Capacity returns the highest cost that a limit can allow at once.
+func Capacity(l ratelimit.Limit) int64 {
+	least := int64(limits.MaxPermits)
+	for _, s := range limits.Limit(l).Specs() {
+		least = min(least, limits.Capacity(s))
+	}
+	return least
+}
 
 // SetLimit changes the limit of a limiter.
 func SetLimit(tb testing.TB, l *ratelimit.Limiter, limit ratelimit.Limit) {

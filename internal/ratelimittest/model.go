@@ -63,7 +63,7 @@ func CheckTurns(tb testing.TB, rng *rand.Rand, pair [2]ratelimit.Limit,
 			now += time.Duration(rng.Int64N(12_000)) * time.Microsecond
 		}
 		which = rng.IntN(2)
-		op := limits.Op{Cost: 1 + rng.Int64N(limits.Limit(pair[which]).Capacity())}
+		op := limits.Op{Cost: 1 + rng.Int64N(Capacity(pair[which]))}
 		if rng.IntN(5) == 0 {
 			op.Kind, op.MaxWait = limits.Reserve, time.Duration(rng.Int64N(60))*time.Millisecond
 		}

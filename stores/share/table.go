@@ -31,9 +31,8 @@ type plan struct {
 }
 
 func newTable(s *sharer, inner limits.Table) *table {
-	t := &table{inner: inner, store: s}
+	t := &table{inner: inner, store: s, counts: limits.Counting(inner)}
 	t.Plans = limits.NewPlans(limits.Clock{}, t.prepare)
-	t.counts, _ = limits.As[limits.InstanceTable](inner)
 	return t
 }
 
