@@ -25,11 +25,11 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 	}()
 	result, err := operation(ctx)
 	outcome = core.Ignored // if Classify panics
-	classify := b.config(ctx).Classify
-	if classify == nil {
-		classify = Classify
+	if classify := b.config(ctx).Classify; classify != nil {
+		outcome = classify(ctx, result, err)
+	} else {
+		outcome = Classify(ctx, nil, err) // as an any the result would be allocated
 	}
-	outcome = classify(ctx, result, err)
 	return result, blame.Strip(err)
 }
 

@@ -26,7 +26,7 @@ func (l *Limiter) apply(ctx context.Context, key string, op limits.Op) (Result, 
 }
 
 func (l *Limiter) applyUnder(ctx context.Context, set *setting, policy FailurePolicy, key string, op limits.Op) (Result, error) {
-	if op.Kind != limits.Refund && l.closed() {
+	if op.Kind != limits.Refund && l.open.Err() != nil {
 		return Result{}, core.ErrClosed
 	}
 	failures := l.failures.Load()
@@ -48,7 +48,7 @@ func (l *Limiter) failed(
 	ctx context.Context, key string, set *setting, policy FailurePolicy, op limits.Op, err error,
 ) (r limits.Result, _ error) {
 	switch {
-	case errors.Is(err, core.ErrClosed) && l.closed(), errors.Is(err, core.ErrConfig):
+	case errors.Is(err, core.ErrClosed) && l.open.Err() != nil, errors.Is(err, core.ErrConfig):
 		return r, err
 	case op.Cost < 0:
 		return r, limits.CostError(op.Cost)

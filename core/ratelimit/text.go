@@ -84,12 +84,12 @@ func parse(text string) (limits.Spec, bool) {
 		var n int64
 		s := limits.Spec{Algorithm: limits.Algorithm(i)}
 		_, _ = fmt.Sscanf(text, form, []any{&s.Permits, &period, &n}[:strings.Count(form, "%")]...) // format tells
-		switch s.Algorithm {
-		case limits.TokenBucket:
+		switch {
+		case s.Algorithm == limits.TokenBucket:
 			s.Burst = n
-		case limits.SlidingWindow:
+		case s.Algorithm == limits.SlidingWindow:
 			s.Segments = int(n)
-		case aligned:
+		case s.Algorithm == aligned:
 			s.Algorithm, s.Aligned = limits.FixedWindow, true
 		}
 		var err error

@@ -67,7 +67,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 			l.waiting.Add(-1)
 		}
 	}()
-	slot, err := l.lines.Wait(ctx, l.done, key, most, &waitq.Caller[Result]{
+	slot, err := l.lines.Wait(ctx, l.open.Done(), key, most, &waitq.Caller[Result]{
 		Weight: n, Every: set.every(n), Room: cfg.room(set.plan.Capacity), Hint: hint, After: set.after,
 		Reserve: func(ctx context.Context, most time.Duration) (waitq.Slot[Result], error) {
 			r, err := l.apply(ctx, key, limits.Op{Kind: limits.Reserve, Cost: n, MaxWait: most})
@@ -142,8 +142,5 @@ func Do[T any](ctx context.Context, l *Limiter, key string, operation func(conte
 // Run waits for one permit of the key "" and runs the inner mechanisms and the operation: it makes
 // the limiter a [core.Mechanism].
 func (l *Limiter) Run(ctx context.Context, next core.Next) (any, error) {
-	if _, err := l.Wait(ctx, "", 1); err != nil {
-		return nil, err
-	}
-	return next.Run(ctx)
+	return Do(ctx, l, "", next.Run)
 }
