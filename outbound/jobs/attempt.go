@@ -75,7 +75,9 @@ func (a *attempt) make(ctx, stopping context.Context, cancel func()) (err error)
 	defer stop()
 	return a.Gate.Do(wait, a.call, //nolint:contextcheck // it is that of ctx
 		func(ctx context.Context) error {
-			stop()
+			if !stop() { // ctx ends: the call would be cut when it is under way
+				return context.Cause(stopping)
+			}
 			wait.until = time.Time{} // the call has its own time
 			err := a.invoke(ctx)
 			wait.until = time.Unix(0, 0) // a call that is refused goes back to its queue

@@ -40,6 +40,8 @@ type engine struct {
 	rooms map[string]room // of queues
 	lines map[*line]struct{}
 	stop  context.CancelFunc // of the look at the lines
+
+	recovers bool // the next look is also for jobs of processes that have ended
 }
 
 var _ groups.Queue = (*engine)(nil)

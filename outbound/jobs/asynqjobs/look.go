@@ -147,7 +147,7 @@ func (e *engine) join(l *line) (leave func()) {
 		e.stop = stop
 		go e.watch(ctx)
 	}
-	e.lines[l] = struct{}{}
+	e.lines[l], e.recovers = struct{}{}, true
 	return func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -186,9 +186,21 @@ func (e *engine) watch(ctx context.Context) {
 	}
 }
 
-// tell looks once, and returns when the next job is due.
+// tell looks once, and returns when the next job is due. Jobs of processes that have ended are counted as lost before a server begins,
+// which would let them run again and not count that.
 func (e *engine) tell(ctx context.Context, kind string) (next int64, err error) {
 	e.mu.Lock()
+	if e.recovers && kind == "pending" {
+		kind = "full"
+	}
+	e.recovers = false
+	defer func() {
+		if err != nil {
+			e.mu.Lock()
+			e.recovers = true
+			e.mu.Unlock()
+		}
+	}()
 	lines := map[string][]*line{}
 	for l := range e.lines {
 		lines[l.queue] = append(lines[l.queue], l)
@@ -207,11 +219,6 @@ func (e *engine) tell(ctx context.Context, kind string) (next int64, err error) 
 		if r.next > time.Now().Unix() {
 			next = min(next, r.next)
 		}
-		if r.Pending > 0 && !r.Paused && !r.held || r.over > 0 { // the janitor of a server deletes those that are over
-			for _, l := range lines[queues[i]] {
-				l.wake()
-			}
-		}
 		if r.lost > 0 {
 			err = e.recover(ctx, queues[i])
 		}
@@ -220,6 +227,11 @@ func (e *engine) tell(ctx context.Context, kind string) (next int64, err error) 
 		}
 		if err != nil {
 			return far, fmt.Errorf("jobs of the queue %q could not be recovered: %w", queues[i], err)
+		}
+		if r.Pending > 0 && !r.Paused && !r.held || r.over > 0 { // the janitor of a server deletes those that are over
+			for _, l := range lines[queues[i]] {
+				l.wake()
+			}
 		}
 	}
 	return next, nil
