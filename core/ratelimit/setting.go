@@ -75,23 +75,16 @@ func (s *shared) adopt(cfg *Config) (err error) {
 	return err
 }
 
-// of returns the setting of a name.
-func (s *settings) of(name string) *setting {
-	if name != "" {
-		if set := s.named[name]; set != nil {
-			return set
-		}
-	}
-	return s.main
-}
-
 // settingOf returns the setting of a key now, and the Config, with the overrides of ctx.
 func (l *Limiter) settingOf(ctx context.Context, key string) (*setting, *Config, error) {
 	all := l.current.Load()
-	set, own := all.of(l.name), false
+	set, own := all.main, false
+	if l.name != "" && all.named[l.name] != nil {
+		set = all.named[l.name]
+	}
 	if l.keyLimits.n.Load() > 0 {
-		if of := l.keyLimits.get(key); of != nil {
-			set, own = of, true
+		if of, ok := l.keyLimits.byKey.Load(key); ok {
+			set, own = of.(*setting), true //nolint:forcetypeassert // nothing else is stored
 		}
 	}
 	if !l.overridden.Load() {
@@ -129,12 +122,6 @@ var errKeyLimits = errors.New("ratelimit: at most 1048576 keys can have a limit 
 type keyLimits struct {
 	n     atomic.Int64
 	byKey sync.Map // string to *setting
-}
-
-func (o *keyLimits) get(key string) *setting {
-	set, _ := o.byKey.Load(key)
-	own, _ := set.(*setting)
-	return own
 }
 
 // set sets the setting of a key, or removes it if s is nil.

