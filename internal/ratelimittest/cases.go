@@ -96,17 +96,15 @@ func keys(s *suite) {
 }
 
 func samePlan(s *suite) {
-	a, b := s.planOf(ratelimit.TokenBucket(3, time.Second, 3)), s.planOf(ratelimit.TokenBucket(3, time.Second, 3))
-	s.fatalIf(a != b, "the same limit is plan %p and %p", a, b)
-	a, b = s.planOf(ratelimit.Limit{}), s.planOf(ratelimit.PerMinute(1000))
-	s.fatalIf(a != b, "the zero limit is plan %p, its meaning %p", a, b)
+	for _, same := range [][2]ratelimit.Limit{{limitOf("3/1s burst 3"), ratelimit.TokenBucket(3, time.Second, 3)}, {{}, ratelimit.PerMinute(1000)}} {
+		a, b := s.planOf(same[0]), s.planOf(same[1])
+		s.fatalIf(a != b, "%v is plan %p and %p", same, a, b)
+	}
 }
 
 func concurrent(s *suite) {
 	for _, text := range variants("any 100/100h") {
-		var l ratelimit.Limit
-		s.ok(l.UnmarshalText([]byte(text)))
-		id := s.planOf(l)
+		id := s.planOf(limitOf(text))
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		left := map[int64]int{}

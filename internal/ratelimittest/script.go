@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 )
@@ -72,9 +73,7 @@ func (s *suite) script(text string) {
 
 // inUnits returns the text of the duration of so many units.
 func (s *suite) inUnits(n string) string {
-	f, err := strconv.ParseFloat(strings.TrimSuffix(n, "u"), 64)
-	s.ok(err)
-	return time.Duration(f * float64(s.Unit)).String()
+	return time.Duration(core.Must(strconv.ParseFloat(strings.TrimSuffix(n, "u"), 64)) * float64(s.Unit)).String()
 }
 
 // A run is the state of a script.
@@ -97,7 +96,7 @@ func (r *run) step(text string) {
 	}
 	times, name := int64(1), ""
 	if n, ok := strings.CutSuffix(words[0], "x"); ok && n != "" {
-		times, words = r.number(n), words[1:]
+		times, words = number(n), words[1:]
 	}
 	if len(words) > 1 && words[1] == "=" {
 		name, words = words[0], words[2:]
@@ -105,18 +104,16 @@ func (r *run) step(text string) {
 	of, arg := strings.CutSuffix(words[0], ":")
 	switch verb, args := words[0], append(words[1:], ""); {
 	case arg:
-		var l ratelimit.Limit
-		r.ok(l.UnmarshalText([]byte(strings.Join(words[1:], " "))))
-		r.plans[of] = r.planOf(l)
+		r.plans[of] = r.planOf(limitOf(strings.Join(words[1:], " ")))
 	case verb == "key":
 		r.key, r.last, r.slept = args[0], 0, 0
 	case verb == "close":
 		r.ok(r.store.Close())
 	case verb == "sum":
-		r.fatalIf(r.sum < r.number(args[0]) || r.sum > r.number(args[1]), "%s: %d permits", r.text, r.sum)
+		r.fatalIf(r.sum < number(args[0]) || r.sum > number(args[1]), "%s: %d permits", r.text, r.sum)
 	case verb == "sleep":
 		d, slack := strings.CutSuffix(args[0], "+")
-		time.Sleep(r.duration(d))
+		time.Sleep(duration(d))
 		if r.slept = r.last; slack {
 			time.Sleep(r.Slack)
 		}
@@ -125,10 +122,10 @@ func (r *run) step(text string) {
 		if take, ok := r.takes[args[0]]; ok && op.Kind == limits.Refund {
 			op.Cost, op.Receipt = take.Permits, take.Receipt
 		} else if args[0] != "" {
-			op.Cost = r.number(args[0])
+			op.Cost = number(args[0])
 		}
 		if len(args) > 3 && args[1] == "within" {
-			op.MaxWait = r.duration(args[2])
+			op.MaxWait = duration(args[2])
 		}
 		for range times {
 			r.takes[name] = r.do(op, strings.Fields(want))
@@ -168,19 +165,19 @@ func (r *run) expect(got limits.Result, words []string) {
 			now := r.do(limits.Op{}, nil)
 			ok = got.Remaining == now.Remaining && got.Which == now.Which
 		case "left":
-			ok = got.Remaining == r.number(next())
+			ok = got.Remaining == number(next())
 		case "of": // a limit
-			ok = got.Limit == r.number(next())
+			ok = got.Limit == number(next())
 		case "which": // of joined ones
-			ok = int64(got.Which) == r.number(next())
+			ok = int64(got.Which) == number(next())
 		case "in": // exactly this time, until the permits can be used or taken
-			ok = near(got.Wait+got.RetryAfter, r.duration(next()), r.Slack)
+			ok = near(got.Wait+got.RetryAfter, duration(next()), r.Slack)
 		case "soon": // within this time they can be taken
-			ok = got.RetryAfter <= r.duration(next())+r.Slack
+			ok = got.RetryAfter <= duration(next())+r.Slack
 		case "later": // the next permit is available
-			ok = got.NextAfter > r.duration(next())
+			ok = got.NextAfter > duration(next())
 		default: // the permits that were granted
-			ok = got.Allowed && got.Permits == r.number(word)
+			ok = got.Allowed && got.Permits == number(word)
 		}
 		r.fatalIf(!ok, "%s: %+v", r.text, got)
 	}
@@ -189,14 +186,13 @@ func (r *run) expect(got limits.Result, words []string) {
 // near reports whether a time is as wanted, or shorter by what has passed since.
 func near(got, want, slack time.Duration) bool { return got <= want && got >= want-slack }
 
-func (s *suite) number(text string) int64 {
-	n, err := strconv.ParseInt(text, 10, 64)
-	s.ok(err)
-	return n
-}
+func number(text string) int64 { return core.Must(strconv.ParseInt(text, 10, 64)) }
 
-func (s *suite) duration(text string) time.Duration {
-	d, err := time.ParseDuration(text)
-	s.ok(err)
-	return d
+func duration(text string) time.Duration { return core.Must(time.ParseDuration(text)) }
+
+func limitOf(text string) (l ratelimit.Limit) {
+	if err := l.UnmarshalText([]byte(text)); err != nil {
+		panic(err)
+	}
+	return l
 }
