@@ -169,6 +169,7 @@ func TestLineReservesForLongestWait(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Equal(t, []time.Duration{time.Hour, 2*time.Hour - time.Second, 2*time.Hour - 2*time.Second}, asked)
 		require.False(t, lines.Has("k"))
 	})
