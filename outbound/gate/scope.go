@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -189,7 +190,7 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
 		}
 		pause = s.pause
 	}
-	halve, until := false, g.now.Add(min(pause, set.MaxHold)+pad+rand.N(pad)) //nolint:gosec // jitter keeps no secret
+	halve, until := false, g.now.Add(min(pause, set.MaxHold, math.MaxInt64-2*pad)+pad+rand.N(pad)) //nolint:gosec // jitter keeps no secret
 	switch {
 	case !inForce:
 		g.end(s)

@@ -131,9 +131,9 @@ func TestEndOfCaller(t *testing.T) {
 	operations := map[string]func(ctx context.Context) error{
 		"Enqueue": func(ctx context.Context) error { return e.Enqueue(ctx, groups.Job{ID: "b", Queue: "q"}, 9) },
 		"Hold":    func(ctx context.Context) error { return e.Hold(ctx, "q", time.Now().Add(time.Minute)) },
-		"Pause":   func(ctx context.Context) error { return e.Pause(ctx, "q", true) },
+		"Pause":   func(ctx context.Context) error { return e.Control(ctx, "q", groups.Pause, "") },
 		"Inspect": func(ctx context.Context) error { _, err := e.Inspect(ctx, "q"); return err },
-		"Delete":  func(ctx context.Context) error { return e.Delete(ctx, "q", "a") },
+		"Delete":  func(ctx context.Context) error { return e.Control(ctx, "q", groups.Delete, "a") },
 	}
 	left, leave := context.WithCancelCause(t.Context())
 	leave(cause)
@@ -154,9 +154,9 @@ func TestFailoverBehindOneAddress(t *testing.T) {
 	ctx := t.Context()
 	for name, send := range map[string]func(groups.Queue) error{
 		"Enqueue": func(e groups.Queue) error { return e.Enqueue(ctx, groups.Job{ID: "second", Queue: "q"}, 9) },
-		"Delete":  func(e groups.Queue) error { return e.Delete(ctx, "q", "first") },
-		"Pause":   func(e groups.Queue) error { return e.Pause(ctx, "q", true) },
-		"Resume":  func(e groups.Queue) error { return e.Pause(ctx, "q", false) },
+		"Delete":  func(e groups.Queue) error { return e.Control(ctx, "q", groups.Delete, "first") },
+		"Pause":   func(e groups.Queue) error { return e.Control(ctx, "q", groups.Pause, "") },
+		"Resume":  func(e groups.Queue) error { return e.Control(ctx, "q", groups.Resume, "") },
 		"Hold":    func(e groups.Queue) error { return e.Hold(ctx, "q", time.Now().Add(time.Hour)) },
 		"Run": func(e groups.Queue) error { // of a job that was lost
 			running, stop := context.WithCancel(ctx)

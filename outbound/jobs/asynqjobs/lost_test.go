@@ -36,8 +36,8 @@ func process(ctx context.Context, value string) *exec.Cmd {
 // poison is the ID of a job that ends the process of its handler.
 const poison = "poison"
 
-// processMain takes jobs and prints the ID of each. With "done" after the address, it ends them, otherwise
-// never.
+// processMain takes jobs, five at a time, and prints the ID of each. With "done" after the address, it ends them, otherwise
+// never. With "ten", it ends them, and has ten at a time.
 func processMain(text string) error {
 	addr, done, _ := strings.Cut(text, " ")
 	client := redis.NewClient(&redis.Options{Addr: addr})
@@ -48,7 +48,11 @@ func processMain(text string) error {
 	if done == "batch" {
 		return batchMain(client, engine)
 	}
-	r, err := jobs.New(jobs.Config{Engine: engine, Queues: map[string]jobs.Queue{"q": {Concurrency: 5, Handler: func(_ context.Context, job jobs.Job) error {
+	concurrency := 5
+	if done == "ten" {
+		concurrency = 10
+	}
+	r, err := jobs.New(jobs.Config{Engine: engine, Queues: map[string]jobs.Queue{"q": {Concurrency: concurrency, Handler: func(_ context.Context, job jobs.Job) error {
 		fmt.Println(job.ID)
 		switch {
 		case job.ID == poison:
