@@ -99,7 +99,7 @@ func TestCampaignsTakeTurns(t *testing.T) {
 		for i := range 4 {
 			feed(fmt.Sprint(i))
 		}
-		time.Sleep(time.Minute) // those that are ahead
+		time.Sleep(5 * time.Minute) // those that are ahead, and those that have waited at the gate meanwhile
 		mu.Lock()
 		clear(done)
 		mu.Unlock()
