@@ -82,11 +82,11 @@ func (q *memoryQueue) move(j *memoryJob, to State, at time.Time) {
 	if j.state != "" {
 		q.states[j.state].Remove(j)
 	}
-	switch j.state, j.at = to, at; to {
-	case "":
+	if j.state, j.at = to, at; to == "" {
 		delete(q.jobs, j.ID)
 		return
-	case Scheduled:
+	}
+	if to == Scheduled {
 		q.seq++
 		j.seq = q.seq
 	}
