@@ -112,9 +112,20 @@ func (e *engine) watch(ctx context.Context) {
 	ticker := time.NewTicker(e.config.Poll)
 	defer ticker.Stop()
 	for second := int64(0); ; {
+		e.mu.Lock()
+		lines := e.lines
+		e.mu.Unlock()
+		queues := make([]string, len(lines))
+		for i, l := range lines {
+			queues[i] = l.queue
+		}
 		now := time.Now()
-		if err := e.tell(ctx, now.Unix() == second, now); err != nil && ctx.Err() == nil {
+		_, busy, err := e.look(ctx, now.Unix() == second, lostMark(now), queues)
+		if err != nil && ctx.Err() == nil {
 			e.config.Logger.LogAttrs(ctx, slog.LevelWarn, "queues could not be looked at", slog.Any("err", err))
+		}
+		for _, i := range busy {
+			lines[i].wake()
 		}
 		second = now.Unix()
 		select {
@@ -123,21 +134,6 @@ func (e *engine) watch(ctx context.Context) {
 		case <-ticker.C:
 		}
 	}
-}
-
-func (e *engine) tell(ctx context.Context, pendingOnly bool, now time.Time) error {
-	e.mu.Lock()
-	lines := e.lines
-	e.mu.Unlock()
-	queues := make([]string, len(lines))
-	for i, l := range lines {
-		queues[i] = l.queue
-	}
-	_, busy, err := e.look(ctx, pendingOnly, lostMark(now), queues)
-	for _, i := range busy {
-		lines[i].wake()
-	}
-	return err
 }
 
 // lostMark is appended to the message of a task that was lost. In the encoding of protocol buffers, the last value of a field, or of a
