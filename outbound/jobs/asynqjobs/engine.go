@@ -43,6 +43,8 @@ type engine struct {
 	rooms map[string]room    // of queues
 	lines []*line            // replaced when one leaves
 	stop  context.CancelFunc // of the look at the lines
+
+	recovers bool // the next look is also for jobs of processes that have ended
 }
 
 var _ groups.Queue = (*engine)(nil)
@@ -60,7 +62,7 @@ func New(client redis.UniversalClient, cfg Config) (*jobs.Engine, error) {
 	return groups.NewEngine(&engine{
 		redis: client, client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
 		config: cfg, stage: semaphore.NewWeighted(math.MaxInt64), rooms: map[string]room{},
-	}, &store{redis: client}), nil
+	}, newStore(client, groupsText)), nil
 }
 
 func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {

@@ -95,7 +95,7 @@ func (e *engine) join(l *line) (leave func()) {
 		e.stop = stop
 		go e.watch(ctx)
 	}
-	e.lines = append(e.lines, l)
+	e.lines, e.recovers = append(e.lines, l), true
 	return func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -107,27 +107,32 @@ func (e *engine) join(l *line) (leave func()) {
 }
 
 // watch looks at the queues of all lines, and wakes those that have work. When a second begins, it also looks for jobs whose time has
-// come, for those of processes that have ended, and for those whose Retain is over.
+// come, for those of processes that have ended, and for those whose Retain is over. Jobs of processes that have ended are counted as lost
+// before the first server of a queue begins, which would let them run again and not count that.
 func (e *engine) watch(ctx context.Context) {
 	ticker := time.NewTicker(e.config.Poll)
 	defer ticker.Stop()
 	for second := int64(0); ; {
 		e.mu.Lock()
-		lines := e.lines
+		lines, recovers := e.lines, e.recovers
+		e.recovers = false
 		e.mu.Unlock()
 		queues := make([]string, len(lines))
 		for i, l := range lines {
 			queues[i] = l.queue
 		}
 		now := time.Now()
-		_, busy, err := e.look(ctx, now.Unix() == second, lostMark(now), queues)
+		_, busy, err := e.look(ctx, now.Unix() == second && !recovers, lostMark(now), queues)
+		second = now.Unix()
+		if err != nil {
+			second = 0
+		}
 		if err != nil && ctx.Err() == nil {
 			e.config.Logger.LogAttrs(ctx, slog.LevelWarn, "queues could not be looked at", slog.Any("err", err))
 		}
 		for _, i := range busy {
 			lines[i].wake()
 		}
-		second = now.Unix()
 		select {
 		case <-ctx.Done():
 			return

@@ -44,6 +44,12 @@ func TestSoakOutage(t *testing.T) {
 	outage(t, 100_000)
 }
 
+// 50 kills lose no record, fail none, and cost two more calls each at most.
+func TestSoakBatchOverProcesses(t *testing.T) {
+	t.Parallel()
+	batchOverProcesses(t, 3000, 0, 50, 50, 5)
+}
+
 // A job that ends its process takes nothing with it, by the leases of asynq as they are: four processes are started again whenever one
 // has ended, and only the job that ends them fails.
 func TestSoakPoison(t *testing.T) {
