@@ -123,11 +123,8 @@ func (e *engine) watch(ctx context.Context) {
 		}
 		now := time.Now()
 		_, busy, err := e.look(ctx, now.Unix() == second && !recovers, lostMark(now), queues)
-		second = now.Unix()
-		if err != nil {
-			second = 0
-		}
-		if err != nil && ctx.Err() == nil {
+		if second = now.Unix(); err != nil && ctx.Err() == nil {
+			second = 0 // the next look is not for pending jobs only
 			e.config.Logger.LogAttrs(ctx, slog.LevelWarn, "queues could not be looked at", slog.Any("err", err))
 		}
 		for _, i := range busy {
