@@ -273,12 +273,16 @@ func TestNoCallInsideToldPause(t *testing.T) {
 			runners = append(runners, r)
 			running.Go(func() { _ = r.Run(ctx) })
 		}
+		stop := func() {
+			cancel()
+			running.Wait()
+		}
+		t.Cleanup(stop) // before the clients are closed: asynq panics then
 		for range n {
 			enqueue(t, runners[0], jobs.Job{MaxAttempts: 1, Retain: time.Hour})
 		}
-		eventually(t, func() bool { return s.counts(t).Done+s.counts(t).Failed == n }, "all are done")
-		cancel()
-		running.Wait()
+		require.Eventually(t, func() bool { return s.counts(t).Done+s.counts(t).Failed == n }, 3*time.Minute, 10*time.Millisecond, "all are done")
+		stop()
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		require.Equal(t, []int{n, 0, 3}, []int{len(v.served), s.counts(t).Failed, v.pauses})
