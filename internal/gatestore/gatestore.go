@@ -17,16 +17,10 @@ type Store interface {
 type Table interface {
 	// Pass asks for the places, turns and slots of calls, all or none for each.
 	Pass(ctx context.Context, ask Ask) (Grant, error)
-	// End ends places and turns, reports results, and gives slots back.
-	End(ctx context.Context, ends []End) (State, error)
-	// Hold sets holds, each as the later of its own end and the one in force. It returns what is in force then.
-	Hold(ctx context.Context, holds []Hold) ([]Hold, error)
+	// Report tells of holds first, and then of ends and leases. It returns the holds that are in force then.
+	Report(ctx context.Context, report Report) (State, []Hold, error)
 	// Resume ends holds, without keys all that there are. Answers to calls from before do not begin them again.
 	Resume(ctx context.Context, keys []Key) error
-	// Renew keeps the leases of places, and notes that the process is there.
-	Renew(ctx context.Context, process string, ids []uint64) (State, error)
-	// Leave notes that the process is gone.
-	Leave(ctx context.Context, process string) error
 }
 
 // A Key is a key of a limit, or the whole vendor.
@@ -105,6 +99,15 @@ type Slot struct {
 	Time        uint64   // of the slot, for End
 	Generations []uint64 // of the last holds, by Draw
 	Tails       []uint64 // the end of the usage with the slot, by Draw; 0 if none was taken
+}
+
+// A Report is what a process tells.
+type Report struct {
+	Process string
+	Leave   bool   // it is gone
+	Holds   []Hold // each as the later of its own end and the one in force
+	Ends    []End
+	Renew   []uint64 // the places whose leases go on
 }
 
 // An End is the end of a place, of the turns of an attempt, or of both, and the return of slots.

@@ -116,13 +116,15 @@ type script struct {
 }
 
 // run is the way to the store, what it does, and the way back.
-func (f *Process) run(op string, keys []gatestore.Key, do func(s *script)) (state gatestore.State, err error) {
+func (f *Process) run(ops []string, keys []gatestore.Key, do func(s *script)) (state gatestore.State, err error) {
 	time.Sleep(f.half)
 	if f.down.Load() || f.dead.Load() {
 		return state, errDown
 	}
 	f.mu.Lock()
-	f.log = append(f.log, fmt.Sprint(f.name, ": ", op))
+	for _, op := range ops {
+		f.log = append(f.log, fmt.Sprint(f.name, ": ", op))
+	}
 	s := &script{Vendor: f.Vendor, now: f.clock(), of: map[gatestore.Key]*value{}}
 	s.v = s.key(gatestore.Key{Vendor: true})
 	for _, k := range keys {
@@ -222,7 +224,7 @@ func (f *Process) Pass(_ context.Context, ask gatestore.Ask) (g gatestore.Grant,
 	for _, of := range ask.Groups {
 		keys = append(keys, keysOf(of.Draws)...)
 	}
-	g.State, err = f.run("pass", keys, func(s *script) {
+	g.State, err = f.run([]string{"pass"}, keys, func(s *script) {
 		if v := s.v; ask.InFlight != v.most {
 			if v.lim == v.most || v.lim > ask.InFlight {
 				v.lim = ask.InFlight
@@ -414,36 +416,67 @@ func (s *script) grant(a *gatestore.Answer, ask gatestore.Ask, of gatestore.Grou
 	return true
 }
 
-// End is for a gate.
-func (f *Process) End(_ context.Context, ends []gatestore.End) (gatestore.State, error) {
+// Report is for a gate.
+func (f *Process) Report(_ context.Context, r gatestore.Report) (gatestore.State, []gatestore.Hold, error) {
 	var keys []gatestore.Key
-	for _, e := range ends {
+	var ops []string
+	for _, h := range r.Holds {
+		keys, ops = append(keys, h.Key), []string{"hold"}
+	}
+	for _, e := range r.Ends {
 		keys = append(keys, keysOf(e.Draws[:len(e.Of.Generations)])...)
 	}
-	return f.run("end", keys, func(s *script) {
-		for _, e := range ends {
-			fresh := true
-			for i, gen := range e.Of.Generations {
-				v := s.key(e.Draws[i].Key)
-				fresh = fresh && v.gen == gen
-				if at := v.find(e.Of.ID); e.Turn && at >= 0 {
-					v.dirty = true
-					if v.out = slices.Delete(v.out, at, at+1); e.Success {
-						v.room++
-					}
-				}
-				if i < len(e.Of.Tails) {
-					s.back(v, e.Of.Tails[i], slot{time.Duration(e.Of.Time) * time.Microsecond, e.Draws[i].Spacing})
-				}
-			}
-			if _, ok := s.v.places[e.Of.ID]; e.Place && ok {
-				s.v.freed, s.v.dirty = s.now, true
-				if delete(s.v.places, e.Of.ID); e.Success && fresh {
-					s.v.grow()
-				}
+	if len(r.Ends) > 0 {
+		ops = append(ops, "end")
+	} else if len(ops) == 0 {
+		ops = []string{"renew"}
+	}
+	holds := slices.Clone(r.Holds)
+	state, err := f.run(ops, keys, func(s *script) {
+		for i, h := range holds {
+			v := s.key(h.Key)
+			s.hold(v, h)
+			holds[i].Generation, holds[i].For = v.gen, max(0, v.till-s.now)
+		}
+		for _, e := range r.Ends {
+			s.end(e)
+		}
+		for _, id := range r.Renew {
+			if _, ok := s.v.places[id]; ok {
+				s.v.places[id], s.v.dirty = s.now+lease, true
 			}
 		}
+		if r.Leave {
+			delete(s.v.procs, r.Process)
+			s.v.dirty = true
+		} else {
+			s.saw(r.Process)
+		}
 	})
+	return state, holds, err
+}
+
+func (s *script) end(e gatestore.End) {
+	fresh := true
+	for i, gen := range e.Of.Generations {
+		v := s.key(e.Draws[i].Key)
+		fresh = fresh && v.gen == gen
+		if at := v.find(e.Of.ID); e.Turn && at >= 0 {
+			v.dirty = true
+			if v.out = slices.Delete(v.out, at, at+1); e.Success {
+				v.room++
+			}
+		}
+		if i < len(e.Of.Tails) {
+			s.back(v, e.Of.Tails[i], slot{time.Duration(e.Of.Time) * time.Microsecond, e.Draws[i].Spacing})
+		}
+	}
+	if _, ok := s.v.places[e.Of.ID]; e.Place && ok {
+		s.v.freed, s.v.dirty = s.now, true
+		if delete(s.v.places, e.Of.ID); e.Success && fresh {
+			s.v.grow()
+		}
+	}
 }
 
 // back takes a slot back.
@@ -470,33 +503,21 @@ func (v *value) grow() {
 	}
 }
 
-// Hold is for a gate.
-func (f *Process) Hold(_ context.Context, holds []gatestore.Hold) ([]gatestore.Hold, error) {
-	var keys []gatestore.Key
-	for _, h := range holds {
-		keys = append(keys, h.Key)
+func (s *script) hold(v *value, h gatestore.Hold) {
+	till, force := s.now+h.For, s.now < v.till
+	if int64(h.Generation) >= 0 && v.gen != 0 && h.Generation != v.gen && (!force || h.Generation != v.prev) {
+		return
 	}
-	holds = slices.Clone(holds)
-	_, err := f.run("hold", keys, func(s *script) {
-		for i, h := range holds {
-			v, till := s.key(h.Key), s.now+h.For
-			force := s.now < v.till
-			if int64(h.Generation) < 0 || v.gen == 0 || h.Generation == v.gen || force && h.Generation == v.prev {
-				if !force {
-					v.prev, v.gen, v.till, v.room, v.out = v.gen, max(v.gen+1, uint64(s.now/time.Microsecond), s.v.ended+1), till, 1, nil
-					if h.Halve && s.now > s.v.resumed {
-						s.halve(till)
-					}
-				}
-				if till >= v.till {
-					v.till, v.over, v.dirty = till, till+probe, true
-					s.v.far, s.v.dirty = max(s.v.far, v.over), true
-				}
-			}
-			holds[i].Generation, holds[i].For = v.gen, max(0, v.till-s.now)
+	if !force {
+		v.prev, v.gen, v.till, v.room, v.out = v.gen, max(v.gen+1, uint64(s.now/time.Microsecond), s.v.ended+1), till, 1, nil
+		if h.Halve && s.now > s.v.resumed {
+			s.halve(till)
 		}
-	})
-	return holds, err
+	}
+	if till >= v.till {
+		v.till, v.over, v.dirty = till, till+probe, true
+		s.v.far, s.v.dirty = max(s.v.far, v.over), true
+	}
 }
 
 func (s *script) halve(till time.Duration) {
@@ -510,7 +531,7 @@ func (s *script) halve(till time.Duration) {
 
 // Resume is for a gate.
 func (f *Process) Resume(_ context.Context, keys []gatestore.Key) error {
-	_, err := f.run("resume", keys, func(s *script) {
+	_, err := f.run([]string{"resume"}, keys, func(s *script) {
 		if len(keys) == 0 {
 			s.v.ended, s.v.resumed, s.v.dirty = uint64(s.now/time.Microsecond), s.now, true
 			keys = []gatestore.Key{{Vendor: true}}
@@ -521,27 +542,6 @@ func (f *Process) Resume(_ context.Context, keys []gatestore.Key) error {
 				s.v.resumed, s.v.dirty = s.now, true
 			}
 		}
-	})
-	return err
-}
-
-// Renew is for a gate.
-func (f *Process) Renew(_ context.Context, process string, ids []uint64) (gatestore.State, error) {
-	return f.run("renew", nil, func(s *script) {
-		s.saw(process)
-		for _, id := range ids {
-			if _, ok := s.v.places[id]; ok {
-				s.v.places[id], s.v.dirty = s.now+lease, true
-			}
-		}
-	})
-}
-
-// Leave is for a gate.
-func (f *Process) Leave(_ context.Context, process string) error {
-	_, err := f.run("leave", nil, func(s *script) {
-		delete(s.v.procs, process)
-		s.v.dirty = true
 	})
 	return err
 }

@@ -315,11 +315,11 @@ type broken struct {
 
 func (b *broken) OpenGate(string) (gatestore.Table, error) { return b, nil }
 
-func (b *broken) Hold(ctx context.Context, holds []gatestore.Hold) ([]gatestore.Hold, error) {
-	if b.hold != nil {
-		return nil, b.hold
+func (b *broken) Report(ctx context.Context, r gatestore.Report) (gatestore.State, []gatestore.Hold, error) {
+	if len(r.Holds) > 0 && b.hold != nil {
+		return gatestore.State{}, nil, b.hold
 	}
-	return b.Table.Hold(ctx, holds)
+	return b.Table.Report(ctx, r)
 }
 
 // A hold that cannot be sent does not stop the calls of other keys.

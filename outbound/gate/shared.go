@@ -42,7 +42,8 @@ type shared struct {
 	asked   queue    // of which it is
 	reports []report // that are not sent
 	ends    []gatestore.End
-	untried bool // there are reports that were not sent once: nothing else is asked before
+	renewed time.Time // when the leases were
+	untried bool      // there are reports that were not sent once: nothing else is asked before
 	flights map[*turn]struct{}
 
 	trip   time.Duration // of a request

@@ -97,15 +97,6 @@ func (k *keys) run(ctx context.Context, least int, op string, args ...any) ([]in
 	return reply, nil
 }
 
-// state runs the script for operations whose reply is the state.
-func (k *keys) state(ctx context.Context, op string, args ...any) (s gatestore.State, err error) {
-	reply, err := k.run(ctx, 3, op, args...)
-	if err == nil {
-		s = stateOf(reply)
-	}
-	return s, err
-}
-
 func stateOf(reply []int64) gatestore.State {
 	return gatestore.State{InFlight: int(reply[0]), MaxInFlight: int(reply[1]), Processes: int(reply[2])}
 }
@@ -163,11 +154,15 @@ func (t *gateTable) Pass(ctx context.Context, ask gatestore.Ask) (g gatestore.Gr
 	return g, nil
 }
 
-// End has the script end places and turns, and take slots back.
-func (t *gateTable) End(ctx context.Context, ends []gatestore.End) (gatestore.State, error) {
+// Report has the script begin holds, end places and turns, take slots back, and renew leases.
+func (t *gateTable) Report(ctx context.Context, r gatestore.Report) (gatestore.State, []gatestore.Hold, error) {
 	k := t.keys()
-	var args []any
-	for _, e := range ends {
+	args := []any{r.Process, bit(r.Leave), number(int64(len(r.Holds)))}
+	for _, h := range r.Holds {
+		args = append(args, k.index(h.Key), usec(h.For), number(int64(h.Generation)), bit(h.Halve))
+	}
+	args = append(args, number(int64(len(r.Ends))))
+	for _, e := range r.Ends {
 		n := len(e.Of.Generations)
 		args = append(args, number(int64(e.Of.ID)), number(int64(e.Of.Time)), bit(e.Turn), bit(e.Place), bit(e.Success), number(int64(n)))
 		for i, d := range e.Draws[:n] {
@@ -178,44 +173,23 @@ func (t *gateTable) End(ctx context.Context, ends []gatestore.End) (gatestore.St
 			args = append(args, k.index(d.Key), number(int64(e.Of.Generations[i])), usec(d.Spacing), number(int64(tail)))
 		}
 	}
-	return k.state(ctx, "end", args...)
-}
-
-// Hold has the script hold keys.
-func (t *gateTable) Hold(ctx context.Context, holds []gatestore.Hold) ([]gatestore.Hold, error) {
-	k := t.keys()
-	var args []any
-	for _, h := range holds {
-		args = append(args, k.index(h.Key), usec(h.For), number(int64(h.Generation)), bit(h.Halve))
+	for _, id := range r.Renew {
+		args = append(args, number(int64(id)))
 	}
-	reply, err := k.run(ctx, 2*len(holds), "hold", args...)
+	const head = 3
+	reply, err := k.run(ctx, head+2*len(r.Holds), "report", args...)
 	if err != nil {
-		return nil, err
+		return gatestore.State{}, nil, err
 	}
-	inForce := slices.Clone(holds)
+	inForce := slices.Clone(r.Holds)
 	for i := range inForce {
-		inForce[i].Generation, inForce[i].For = uint64(reply[2*i]), time.Duration(reply[2*i+1])*time.Microsecond
+		inForce[i].Generation, inForce[i].For = uint64(reply[head+2*i]), time.Duration(reply[head+2*i+1])*time.Microsecond
 	}
-	return inForce, nil
+	return stateOf(reply), inForce, nil
 }
 
 // Resume has the script end holds.
 func (t *gateTable) Resume(ctx context.Context, of []gatestore.Key) error {
 	_, err := t.keys(of...).run(ctx, 1, "resume", bit(len(of) == 0))
-	return err
-}
-
-// Renew has the script renew the leases of a process.
-func (t *gateTable) Renew(ctx context.Context, process string, ids []uint64) (gatestore.State, error) {
-	args := []any{process}
-	for _, id := range ids {
-		args = append(args, number(int64(id)))
-	}
-	return t.keys().state(ctx, "renew", args...)
-}
-
-// Leave has the script forget a process.
-func (t *gateTable) Leave(ctx context.Context, process string) error {
-	_, err := t.keys().run(ctx, 1, "close", process)
 	return err
 }

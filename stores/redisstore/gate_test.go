@@ -106,7 +106,8 @@ func TestGateModel(t *testing.T) {
 					if e.Of = one.slots[which]; !back {
 						e.Of.Tails = nil
 					}
-					return of.End(t.Context(), []gatestore.End{e})
+					state, _, err := of.Report(t.Context(), gatestore.Report{Process: process, Ends: []gatestore.End{e}})
+					return state, err
 				})
 			case kind == 8:
 				var holds []gatestore.Hold
@@ -118,13 +119,17 @@ func TestGateModel(t *testing.T) {
 						holds[i].Generation = math.MaxUint64
 					}
 				}
-				both(func(of gatestore.Table, _ int) (any, error) { return of.Hold(t.Context(), holds) })
+				both(func(of gatestore.Table, _ int) (any, error) {
+					_, inForce, err := of.Report(t.Context(), gatestore.Report{Process: process, Holds: holds})
+					return inForce, err
+				})
 			case random.IntN(4) == 0:
 				keys := []gatestore.Key{a, b}[:random.IntN(3)]
 				both(func(of gatestore.Table, _ int) (any, error) { return nil, of.Resume(t.Context(), keys) })
 			default:
 				both(func(of gatestore.Table, which int) (any, error) {
-					return of.Renew(t.Context(), process, []uint64{one.slots[which].ID})
+					state, _, err := of.Report(t.Context(), gatestore.Report{Process: process, Renew: []uint64{one.slots[which].ID}})
+					return state, err
 				})
 			}
 		}
@@ -144,7 +149,7 @@ func TestGateClockGoesBack(t *testing.T) {
 	g, err := table.Pass(t.Context(), ask)
 	require.NoError(t, err)
 	require.Len(t, g.Answers[0].Slots, 1)
-	_, err = table.Hold(t.Context(), []gatestore.Hold{{Key: vendor, For: 3 * time.Second}})
+	_, _, err = table.Report(t.Context(), gatestore.Report{Process: "p", Holds: []gatestore.Hold{{Key: vendor, For: 3 * time.Second}}})
 	require.NoError(t, err)
 	now = now.Add(-time.Hour)
 	for _, wait := range []time.Duration{3 * time.Second, 2 * time.Second, time.Second} {
@@ -172,17 +177,18 @@ func TestGateErrors(t *testing.T) {
 	table, err := s.OpenGate("vendor")
 	require.NoError(t, err)
 	require.NoError(t, client.Set(t.Context(), "gresil:{gate=vendor}", "mine", 0).Err())
-	_, err = table.Renew(t.Context(), "p", nil)
+	_, _, err = table.Report(t.Context(), gatestore.Report{Process: "p"})
 	require.ErrorContains(t, err, "another program has written to the key")
 	require.NoError(t, client.Del(t.Context(), "gresil:{gate=vendor}").Err())
 	require.NoError(t, client.ScriptFlush(t.Context()).Err())
-	_, err = table.Renew(t.Context(), "p", nil)
+	_, _, err = table.Report(t.Context(), gatestore.Report{Process: "p"})
 	require.NoError(t, err)
 	require.InDelta(t, 10*time.Second, client.PTTL(t.Context(), "gresil:{gate=vendor}").Val(), float64(5*time.Second))
-	require.NoError(t, table.Leave(t.Context(), "p"))
+	_, _, err = table.Report(t.Context(), gatestore.Report{Process: "p", Leave: true})
+	require.NoError(t, err)
 	require.Zero(t, client.Exists(t.Context(), "gresil:{gate=vendor}").Val())
 	require.NoError(t, s.Close())
-	_, err = table.Renew(t.Context(), "p", nil)
+	_, _, err = table.Report(t.Context(), gatestore.Report{Process: "p"})
 	require.ErrorIs(t, err, limits.ErrClosed)
 	_, err = s.OpenGate("vendor")
 	require.ErrorIs(t, err, limits.ErrClosed)

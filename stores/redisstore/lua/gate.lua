@@ -3,7 +3,7 @@
 -- KEYS[1]  the value of the vendor
 -- KEYS[2…] those of keys of limits
 -- ARGV[1]  the time, or '' for that of the server
--- ARGV[2]  pass, end, hold, resume, renew or close; then as below
+-- ARGV[2]  pass, report or resume; then as below
 --
 -- A value is 'g2' and a map: at, of the last write; gen, of the last hold, and prev, of the one before; till and over, the ends of
 -- the hold and of its ramp; room, how many turns of the ramp can be out (0: no ramp); out, these, as id and end, the oldest first;
@@ -308,17 +308,47 @@ local function back(i, tail, at, charge)
   dirty[i] = true
 end
 
--- end: for each attempt its id, its slot as a time, 1 to end its turns, 1 to end its place, 1 if it has succeeded, how many draws, and for
--- each its key, its generation, its charge, and the end of the usage of a slot that is given back, or 0.
-op['end'] = function()
-  local a = 3
-  while ARGV[a] do
-    local id, at, turn, place, ok, n, fresh = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), ARGV[a + 2] == '1', ARGV[a + 3] == '1', ARGV[a + 4] == '1', tonumber(ARGV[a + 5]), true
-    a = a + 6
-    for _ = 1, n do
-      local i = tonumber(ARGV[a])
+-- hold begins or extends the hold of a key: for how long, the generation of the attempt that was refused (-1: it is not known), and
+-- whether to halve the places.
+local function hold(i, length, gen, halve)
+  local s, till = S[i], now + length
+  local force = now < s.till
+  if gen >= 0 and s.gen ~= 0 and gen ~= s.gen and not (force and gen == s.prev) then return end -- it is about a hold that is over
+  if not force then
+    s.prev, s.gen, s.till, s.room, s.out, dirty[i] = s.gen, max(s.gen + 1, now, V.ended + 1), till, 1, {}, true
+    if halve and now > V.resumed then
+      V.soon = (now - V.resumed >= probe or used <= V.lim / 2) and 1 or 0
+      if V.lim > 0 then V.lim, V.won = max(1, floor(V.lim / 2)), 0 end
+      V.resumed, dirty[1] = till, true
+    end
+  end
+  if till >= s.till then
+    s.till, s.over, dirty[i] = till, till + probe, true
+    V.far, dirty[1] = max(V.far, s.over), true
+  end
+end
+
+-- report: the name of the process; 1 if it is gone; how many holds, and for each its key, and what hold has; how many attempts that end,
+-- and for each its id, its slot as a time, 1 to end its turns, 1 to end its place, 1 if it has succeeded, how many draws, and for each its
+-- key, its generation, its charge, and the end of the usage of a slot that is given back, or 0; then the ids of places to renew.
+-- Reply: places in use, and in force; processes; then for each hold the generation of its key, and how long it is held.
+function op.report()
+  local a, held = 4, {}
+  local function arg()
+    a = a + 1
+    return tonumber(ARGV[a])
+  end
+  for _ = 1, arg() do
+    local i = arg()
+    hold(i, arg(), arg(), arg() == 1)
+    held[#held + 1], held[#held + 2] = S[i].gen, max(0, S[i].till - now)
+  end
+  for _ = 1, arg() do
+    local id, at, turn, place, ok, fresh = arg(), arg(), arg() == 1, arg() == 1, arg() == 1, true
+    for _ = 1, arg() do
+      local i, gen, charge, tail = arg(), arg(), arg(), arg()
       local s = S[i]
-      fresh = fresh and s.gen == tonumber(ARGV[a + 1])
+      fresh = fresh and s.gen == gen
       local k = turn and find(s.out, id)
       if k then
         table.remove(s.out, k)
@@ -326,8 +356,7 @@ op['end'] = function()
         if ok then s.room = s.room + 1 end
         dirty[i] = true
       end
-      back(i, tonumber(ARGV[a + 3]), at, tonumber(ARGV[a + 2]))
-      a = a + 4
+      back(i, tail, at, charge)
     end
     if place and V.places[id] then
       V.places[id], V.freed, dirty[1] = nil, now, true
@@ -335,35 +364,16 @@ op['end'] = function()
       if ok and fresh then grow() end
     end
   end
-  return {used, V.lim, procs}
-end
-
--- hold: for each the number of its key, how long, the generation of the attempt that was refused (-1: it
--- is not known), and 1 to halve the places.
--- Reply: for each the generation of its key, and how long it is held.
-function op.hold()
-  local reply = {}
-  for k = 3, #ARGV, 4 do
-    local i, gen = tonumber(ARGV[k]), tonumber(ARGV[k + 2])
-    local s, till = S[i], now + tonumber(ARGV[k + 1])
-    local force = now < s.till
-    if gen < 0 or s.gen == 0 or gen == s.gen or force and gen == s.prev then -- otherwise it is about a hold that is over
-      if not force then
-        s.prev, s.gen, s.till, s.room, s.out, dirty[i] = s.gen, max(s.gen + 1, now, V.ended + 1), till, 1, {}, true
-        if ARGV[k + 3] == '1' and now > V.resumed then
-          V.soon = (now - V.resumed >= probe or used <= V.lim / 2) and 1 or 0
-          if V.lim > 0 then V.lim, V.won = max(1, floor(V.lim / 2)), 0 end
-          V.resumed, dirty[1] = till, true
-        end
-      end
-      if till >= s.till then
-        s.till, s.over, dirty[i] = till, till + probe, true
-        V.far, dirty[1] = max(V.far, s.over), true
-      end
-    end
-    reply[#reply + 1], reply[#reply + 2] = s.gen, max(0, s.till - now)
+  for k = a + 1, #ARGV do
+    local id = tonumber(ARGV[k])
+    if V.places[id] then V.places[id], dirty[1] = now + lease, true end
   end
-  return reply
+  if ARGV[4] == '1' then
+    V.procs[ARGV[3]], dirty[1] = nil, true
+  else
+    saw(ARGV[3])
+  end
+  return {used, V.lim, procs, unpack(held)}
 end
 
 -- resume ends the holds of KEYS but the first, or if ARGV[3] is 1 all that there are.
@@ -377,22 +387,6 @@ function op.resume()
       V.resumed, dirty[1] = now, true
     end
   end
-  return {0}
-end
-
--- renew: the name of the process, and the ids of its places.
-function op.renew()
-  saw(ARGV[3])
-  for k = 4, #ARGV do
-    local id = tonumber(ARGV[k])
-    if V.places[id] then V.places[id], dirty[1] = now + lease, true end
-  end
-  return {used, V.lim, procs}
-end
-
--- close: the name of the process.
-function op.close()
-  V.procs[ARGV[3]], dirty[1] = nil, true
   return {0}
 end
 
