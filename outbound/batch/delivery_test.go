@@ -15,11 +15,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/groups"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/gate"
@@ -415,6 +418,7 @@ func TestDeliveryWithoutJob(t *testing.T) {
 		v := &vendor{}
 		b := v.start(t, func(c *config) {
 			c.Engine, c.FlushSize = groups.NewEngine(&losingQueue{Queue: groups.Open(jobs.Memory())}, &repeating{Store: groups.NewMemory()}), 1
+			c.Registry = eventtest.Registry(func(_ context.Context, e registry.Event) { assert.False(t, e.Outage, e) })
 		})
 		add(t, b, "a", "1", "2")
 		time.Sleep(time.Minute)

@@ -37,10 +37,10 @@ func TestRunWhenDue(t *testing.T) {
 			change: func(c *config) { c.FlushAfter = 3 * time.Millisecond },
 			add: func(t *testing.T, b *batcher) {
 				t.Helper()
-				time.Sleep(time.Second)
+				time.Sleep(1001 * time.Millisecond)
 				add(t, b, "a", "1")
 			},
-			calls: []string{"1.003 a: 1"},
+			calls: []string{"1.004 a: 1"},
 		},
 		"default": {
 			add: func(t *testing.T, b *batcher) {
