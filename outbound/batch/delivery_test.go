@@ -242,6 +242,8 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 				if row.after != nil {
 					row.after(t, b, g)
 				}
+				time.Sleep(13 * time.Second)
+				add(t, b, "b", "3") // a call that waits keeps no place
 				time.Sleep(5 * time.Minute)
 				got := v.seen()
 				for i, text := range got { // a second at most after it could be sent
@@ -496,7 +498,10 @@ func TestDeliveryWhileStopping(t *testing.T) {
 func TestDeliveryWithoutJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := &vendor{}
+		v := &vendor{answer: func(_ context.Context, _ int, records []record) ([]result, error) {
+			time.Sleep(time.Second)
+			return all(records), nil
+		}}
 		b := v.start(t, func(c *config) {
 			c.Engine, c.FlushSize = groups.NewEngine(&losingQueue{Queue: groups.Open(jobs.Memory())}, &repeating{Store: groups.NewMemory()}), 1
 			c.Registry = eventtest.Registry(func(_ context.Context, e registry.Event) { assert.False(t, e.Outage, e) })
