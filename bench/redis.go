@@ -38,7 +38,7 @@ const callers = 64
 // patient is how long a decision may take on a machine that others use too.
 const patient = 10 * time.Second
 
-// RedisRows are decisions that the servers make for 64 callers, and the memory of the keys.
+// RedisRows are decisions that the servers make for 64 callers, the memory of the keys, and jobs and records.
 // A row has two subjects of ours, with a name each.
 func RedisRows(r *Redis, s RedisSizes) []Row {
 	var rows []Row
@@ -66,7 +66,7 @@ func RedisRows(r *Redis, s RedisSizes) []Row {
 	add("a vendor's limit, 10,000 keys", r.single, s.Keys, false, gateMakers())
 	add("a vendor's limit, 1 key", r.single, 1, false, gateMakers())
 	add("Cluster of three: token bucket, 10,000 keys, allowed", r.cluster, s.Keys, false, bucketMakers(rich))
-	return append(rows, restRows(r, s)...)
+	return append(append(rows, restRows(r, s)...), jobRows(r, s)...)
 }
 
 func roleOf(subject string) Role {

@@ -228,7 +228,7 @@ func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			queueOf(t, c.before, 100, func(t bubble) {
-				require.True(t, take(t, t.l, "k", limits.Limit(c.before).Capacity()).Allowed)
+				require.True(t, take(t, t.l, "k", ratelimittest.Capacity(c.before)).Allowed)
 				var all []<-chan waited
 				for range c.want {
 					all = append(all, waitAt(t.Context(), t.l, 1))
@@ -453,7 +453,7 @@ func mixed(t *testing.T, limit ratelimit.Limit, rng *rand.Rand) map[string]uint6
 		case 1:
 			time.Sleep(time.Duration(rng.IntN(4)) * 100 * ms) // many at one instant
 		}
-		cost := 1 + rng.Int64N(min(5, limits.Limit(limit).Capacity()))
+		cost := 1 + rng.Int64N(min(5, ratelimittest.Capacity(limit)))
 		if rng.IntN(4) == 0 {
 			if r := take(t, l, "k", cost); r.Allowed {
 				serve(cost)
@@ -510,7 +510,7 @@ func mixed(t *testing.T, limit ratelimit.Limit, rng *rand.Rand) map[string]uint6
 	// A reservation that was given back has closed the rest of the present window, and behind later takes a part of it is dropped.
 	require.LessOrEqual(t, got.Remaining, want.Remaining)
 	time.Sleep(time.Minute)
-	require.Equal(t, limits.Limit(limit).Capacity(), mustPeek(t, again, "k").Remaining)
+	require.Equal(t, ratelimittest.Capacity(limit), mustPeek(t, again, "k").Remaining)
 	return n
 }
 

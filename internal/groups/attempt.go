@@ -35,7 +35,9 @@ func (a *Attempt) Make(ctx, stopping, working context.Context, f func(ctx contex
 	stop := context.AfterFunc(stopping, cancel)
 	defer stop()
 	return a.Pass(wait, func(ctx context.Context) error { //nolint:contextcheck // it is that of ctx
-		stop()
+		if !stop() { // ctx ends: the call would be cut when it is under way
+			return context.Cause(stopping)
+		}
 		wait.until = time.Time{} // the call has its own time
 		err := a.call(ctx, f)
 		wait.until = time.Unix(0, 0) // a call that is refused does not wait for another one

@@ -47,16 +47,6 @@ func (d Debt) end(r *Rule, at int64) int64 {
 	return d.Until
 }
 
-// find returns the value under a limit, or nil.
-func (a *Account) find(r *Rule) *Value {
-	for i := range a.n {
-		if a.values[i].Rule == r {
-			return &a.values[i]
-		}
-	}
-	return nil
-}
-
 // Debt returns the largest use, and the time at which all has come back.
 func (a *Account) Debt(now int64) Debt {
 	d := Debt{Until: now}
@@ -78,13 +68,8 @@ func (a *Account) End(now int64) int64 {
 
 // Moved reports whether refunds have moved takes of the account: it must know that to give back no permits
 // twice.
-func (a *Account) Moved(now int64) bool {
-	for _, v := range a.Values() {
-		if v.Moved > 0 && v.Rule.Spec.Algorithm == TokenBucket && v.Rule.alg.over(v.State, now) > now {
-			return true
-		}
-	}
-	return false
+func (a *Account) Moved() bool {
+	return slices.ContainsFunc(a.Values(), func(v Value) bool { return v.Moved > 0 && v.Rule.Spec.Algorithm == TokenBucket })
 }
 
 // Touch writes words anew as of now, so that they can be read for another Horizon.
@@ -188,10 +173,7 @@ func (r *Rule) owing(until, permits, now int64) State {
 	case r.Spec.Algorithm == FixedWindow && n < r.Capacity:
 		at = min(at, now) // only reservations lie ahead, behind a window that is full
 	case r.Spec.Algorithm == SlidingCounter && left > 0 && left < r.alg.recovery(now)/2: // n is their weight, and more were taken
-		var ok bool
-		if n, ok = mulDiv(n, r.alg.recovery(now)/2, left, r.Capacity); !ok {
-			n = r.Capacity
-		}
+		n, _ = MulDiv(n, r.alg.recovery(now)/2, left, r.Capacity)
 	}
 	s, _ := r.alg.put(now, at, n, 1)
 	return s
@@ -286,13 +268,13 @@ func (k *Key) Owe(p *Plan, d Debt) {
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
 
-// mulDiv is a*b/c, rounded up, and false if that is more than a limit.
-func mulDiv(a, b, c, most int64) (q int64, ok bool) {
+// MulDiv returns a*b/c, rounded up, or most and false if that is more.
+func MulDiv(a, b, c, most int64) (q int64, ok bool) {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi >= uint64(c) {
-		return 0, false
+		return most, false
 	}
 	n, rest := bits.Div64(hi, lo, uint64(c))
 	n += min(1, rest)
-	return int64(n), n <= uint64(most)
+	return int64(min(n, uint64(most))), n <= uint64(most)
 }

@@ -66,15 +66,6 @@ func (l Limit) Specs() (all []Spec) {
 	}
 }
 
-// Capacity returns the highest cost that can be allowed at once.
-func (l Limit) Capacity() int64 {
-	least := int64(MaxPermits)
-	for _, s := range l.Specs() {
-		least = min(least, Capacity(s))
-	}
-	return least
-}
-
 // Refuse says why a limit cannot be used, or returns "".
 func (l Limit) Refuse() string {
 	all := l.Specs()

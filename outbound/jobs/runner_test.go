@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/groups"
+	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
 )
 
@@ -148,6 +149,25 @@ func TestStop(t *testing.T) {
 			}}, with)
 			synctest.Wait()
 			require.EqualValues(t, 2, again.Stats().Succeeded)
+		})
+	}
+}
+
+// A call that its gate permits when the process stops is not begun: it would be cut when it is under way.
+func TestStopBeforeCall(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			r, err := jobs.New(jobs.Config{Queues: map[string]jobs.Queue{"q": {
+				Gate:     core.Must(gate.New(gate.Config{})),
+				GateCall: func(jobs.Job) gate.Call { stop(); return gate.Call{} },
+				Handler:  func(context.Context, jobs.Job) error { t.Error("it has begun"); return nil },
+			}}})
+			require.NoError(t, err)
+			enqueue(t, r, jobs.Job{})
+			require.NoError(t, r.Run(ctx))
+			require.Equal(t, 1, inspect(t, r).Pending)
 		})
 	}
 }

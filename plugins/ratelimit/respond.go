@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/server"
 )
@@ -53,12 +52,8 @@ func (o *ServerOptions) refuse(w http.ResponseWriter, r *http.Request, c *charge
 		}
 		return
 	}
-	q := quotaExceeded(p.name)
-	rej := server.Rejection{
-		Status: q.Status, Type: q.Type, Title: q.Title, Detail: q.Detail, Policies: q.Policies,
-		RetryAfter: c.result.RetryAfter, Err: why(),
-	}
-	if never {
+	rej := quotaExceeded(p.name)
+	if rej.RetryAfter, rej.Err = c.result.RetryAfter, why(); never {
 		rej.Status, rej.Type, rej.Title = http.StatusRequestEntityTooLarge, "", ""
 		rej.Detail = "The request costs " + strconv.FormatInt(c.n, 10) + ", and the limit is " + strconv.FormatInt(c.result.Limit, 10) + "."
 	}
@@ -77,7 +72,7 @@ func (o *ServerOptions) fail(w http.ResponseWriter, r *http.Request, status int,
 	if !ok || rej.Status != 0 && (rej.Status < 400 || rej.Status > 599) {
 		rej = server.Rejection{Status: status, RetryAfter: -1, Err: err}
 	}
-	recorder.MarkRejected(w, err) // whatever the error: the handler is not called
+	reject.Mark(w, func() error { return err }) // whatever the error: the handler is not called
 	o.reject(w, r, rej)
 	return false
 }

@@ -126,6 +126,12 @@ func TestLaneTrial(t *testing.T) {
 	s := newStore(t, client, Config{Mode: Coalesced, Timeout: patient})
 	table := open(t, s, "t")
 	take(t, table, "k", ratelimit.PerHour(10), 1)
+	lane := s.laneOf(keyName(keyPrefix(defaultPrefix, "t"), "k", false))
+	require.Eventually(t, func() bool {
+		lane.mu.Lock()
+		defer lane.mu.Unlock()
+		return !lane.busy
+	}, patient, time.Millisecond, "the goroutine of the lane ends after the reply")
 	resume := pause(t, client)
 	require.NoError(t, s.first.guard.SetState(breaker.HalfOpen))
 	tried := make(chan error)
@@ -134,7 +140,7 @@ func TestLaneTrial(t *testing.T) {
 		return err
 	}
 	go func() { tried <- call() }()
-	require.Eventually(t, s.laneOf(keyName(keyPrefix(defaultPrefix, "t"), "k", false)).tries, patient, time.Millisecond)
+	require.Eventually(t, lane.tries, patient, time.Millisecond)
 	require.ErrorIs(t, call(), ErrUnavailable)
 	select {
 	case err := <-tried:

@@ -9,7 +9,7 @@ import (
 	"github.com/gresil/gresil/bench"
 )
 
-// A result is a line of the table: ours in one mode, the floor and redis_rate. What there is none of
+// A result is a line of the table: ours in one mode, the floor (a plain GCRA, or plain asynq) and redis_rate. What there is none of
 // is nil. It is microseconds of the server's processor time for a decision, unless the name of the row
 // ends in another unit in brackets.
 type result struct {
@@ -29,9 +29,9 @@ func resultsOf(r bench.Row, measured []bench.Measurement) []result {
 		}
 	}
 	for u, unit := range r.Units {
-		value := func(subject string) *float64 {
+		value := func(of func(bench.Subject) bool) *float64 {
 			for i := range measured {
-				if measured[i].Name == subject {
+				if of(measured[i].Subject) {
 					return &measured[i].CPU[u]
 				}
 			}
@@ -48,7 +48,11 @@ func resultsOf(r bench.Row, measured []bench.Measurement) []result {
 			if u > 0 || modes == 1 {
 				name += " [" + unit.Name + "]"
 			}
-			results = append(results, result{Row: name, Ours: value(s.Name), Floor: value(bench.FloorGCRA), RedisRate: value(bench.RedisRate)})
+			results = append(results, result{
+				Row: name, Ours: value(func(of bench.Subject) bool { return of.Name == s.Name }),
+				Floor:     value(func(of bench.Subject) bool { return of.Role == bench.Floor }),
+				RedisRate: value(func(of bench.Subject) bool { return of.Role == bench.Peer }),
+			})
 		}
 	}
 	return results

@@ -43,6 +43,8 @@ type engine struct {
 	rooms map[string]room    // of queues
 	lines []*line            // replaced when one leaves
 	stop  context.CancelFunc // of the look at the lines
+
+	recovers bool // the next look is also for jobs of processes that have ended
 }
 
 var _ groups.Queue = (*engine)(nil)

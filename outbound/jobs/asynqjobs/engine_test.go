@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -19,14 +20,19 @@ import (
 	"github.com/gresil/gresil/internal/jobstest"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/redistest"
-	"github.com/gresil/gresil/internal/tcpproxy"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 )
 
 func TestMain(m *testing.M) {
 	logging.Disable() // of connections to servers that the tests stop
-	redistest.Main(processVar, processMain)
+	if value, ok := os.LookupEnv(processVar); ok {
+		if err := processMain(value); err != nil {
+			fmt.Fprintln(os.Stderr, "process:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if err := flag.Set("test.parallel", "12"); err != nil { // the tests wait rather than compute
 		panic(err)
 	}
@@ -116,9 +122,7 @@ func TestConfigValidate(t *testing.T) {
 // The end of the caller is no error of the server: asynq does not wrap the errors of contexts.
 func TestEndOfCaller(t *testing.T) {
 	t.Parallel()
-	proxy, err := tcpproxy.Start(redistest.Start(t).Addr)
-	require.NoError(t, err)
-	t.Cleanup(proxy.Close)
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	e := groups.Open(core.Must(asynqjobs.New(client, asynqjobs.Config{})))

@@ -19,7 +19,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/groups/groupstest"
-	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/jobs"
@@ -53,9 +52,7 @@ func TestGroups(t *testing.T) {
 
 func TestGroupsInACluster(t *testing.T) {
 	t.Parallel()
-	cluster, err := redisserver.StartCluster(t.TempDir(), 3)
-	require.NoError(t, err)
-	t.Cleanup(cluster.Kill)
+	cluster := redistest.StartCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
 	t.Cleanup(func() { _ = client.Close() })
 	groupstest.Run(t, opener(client))
@@ -296,7 +293,7 @@ func batchOverProcesses(t *testing.T, records, poison, kills, most, calls int) {
 // batchProcess runs a process until it has ended or all records have. It kills it in the call of a number, or at the end.
 func batchProcess(t *testing.T, s setup, b *batch.Batcher[int, int], kill int) (over bool) {
 	t.Helper()
-	cmd := redistest.Process(t.Context(), processVar, s.server.Addr+" batch")
+	cmd := process(t.Context(), s.server.Addr+" batch")
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())

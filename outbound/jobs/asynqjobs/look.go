@@ -105,7 +105,7 @@ func (e *engine) join(l *line) (leave func()) {
 		e.stop = stop
 		go e.watch(ctx)
 	}
-	e.lines = append(e.lines, l)
+	e.lines, e.recovers = append(e.lines, l), true
 	return func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -135,15 +135,23 @@ func (e *engine) watch(ctx context.Context) {
 	}
 }
 
+// tell looks once. Jobs of processes that have ended are counted as lost before the first server of a queue begins, which would let them
+// run again and not count that.
 func (e *engine) tell(ctx context.Context, pendingOnly bool, now time.Time) error {
 	e.mu.Lock()
-	lines := e.lines
+	lines, recovers := e.lines, e.recovers
+	e.recovers = false
 	e.mu.Unlock()
 	queues := make([]string, len(lines))
 	for i, l := range lines {
 		queues[i] = l.queue
 	}
-	reports, err := e.look(ctx, pendingOnly, lostMark(now), queues)
+	reports, err := e.look(ctx, pendingOnly && !recovers, lostMark(now), queues)
+	if err != nil {
+		e.mu.Lock()
+		e.recovers = true
+		e.mu.Unlock()
+	}
 	for i, r := range reports {
 		if r.Pending > 0 && !r.Paused && !r.held || r.over > 0 { // the janitor of a server deletes those that are over
 			lines[i].wake()
