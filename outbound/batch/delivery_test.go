@@ -202,17 +202,17 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 		after func(t *testing.T, b *batcher, g *gate.Gate)
 		calls []string
 	}{
-		"key":       {hold: 100 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "100 a: 1"}},
-		"key, soon": {hold: 50 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "50 a: 1"}},
-		"all":       {hold: 100 * time.Second, calls: []string{"0 a: 1", "100 a: 1", "100 b: 2"}},
-		"all, soon": {hold: 50 * time.Second, calls: []string{"0 a: 1", "50 a: 1", "50 b: 2"}},
+		"key":       {hold: 100 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "20 b: 3", "100 a: 1"}},
+		"key, soon": {hold: 50 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "20 b: 3", "50 a: 1"}},
+		"all":       {hold: 100 * time.Second, calls: []string{"0 a: 1", "100 a: 1", "100 b: 2", "100 b: 3"}},
+		"all, soon": {hold: 50 * time.Second, calls: []string{"0 a: 1", "50 a: 1", "50 b: 2", "50 b: 3"}},
 		"resumed": {
 			hold: 100 * time.Second,
 			after: func(t *testing.T, _ *batcher, g *gate.Gate) {
 				t.Helper()
 				require.NoError(t, g.Resume(t.Context(), "", ""))
 			},
-			calls: []string{"0 a: 1", "9 a: 1", "9 b: 2"},
+			calls: []string{"0 a: 1", "9 a: 1", "9 b: 2", "20 b: 3"},
 		},
 		"deleted": {
 			hold: 100 * time.Second, call: keyed,
@@ -222,7 +222,7 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, 1, n)
 			},
-			calls: []string{"0 a: 1", "1 b: 2"},
+			calls: []string{"0 a: 1", "1 b: 2", "20 b: 3"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -436,7 +436,9 @@ func TestDeliveryAfterLoss(t *testing.T) {
 		b := v.start(t, func(c *config) {
 			c.Engine, c.FlushSize, c.Concurrency = groups.NewEngine(q, groups.NewMemory()), 1, 1
 			c.Gate = core.Must(gate.New(gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall, N: 1, Per: 40 * time.Second}}}))
-			c.GateCall = func(option string, _ []record) gate.Call { return gate.Call{Keys: map[string]string{"account": option}} }
+			c.GateCall = func(option string, _ []record) gate.Call {
+				return gate.Call{Keys: map[string]string{"account": option}}
+			}
 		})
 		add(t, b, "a", "1")
 		synctest.Wait()
