@@ -61,7 +61,7 @@ func (l *line) serve(ctx context.Context) {
 	base := context.WithoutCancel(ctx)
 	server := asynq.NewServerFromRedisClient(l.engine.redis, asynq.Config{
 		Concurrency: l.Concurrency, Queues: map[string]int{l.queue: 1}, BaseContext: func() context.Context { return base },
-		TaskCheckInterval: min(busyPoll, l.engine.config.Poll), DelayedTaskCheckInterval: scheduledPoll, ShutdownTimeout: forever, JanitorInterval: time.Second,
+		TaskCheckInterval: min(busyPoll, l.engine.config.Poll), DelayedTaskCheckInterval: scheduledPoll, ShutdownTimeout: forever,
 		RetryDelayFunc: retryDelay, IsFailure: isFailure,
 		Logger: &logger{l.engine.config.Logger}, LogLevel: asynq.InfoLevel,
 	})
@@ -96,7 +96,7 @@ func (l *line) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	}
 	leave, err := l.enter(ctx, &e, task.Headers()[headerLost] != "")
 	if err != nil {
-		return back(time.Now().Add(time.Second), failed(ctx, err))
+		return back(time.Now().Add(time.Second), err)
 	}
 	defer leave()
 	v := l.Handle(ctx, e)
