@@ -138,10 +138,8 @@ func (k *Key) under(p *Plan, r *Rule, cost int64) (v Value, raw Raw, from int, r
 	} else if k.values[from].Rule != r {
 		raw = k.values[from].under(r, k.Now, cost)
 	}
-	if v = (Value{r, State{}}); from >= 0 {
-		v = k.values[from]
-	} else {
-		v.State = k.start(r)
+	if v = k.values[max(0, from)]; from < 0 {
+		v = Value{r, k.start(r)}
 	}
 	if v.Rule == r {
 		return v, r.alg.look(v.State, k.Now, cost), from, false
