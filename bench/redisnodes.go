@@ -31,8 +31,12 @@ func NewRedis() (*Redis, error) {
 	}
 	r := &Redis{dir: dir}
 	r.single = sync.OnceValues(func() (*nodes, error) {
-		client, err := r.start()
-		return &nodes{client: client, all: []*redis.Client{client}}, err
+		s, err := redisserver.Start(r.dir)
+		if err != nil {
+			return nil, err
+		}
+		client := r.client(s)
+		return &nodes{client: client, all: []*redis.Client{client}}, nil
 	})
 	r.cluster = sync.OnceValues(r.startCluster)
 	return r, nil
@@ -58,15 +62,12 @@ func (r *Redis) Addr() (string, error) {
 	return n.all[0].Options().Addr, nil
 }
 
-func (r *Redis) start(args ...string) (*redis.Client, error) {
-	s, err := redisserver.Start(r.dir, args...)
-	if err != nil {
-		return nil, err
-	}
+// client makes the client of a server, which both end with r.
+func (r *Redis) client(s *redisserver.Server) *redis.Client {
 	r.started = append(r.started, s)
 	client := redis.NewClient(&redis.Options{Addr: s.Addr})
 	r.clients = append(r.clients, client)
-	return client, nil
+	return client
 }
 
 // nodes are the servers behind a client.
@@ -75,48 +76,16 @@ type nodes struct {
 	all    []*redis.Client
 }
 
-// startCluster starts three servers that share the slots, and waits until they know.
+// startCluster starts three servers that share the slots.
 func (r *Redis) startCluster() (*nodes, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	n := &nodes{}
-	var addrs, first []string
-	for i := range 3 {
-		bus, err := redisserver.FreePort()
-		if err != nil {
-			return nil, err
-		}
-		node, err := r.start("--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-config-file", fmt.Sprintf("nodes-%d.conf", i))
-		if err != nil {
-			return nil, err
-		}
-		addr := node.Options().Addr
-		n.all, addrs = append(n.all, node), append(addrs, addr)
-		if i == 0 {
-			first = append(strings.Split(addr, ":"), bus)
-		}
-		for _, args := range [][]any{
-			{"cluster", "addslotsrange", i * 16384 / 3, (i+1)*16384/3 - 1},
-			{"cluster", "set-config-epoch", i + 1},
-			{"cluster", "meet", first[0], first[1], first[2]},
-		} {
-			if err := node.Do(ctx, args...).Err(); err != nil {
-				return nil, err
-			}
-		}
+	servers, err := redisserver.StartCluster(r.dir)
+	if err != nil {
+		return nil, err
 	}
-	for i := 0; i < len(n.all); {
-		info, err := n.all[i].ClusterInfo(ctx).Result()
-		if err != nil {
-			return nil, err
-		}
-		if strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3") {
-			i++
-			continue
-		}
-		time.Sleep(20 * time.Millisecond)
+	n := &nodes{client: redis.NewClusterClient(&redis.ClusterOptions{Addrs: servers.Addrs(), ContextTimeoutEnabled: true})}
+	for _, s := range servers {
+		n.all = append(n.all, r.client(s))
 	}
-	n.client = redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true})
 	r.clients = append(r.clients, n.client)
 	return n, nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
-	"github.com/gresil/gresil/internal/pathtest"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/retry"
@@ -174,21 +173,6 @@ func TestPhase_String(t *testing.T) {
 	} {
 		require.Equal(t, want, p.String())
 	}
-}
-
-// What somebody reads to understand a GET through a retry and a breaker.
-func TestTransport_Functions(t *testing.T) {
-	t.Parallel()
-	p := pathtest.Of(t, `rt := client.New(http.NewFileTransport(http.Dir(".")), breaker.NewClient(nil, breaker.ClientOptions{}), retry.NewClient(nil, retry.ClientOptions{}))
-	req, err := http.NewRequest(http.MethodGet, "https://api.example.com/", nil)
-	check(err)
-	operation := func() {
-		resp, err := rt.RoundTrip(req)
-		check(err)
-		check(resp.Body.Close())
-	}`, "net/http", "github.com/gresil/gresil/client", "github.com/gresil/gresil/plugins/breaker", "github.com/gresil/gresil/plugins/retry")
-	require.LessOrEqual(t, len(p.Functions), 40, strings.Join(p.Functions, "\n"))
-	require.LessOrEqual(t, len(p.Files), 20, strings.Join(p.Files, "\n"))
 }
 
 // A together is the plugins of this module around a base that answers as it is told.

@@ -113,50 +113,39 @@ func TestOutagesBetweenTwoWarnings(t *testing.T) {
 	})
 }
 
-func TestEndAfterOldFailures(t *testing.T) {
+// What was not logged is logged at the end, of Run or of the instance, unless it is long past. An outage that is not over at the end is not.
+func TestEndAfterFailures(t *testing.T) {
 	t.Parallel()
-	for name, recovers := range map[string]bool{"recovered": true, "idle": false} {
+	for name, row := range map[string]struct {
+		recovers, leaves bool
+		age              time.Duration
+		want             []string
+	}{
+		"recovered":              {recovers: true, age: time.Hour},
+		"idle":                   {age: time.Hour},
+		"idle, and its instance": {age: time.Hour, leaves: true},
+		"recent":                 {want: []string{warned + "2"}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				o := newOutage(t, ratelimit.Allow)
 				o.take(true, 3)
 				o.want(warned + "1")
-				if recovers {
+				if row.recovers {
 					o.take(false, 1)
 					o.want(recovered + "0s count=3")
 				}
-				time.Sleep(time.Hour)
-				require.NoError(t, o.adapter.Close())
-				o.want()
+				time.Sleep(row.age)
+				if row.leaves {
+					require.NoError(t, o.limiter.Close())
+				} else {
+					require.NoError(t, o.adapter.Close())
+				}
+				o.want(row.want...)
 			})
 		})
 	}
-}
-
-// The outage that is not over at Close is not long past.
-func TestEndAfterRecentFailures(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		o := newOutage(t, ratelimit.Allow)
-		o.take(true, 3)
-		o.want(warned + "1")
-		require.NoError(t, o.adapter.Close())
-		o.want(warned + "2")
-	})
-}
-
-// The instance is gone, so its failures are reported as at Close.
-func TestInstanceLeavesAfterOldFailures(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		o := newOutage(t, ratelimit.Allow)
-		o.take(true, 3)
-		o.want(warned + "1")
-		time.Sleep(time.Hour)
-		require.NoError(t, o.limiter.Close())
-		o.want()
-	})
 }
 
 // A flakyEngine fails while down is set.

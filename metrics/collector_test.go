@@ -36,8 +36,7 @@ var errDown = errors.New("down")
 // newGatherer is a Prometheus registry that checks all it is given.
 func newGatherer(t *testing.T, registry *core.Registry) *prometheus.Registry {
 	t.Helper()
-	c, err := metrics.New(registry, metrics.Config{Durations: true})
-	require.NoError(t, err)
+	c := core.Must(metrics.New(registry, metrics.Config{Durations: true}))
 	g := prometheus.NewPedanticRegistry()
 	require.NoError(t, g.Register(c))
 	return g
@@ -96,8 +95,7 @@ func TestRetry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		p, err := retry.New(retry.Config{Name: "api", Registry: registry, Backoff: backoff.Constant{Delay: 2 * time.Second}})
-		require.NoError(t, err)
+		p := core.Must(retry.New(retry.Config{Name: "api", Registry: registry, Backoff: backoff.Constant{Delay: 2 * time.Second}}))
 		g := newGatherer(t, registry)
 		requireSample(t, 0, samples(t, g, "retry"), "retry_suppressed_total api deadline", "series are there from the start")
 		_, _ = retry.Do(t.Context(), p, fail)
@@ -120,17 +118,14 @@ func TestRateLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
 		g := newGatherer(t, registry)
-		l, err := ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Limit: ratelimit.TokenBucket(1, 10*time.Second, 2), MaxWait: -1})
-		require.NoError(t, err)
+		l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Limit: ratelimit.TokenBucket(1, 10*time.Second, 2), MaxWait: -1}))
 		for range 3 {
-			_, err = l.Take(t.Context(), "secret key", 1)
-			require.NoError(t, err)
+			core.Must(l.Take(t.Context(), "secret key", 1))
 		}
-		_, err = l.Wait(t.Context(), "secret key", 1)
-		require.NoError(t, err)
+		core.Must(l.Wait(t.Context(), "secret key", 1))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(3*time.Second, cancel)
-		_, err = l.Wait(ctx, "secret key", 1)
+		_, err := l.Wait(ctx, "secret key", 1)
 		require.ErrorIs(t, err, context.Canceled)
 		got := samples(t, g, "ratelimit")
 		require.Equal(t, map[string]float64{
@@ -149,10 +144,8 @@ func TestTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		limit, err := timeout.New(timeout.Config{Name: "slow", Registry: registry, Limit: 1500 * time.Millisecond})
-		require.NoError(t, err)
-		_, err = timeout.New(timeout.Config{Name: "none", Registry: registry, Limit: -1})
-		require.NoError(t, err)
+		limit := core.Must(timeout.New(timeout.Config{Name: "slow", Registry: registry, Limit: 1500 * time.Millisecond}))
+		core.Must(timeout.New(timeout.Config{Name: "none", Registry: registry, Limit: -1}))
 		g := newGatherer(t, registry)
 		_, _ = timeout.Do(t.Context(), limit, succeed)
 		_, _ = timeout.Do(t.Context(), limit, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
@@ -169,12 +162,9 @@ func TestRegistry(t *testing.T) {
 	registry := &core.Registry{}
 	g := newGatherer(t, registry)
 	require.Empty(t, samples(t, g, "registry"))
-	p, err := retry.New(retry.Config{Name: "x", Registry: registry, Backoff: backoff.Constant{}})
-	require.NoError(t, err)
-	b, err := breaker.New(breaker.Config{Name: "x", Registry: registry})
-	require.NoError(t, err)
-	l, err := ratelimit.New(ratelimit.Config{Name: "x", Registry: registry})
-	require.NoError(t, err)
+	p := core.Must(retry.New(retry.Config{Name: "x", Registry: registry, Backoff: backoff.Constant{}}))
+	b := core.Must(breaker.New(breaker.Config{Name: "x", Registry: registry}))
+	l := core.Must(ratelimit.New(ratelimit.Config{Name: "x", Registry: registry}))
 	put(t, registry, registrypkg.Entry{Kind: "other", Name: "x", Instance: new(int)})
 	_, _ = retry.Do(t.Context(), p, fail)
 	got := samples(t, g, "")
@@ -197,16 +187,11 @@ func TestRegistry(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
-	_, err := retry.New(retry.Config{Registry: registry})
-	require.NoError(t, err)
-	_, err = ratelimit.New(ratelimit.Config{Registry: registry})
-	require.NoError(t, err)
-	_, err = breaker.New(breaker.Config{Registry: registry})
-	require.NoError(t, err)
-	_, err = breaker.NewGroup(breaker.Config{Name: "group", Registry: registry})
-	require.NoError(t, err)
-	_, err = timeout.New(timeout.Config{Registry: registry})
-	require.NoError(t, err)
+	core.Must(retry.New(retry.Config{Registry: registry}))
+	core.Must(ratelimit.New(ratelimit.Config{Registry: registry}))
+	core.Must(breaker.New(breaker.Config{Registry: registry}))
+	core.Must(breaker.NewGroup(breaker.Config{Name: "group", Registry: registry}))
+	core.Must(timeout.New(timeout.Config{Registry: registry}))
 	g := newGatherer(t, registry)
 	problems, err := testutil.GatherAndLint(g)
 	require.NoError(t, err)
@@ -223,8 +208,7 @@ func TestNewErrors(t *testing.T) {
 	_, err = metrics.New(&core.Registry{}, metrics.Config{Namespace: "a b"})
 	require.EqualError(t, err, "metrics.Config.Namespace = a b: must be the beginning of a metric name, as in resilience")
 	require.ErrorIs(t, err, core.ErrConfig)
-	c, err := metrics.New(&core.Registry{}, metrics.Config{Namespace: "acme"})
-	require.NoError(t, err)
+	c := core.Must(metrics.New(&core.Registry{}, metrics.Config{Namespace: "acme"}))
 	n, err := testutil.GatherAndCount(gatherer(t, c), "acme_build_info")
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
@@ -241,10 +225,8 @@ func TestDurations(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {
 		registry := &core.Registry{}
-		b, err := breaker.New(breaker.Config{Registry: registry})
-		require.NoError(t, err)
-		c, err := metrics.New(registry, metrics.Config{Durations: on})
-		require.NoError(t, err)
+		b := core.Must(breaker.New(breaker.Config{Registry: registry}))
+		c := core.Must(metrics.New(registry, metrics.Config{Durations: on}))
 		_, _ = breaker.Do(t.Context(), b, succeed)
 		got := samples(t, gatherer(t, c), "breaker")
 		_, has := got["breaker_call_duration_seconds default success count"]

@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/header"
 )
 
 // A Key returns the key of a request, such as its client, and false for a request that has none. It does not read the body.
@@ -36,7 +36,7 @@ func Pattern(r *http.Request) (key string, ok bool) { return r.Pattern, r.Patter
 // not the name of a field, or is Host, which net/http keeps in Request.Host.
 func Header(name string) Key {
 	name = http.CanonicalHeaderKey(name)
-	if !header.IsToken(name) || name == "Host" {
+	if strings.ContainsFunc(name, notToken) || name == "" || name == "Host" {
 		panic(&core.ConfigError{
 			Field: "server.Header", Value: strconv.Quote(name),
 			Reason: "must be the name of a header field other than Host, as X-API-Key",
@@ -49,6 +49,12 @@ func Header(name string) Key {
 		}
 		return values[0], values[0] != ""
 	}
+}
+
+// notToken reports whether a rune cannot be part of a token (RFC 9110, section 5.6.2), as the name of a field is.
+func notToken(c rune) bool {
+	letter, digit := 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9'
+	return !letter && !digit && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 }
 
 // FirstOf returns the first of several keys that a request has, as in FirstOf(Header("X-API-Key"), ClientIP). Values of

@@ -18,6 +18,16 @@ func TestHeader(t *testing.T) {
 	require.Equal(t, "k1", keyOf(key, get("/", "X-API-Key", "k1", "X-API-Key", "k2")), "the one that Header.Get returns")
 	require.Equal(t, "(none)", keyOf(key, get("/", "X-API-Key", "")))
 	require.Equal(t, "(none)", keyOf(key, get("/")))
+	for name, bad := range map[string]bool{
+		"x-api_key": false, "!#$%&'*+-.^_`|~09azAZ": false, "": true, "a b": true, "a:b": true, "é": true, "a\x00": true, "[": true, "@": true,
+		"{": true, "\x1a": true, "a\x7f": true, "host": true,
+	} {
+		if bad {
+			require.Panics(t, func() { server.Header(name) }, name)
+		} else {
+			server.Header(name)
+		}
+	}
 }
 
 func TestUser(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/recorder"
+	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/server"
 )
 
@@ -48,8 +48,8 @@ func keyOf(k server.Key, r *http.Request) string {
 	return key
 }
 
-func record(w http.ResponseWriter) (http.ResponseWriter, *recorder.Recorder) {
-	rec := new(recorder.Recorder)
+func record(w http.ResponseWriter) (http.ResponseWriter, *reject.Recorder) {
+	rec := new(reject.Recorder)
 	return rec.Wrap(w), rec
 }
 

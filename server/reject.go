@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/internal/reject"
 )
 
@@ -38,7 +37,7 @@ type Rejection struct { //nolint:errname // it is a response first, and can be r
 // A breaker further out does not count the request, unless Err is another error than core.ErrRejected: then it judges the
 // status, as for a handler that answers in this way. If an outer plugin has seen that the response has begun, Reject does nothing.
 func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
-	if recorder.Wrote(w) {
+	if reject.Wrote(w) {
 		return
 	}
 	if rej.Err == nil {

@@ -86,7 +86,7 @@ func (l load) replies() []resiltest.Reply {
 
 func (l load) run(t *testing.T, listen func(name string) net.Listener) {
 	t.Helper()
-	resiltest.Goroutines(t)
+	noGoroutines(t)
 	replies := l.replies()
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		resiltest.NewScript(replies[rand.IntN(len(replies))]).ServeHTTP(w, r)
@@ -128,18 +128,19 @@ func (l load) run(t *testing.T, listen func(name string) net.Listener) {
 		}
 		return c.Transport.RoundTrip(req)
 	})}
+	ctx, cancel := context.WithCancel(context.Background()) // which goes on
+	t.Cleanup(cancel)
 	var workers sync.WaitGroup
 	start := time.Now()
 	for n := range l.atOnce {
 		workers.Go(func() {
 			for range l.requests / l.atOnce {
-				l.request(t, hc, servers[n%len(servers)].URL, note)
+				l.request(ctx, t, hc, servers[n%len(servers)].URL, note)
 			}
 		})
 	}
 	workers.Wait()
-	counts := base.Counts()
-	t.Logf("%d requests in %v, %d attempts, %d bodies, the slowest took %v", l.requests, time.Since(start).Round(time.Millisecond), counts.Requests, counts.Opened, slowest)
+	t.Logf("%d requests in %v, %d attempts, the slowest took %v", l.requests, time.Since(start).Round(time.Millisecond), base.Requests.Load(), slowest)
 	for _, end := range slices.SortedFunc(maps.Keys(ends), func(a, b string) int { return cmp.Compare(ends[b], ends[a]) }) {
 		t.Logf("%6d %s", ends[end], end)
 	}
@@ -148,30 +149,25 @@ func (l load) run(t *testing.T, listen func(name string) net.Listener) {
 	require.Greater(t, len(ends), l.kinds)
 
 	require.NoError(t, c.Close())
-	settled := func() bool {
-		open := 0
-		for _, s := range servers {
-			n, _ := s.Conns()
-			open += n
-		}
-		n := base.Counts()
-		return open == 0 && n.Opened == n.Closed && n.InFlight == 0 && !slices.ContainsFunc(uploads, func(b *resiltest.Body) bool { return b.Closes() == 0 })
-	}
-	require.Eventually(t, settled, resiltest.Patience, 10*time.Millisecond, "what is left: %+v", base.Counts())
+	require.True(t, resiltest.Eventually(func() bool {
+		return base.Settled() && !slices.ContainsFunc(servers, func(s *resiltest.Server) bool { return s.Open.Load() != 0 }) &&
+			!slices.ContainsFunc(uploads, func(b *resiltest.Body) bool { return b.Closes() == 0 })
+	}), "%d bodies are open, %d requests are in flight", base.Open.Load(), base.InFlight.Load())
 	for _, b := range uploads {
 		require.Equal(t, 1, b.Closes(), "of a request's body")
 	}
 }
 
 // request makes a request of any kind, and deals with the answer in any way.
-func (l load) request(t *testing.T, c *http.Client, url string, note func(end string, took time.Duration)) {
+func (l load) request(ctx context.Context, t *testing.T, c *http.Client, url string, note func(end string, took time.Duration)) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	bound := loadAttempts * l.attempt
 	switch rand.IntN(10) {
 	case 0: // leaves
-		defer time.AfterFunc(rand.N(l.attempt), cancel).Stop()
+		var leave context.CancelFunc
+		ctx, leave = context.WithCancel(ctx)
+		defer leave()
+		defer time.AfterFunc(rand.N(l.attempt), leave).Stop()
 	case 1: // has less time
 		bound = l.attempt/10 + rand.N(l.attempt)
 		var stop context.CancelFunc
@@ -256,4 +252,14 @@ func (l load) inMemory(t *testing.T) {
 func TestLoadInMemory(t *testing.T) {
 	t.Parallel()
 	load{requests: 768, least: 76, kinds: 10, atOnce: 64, attempt: 10 * time.Second}.inMemory(t)
+}
+
+func (l load) overSockets(t *testing.T) {
+	t.Helper()
+	l.run(t, func(string) net.Listener { return core.Must(net.Listen("tcp", "127.0.0.1:0")) })
+}
+
+func TestLoadOverSockets(t *testing.T) {
+	t.Parallel()
+	load{requests: 96, kinds: 3, atOnce: 32, attempt: 400 * time.Millisecond, slack: resiltest.Patience}.overSockets(t)
 }

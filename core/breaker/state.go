@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -28,10 +29,27 @@ func (s State) String() string {
 }
 
 // MarshalText returns the text of String.
-func (s State) MarshalText() ([]byte, error) { return validate.MarshalText(s, MetricsOnly) }
+func (s State) MarshalText() ([]byte, error) {
+	if s > MetricsOnly {
+		return nil, errState(s.String())
+	}
+	return []byte(s.String()), nil
+}
 
 // UnmarshalText reads the text of String. Any other text is an error.
-func (s *State) UnmarshalText(text []byte) error { return validate.UnmarshalText(s, MetricsOnly, text) }
+func (s *State) UnmarshalText(text []byte) error {
+	for known := range MetricsOnly + 1 {
+		if known.String() == string(text) {
+			*s = known
+			return nil
+		}
+	}
+	return errState(strconv.Quote(string(text)))
+}
+
+func errState(value string) error {
+	return validate.Bad("breaker.State", value, "must be closed, open, half_open, forced_open, disabled or metrics_only")
+}
 
 // A StateChange is a change of the state of a breaker.
 type StateChange struct {

@@ -48,6 +48,12 @@ func TestStateText(t *testing.T) {
 	var read []breaker.State
 	require.NoError(t, json.Unmarshal(text, &read))
 	require.Equal(t, all, read)
-	require.Error(t, json.Unmarshal([]byte(`["ajar"]`), &read))
+	state := breaker.Disabled
+	for text, value := range map[string]string{"ajar": `"ajar"`, "": `""`, "Open": `"Open"`, "open ": `"open "`, "State(6)": `"State(6)"`} {
+		require.EqualError(t, state.UnmarshalText([]byte(text)), "breaker.State = "+value+": must be closed, open, half_open, forced_open, disabled or metrics_only")
+	}
+	require.Equal(t, breaker.Disabled, state)
 	require.Equal(t, "State(6)", breaker.State(6).String())
+	_, err := breaker.State(6).MarshalText()
+	require.ErrorIs(t, err, core.ErrConfig)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/bulkhead"
 	"github.com/gresil/gresil/internal/eventtest"
-	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/registry"
 )
 
@@ -65,7 +64,7 @@ func TestFigures(t *testing.T) {
 		require.NoError(t, late.err)
 		q.Done(core.Success)
 		var got []string
-		for _, f := range instance.Inner(r).Figures() {
+		for _, f := range eventtest.Source(r).Figures() {
 			n := f.N
 			if f.Dist != nil {
 				n = f.Dist.Sum.Seconds()

@@ -1,3 +1,4 @@
+// Package escalating simulates vendors that punish haste, for tests and demos of outbound/gate.
 package escalating
 
 import (
@@ -28,15 +29,30 @@ type Vendor struct {
 	answered    []time.Time // in the last second
 	trip, until time.Time
 	pause       time.Duration
-	judge       judge
+	arrivals    []time.Time
+	seen        map[string]bool
+	sum         Verdict
+}
+
+// A Verdict is a vendor's view of the calls that arrived, refused ones included. All times
+// are real ones, and a second is that of the vendor.
+type Verdict struct {
+	Arrivals     int     `json:"arrivals"`
+	Unique       int     `json:"unique"`
+	Duplicates   int     `json:"duplicates"`
+	MostSliding  int     `json:"most_sliding"` // in any second
+	MostFixed    int     `json:"most_fixed"`   // in a second of the clock
+	Seconds      float64 `json:"seconds"`      // from the first arrival to the last
+	Trips        int     `json:"trips"`
+	Escalations  int     `json:"escalations"`
+	WorstPenalty float64 `json:"worst_penalty_s"`
 }
 
 // New returns a vendor. Calls that arrive within grace of a trip are pardoned: they can
 // have been on their way. All times of the vendor, grace included, are divided by scale.
 func New(grace time.Duration, scale float64) *Vendor {
-	v := &Vendor{scale: scale, random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // a simulation
+	v := &Vendor{scale: scale, random: rand.New(rand.NewPCG(1, 2)), seen: map[string]bool{}} //nolint:gosec // a simulation
 	v.grace = v.scaled(grace)
-	v.judge.window = v.scaled(second)
 	return v
 }
 
@@ -62,25 +78,37 @@ func (v *Vendor) Call(ctx context.Context, n string) (wait time.Duration, err er
 func (v *Vendor) Verdict() Verdict {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.judge.verdict()
+	sum, first, fixed := v.sum, 0, map[int64]int{}
+	for i, at := range v.arrivals {
+		for at.Sub(v.arrivals[first]) >= v.scaled(second) {
+			first++
+		}
+		window := at.UnixNano() / int64(v.scaled(second))
+		fixed[window]++
+		sum.MostSliding, sum.MostFixed = max(sum.MostSliding, i-first+1), max(sum.MostFixed, fixed[window])
+		sum.Seconds = at.Sub(v.arrivals[0]).Seconds()
+	}
+	sum.Arrivals, sum.Unique = len(v.arrivals), len(v.seen)
+	sum.Duplicates = sum.Arrivals - sum.Unique
+	return sum
 }
 
 func (v *Vendor) arrive(now time.Time, n string) (wait time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.judge.arrival(now, n)
+	v.arrivals, v.seen[n] = append(v.arrivals, now), true
 	if now.Before(v.until) {
 		if now.Sub(v.trip) > v.grace {
-			v.judge.sum.Escalations++
+			v.sum.Escalations++
 			v.hold(now, min(2*v.pause, v.scaled(longest)))
 		}
 		return v.until.Sub(now)
 	}
-	for len(v.answered) > 0 && now.Sub(v.answered[0]) >= v.judge.window {
+	for len(v.answered) > 0 && now.Sub(v.answered[0]) >= v.scaled(second) {
 		v.answered = v.answered[1:]
 	}
 	if len(v.answered) >= limit {
-		v.judge.sum.Trips++
+		v.sum.Trips++
 		v.trip = now
 		v.hold(now, v.scaled(firstPause))
 		return v.pause
@@ -91,7 +119,7 @@ func (v *Vendor) arrive(now time.Time, n string) (wait time.Duration) {
 
 func (v *Vendor) hold(now time.Time, pause time.Duration) {
 	v.pause, v.until = pause, now.Add(pause)
-	v.judge.sum.WorstPenalty = max(v.judge.sum.WorstPenalty, pause.Seconds())
+	v.sum.WorstPenalty = max(v.sum.WorstPenalty, pause.Seconds())
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

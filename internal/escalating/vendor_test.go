@@ -11,8 +11,8 @@ import (
 
 func TestTheArithmeticOfTheJudge(t *testing.T) {
 	t.Parallel()
-	j := judge{window: time.Second}
-	require.Zero(t, j.verdict())
+	v := New(0, 1)
+	require.Zero(t, v.Verdict())
 	second := time.Unix(1000, 0)
 	for _, a := range []struct {
 		at time.Duration
@@ -26,14 +26,14 @@ func TestTheArithmeticOfTheJudge(t *testing.T) {
 		{1900 * time.Millisecond, "5"}, // a second after the first
 		{4 * time.Second, "6"},
 	} {
-		j.arrival(second.Add(a.at), a.n)
+		v.arrive(second.Add(a.at), a.n)
 	}
 	require.Equal(t, Verdict{
 		Arrivals: 7, Unique: 6, Duplicates: 1,
 		MostSliding: 5, // from 900 to 1899, and from 950 to 1900
 		MostFixed:   4, // from 1000 to 1999
 		Seconds:     3.1,
-	}, j.verdict())
+	}, v.Verdict())
 }
 
 // fill has the vendor answer as many calls as it permits.

@@ -18,3 +18,6 @@ func Registry(f func(ctx context.Context, e registry.Event)) *core.Registry {
 	})
 	return (*core.Registry)(r)
 }
+
+// Source returns the report of the only instance in a registry.
+func Source(r *core.Registry) registry.Source { return (*registry.Registry)(r).Entries()[0].Source }

@@ -1,13 +1,15 @@
 package groups
 
 import (
-	"container/heap"
-	"slices"
 	"time"
+
+	"github.com/gresil/gresil/internal/minheap"
 )
 
 // A group in memory.
 type group struct {
+	minheap.Place // in line.times
+
 	name      string
 	number    int // in the order of their making
 	pending   []*record
@@ -22,35 +24,31 @@ type group struct {
 
 	queued bool      // it is in line.due
 	at     time.Time // of line.times
-	index  int       // in line.times, or -1
 }
 
-func (g *group) empty() bool {
-	return len(g.pending)+len(g.waiting)+len(g.failed)+g.flight == 0 && !g.paused
+// Before orders groups by the time at which they are due.
+func (g *group) Before(o *group) bool { return g.at.Before(o.at) }
+
+// fill makes the pending records due if they are n.
+func (g *group) fill(n int) {
+	if n > 0 && len(g.pending) >= n {
+		g.due = len(g.pending)
+	}
 }
 
 // next returns when the group is due; the zero time is never. Records become due together.
 func (g *group) next(now time.Time, flushAfter time.Duration) (at time.Time) {
 	if len(g.pending) > 0 {
-		if at = g.pending[0].Added.Add(flushAfter); !at.After(now) {
+		if at = g.pending[0].at.Add(flushAfter); !at.After(now) {
 			g.due = len(g.pending)
 		} else if g.due > 0 {
-			at = g.pending[0].Added
+			at = g.pending[0].at
 		}
 	}
 	if len(g.waiting) > 0 && (at.IsZero() || g.waiting[0].at.Before(at)) {
 		at = g.waiting[0].at
 	}
 	return at
-}
-
-// wait adds a batch that waits.
-func (g *group) wait(b *batch) {
-	i := len(g.waiting)
-	for i > 0 && g.waiting[i-1].at.After(b.at) {
-		i--
-	}
-	g.waiting = slices.Insert(g.waiting, i, b)
 }
 
 // take returns the batch that is first, or makes one of the oldest pending records.
@@ -60,22 +58,19 @@ func (g *group) take(terms *Terms, now time.Time) *batch {
 		g.waiting = g.waiting[1:]
 		return b
 	}
-	n, bytes := 0, 0
-	for n < min(terms.MaxRecords, len(g.pending)) {
-		bytes += len(g.pending[n].Payload)
-		if n > 0 && terms.MaxBytes > 0 && bytes > terms.MaxBytes {
+	b := &batch{Batch: Batch{ID: terms.ID, Turn: 1, Group: g.name}, group: g}
+	bytes := 0
+	for i, r := range g.pending[:min(terms.MaxRecords, len(g.pending))] {
+		if bytes += len(r.Payload); i > 0 && terms.MaxBytes > 0 && bytes > terms.MaxBytes {
 			break
 		}
-		n++
-	}
-	b := &batch{Batch: Batch{ID: terms.ID, Group: g.name}, group: g, all: slices.Clone(g.pending[:n])}
-	for _, r := range b.all {
 		if g.keys[r.Key] == r {
 			delete(g.keys, r.Key)
 		}
+		b.Records = append(b.Records, r.Record)
+		g.pending[i] = nil
 	}
-	clear(g.pending[:n])
-	g.pending, g.due = g.pending[n:], max(0, g.due-n)
+	g.pending, g.due = g.pending[len(b.Records):], max(0, g.due-len(b.Records))
 	return b
 }
 
@@ -83,7 +78,7 @@ func (g *group) take(terms *Terms, now time.Time) *batch {
 func (g *group) flush(now time.Time) (n int) {
 	g.due = len(g.pending)
 	for _, b := range g.waiting {
-		n += len(b.all)
+		n += len(b.Records)
 		if b.at.After(now) {
 			b.at = now
 		}
@@ -91,57 +86,19 @@ func (g *group) flush(now time.Time) (n int) {
 	return n + len(g.pending)
 }
 
-func (g *group) describe(now time.Time, flushAfter time.Duration) Group {
+func (l *line) describe(g *group, now time.Time, flushAfter time.Duration) Group {
 	d := Group{
 		Name: g.name, Pending: len(g.pending), InFlight: g.flight, Failed: len(g.failed), Paused: g.paused,
 		Next: g.next(now, flushAfter), LastCall: g.lastCall, LastError: g.lastError,
 	}
 	if len(g.pending) > 0 {
-		d.Oldest = g.pending[0].Added
+		d.Oldest = g.pending[0].at
 	}
 	for _, b := range g.waiting {
-		if d.Pending += len(b.all); d.Oldest.IsZero() || b.all[0].Added.Before(d.Oldest) {
-			d.Oldest = b.all[0].Added
+		d.Pending += len(b.Records)
+		if at := l.records[b.Records[0].ID].at; d.Oldest.IsZero() || at.Before(d.Oldest) {
+			d.Oldest = at
 		}
 	}
 	return d
-}
-
-// times are groups by the time at which they are due: a heap.
-type times []*group
-
-// set puts a group under a time; the zero time takes it out.
-func (t *times) set(g *group, at time.Time) {
-	if g.index >= 0 {
-		heap.Remove(t, g.index)
-	}
-	if g.at = at; !at.IsZero() {
-		heap.Push(t, g)
-	}
-}
-
-// Len is for package heap, as the others.
-func (t *times) Len() int { return len(*t) }
-
-// Less compares times.
-func (t *times) Less(i, j int) bool { return (*t)[i].at.Before((*t)[j].at) }
-
-// Swap exchanges two groups.
-func (t *times) Swap(i, j int) {
-	(*t)[i], (*t)[j] = (*t)[j], (*t)[i]
-	(*t)[i].index, (*t)[j].index = i, j
-}
-
-// Push adds a group.
-func (t *times) Push(g any) {
-	g.(*group).index = len(*t) //nolint:forcetypeassert // nothing else is in it
-	*t = append(*t, g.(*group))
-}
-
-// Pop removes the last group.
-func (t *times) Pop() any {
-	g := (*t)[len(*t)-1]
-	*t = (*t)[:len(*t)-1]
-	g.index = -1
-	return g
 }

@@ -6,13 +6,16 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 	"time"
+
+	"github.com/gresil/gresil/internal/minheap"
 )
 
 const maxResults = 1_000_000 // that are kept in memory; the oldest go
 
-// A memory is a Store in the memory of the process. A job cannot be lost without it, so a batch that was loaded is not given again.
+// A memory is a Store in the memory of the process. No job is lost without it, so no batch is given again.
 type memory struct {
 	mu    sync.Mutex
 	lines map[string]*line
@@ -23,56 +26,54 @@ func NewMemory() Store { return &memory{lines: map[string]*line{}} }
 
 // A line is the state of one queue.
 type line struct {
-	records    map[string]*record
+	records    map[string]*record // and those whose result is known
 	groups     map[string]*group
 	batches    map[string]*batch
-	taken      []*batch // and not loaded
-	due        []*group // in the order of their turns
-	times      times    // of groups that are not due
+	ahead      int                  // batches that are taken and not loaded
+	due        []*group             // in the order of their turns
+	times      minheap.Heap[*group] // of groups that are not due
+	ended      []*record            // whose result is known
 	flushAfter time.Duration
 	made       int // groups
-	results    map[string]Result
-	ended      []ended
 }
 
 type record struct {
 	Record
-	err error // it has failed
+	at     time.Time // of its arrival, and then of its end
+	result Result
 }
 
 // A batch in memory waits until at, or is taken.
 type batch struct {
 	Batch
 	group *group
-	all   []*record
-	at    time.Time // taken: when it is given again
-	taken bool
+	at    time.Time
+	ahead bool // it is taken and not loaded
 }
 
-// ended is a record whose result is known.
-type ended struct {
-	id string
-	at time.Time
-}
-
-func (m *memory) open(queue string) (*line, time.Time) {
+// open returns the state of a queue, until unlock is called.
+func (m *memory) open(queue string) (l *line, now time.Time, unlock func()) {
 	m.mu.Lock()
-	l := m.lines[queue]
-	if l == nil {
-		l = &line{
-			records: map[string]*record{}, groups: map[string]*group{}, batches: map[string]*batch{},
-			results: map[string]Result{}, flushAfter: math.MaxInt64,
-		}
+	now = time.Now()
+	if l = m.lines[queue]; l == nil {
+		l = &line{records: map[string]*record{}, groups: map[string]*group{}, batches: map[string]*batch{}, flushAfter: math.MaxInt64}
 		m.lines[queue] = l
 	}
-	return l, time.Now()
+	for len(l.ended) > 0 && (len(l.ended) > maxResults || now.Sub(l.ended[0].at) >= ResultLife) {
+		delete(l.records, l.ended[0].ID)
+		l.ended = l.ended[1:]
+	}
+	return l, now, m.mu.Unlock
 }
+
+// left is the number of records that are not done.
+func (l *line) left() int { return len(l.records) - len(l.ended) }
 
 func (l *line) group(name string) *group {
 	g := l.groups[name]
 	if g == nil {
 		l.made++
-		g = &group{name: name, number: l.made, keys: map[string]*record{}, index: -1}
+		g = &group{name: name, number: l.made, keys: map[string]*record{}}
 		l.groups[name] = g
 	}
 	return g
@@ -91,162 +92,135 @@ func (l *line) place(g *group, now time.Time) {
 	if g.queued = due; due || g.paused {
 		at = time.Time{}
 	}
-	l.times.set(g, at)
-	if g.empty() {
+	if l.times.Remove(g); !at.IsZero() {
+		g.at = at
+		l.times.Add(g)
+	}
+	if len(g.pending)+len(g.waiting)+len(g.failed)+g.flight == 0 && !g.paused {
 		delete(l.groups, g.name)
 	}
 }
 
 func (m *memory) Add(_ context.Context, queue string, r Record, rules Rules) (string, bool, error) {
-	l, now := m.open(queue)
-	defer m.mu.Unlock()
+	l, now, unlock := m.open(queue)
+	defer unlock()
 	if g := l.groups[r.Group]; g != nil && r.Key != "" && g.keys[r.Key] != nil {
 		g.keys[r.Key].Payload = r.Payload
 		return g.keys[r.Key].ID, g.queued, nil
 	}
-	_, done := l.results[r.ID]
 	switch {
-	case l.records[r.ID] != nil || done: // it was sent again
+	case l.records[r.ID] != nil: // it was sent again
 		return r.ID, false, nil
-	case len(l.records) >= rules.MaxPending:
+	case l.left() >= rules.MaxPending:
 		return "", false, ErrFull
 	}
 	g := l.group(r.Group)
-	r.Added = now
-	added := &record{Record: r}
-	l.records[r.ID] = added
-	if g.pending = append(g.pending, added); r.Key != "" {
-		g.keys[r.Key] = added
+	l.records[r.ID] = &record{r, now, Result{ID: r.ID, Waits: true}}
+	if g.pending = append(g.pending, l.records[r.ID]); r.Key != "" {
+		g.keys[r.Key] = l.records[r.ID]
 	}
-	if rules.FlushSize > 0 && len(g.pending) >= rules.FlushSize {
-		g.due = len(g.pending)
-	}
-	if len(g.pending) == 1 || g.due > 0 {
+	if g.fill(rules.FlushSize); len(g.pending) == 1 || g.due > 0 {
 		l.place(g, now)
 	}
 	return r.ID, g.queued, nil
 }
 
 func (m *memory) Take(_ context.Context, queue string, terms Terms) (Batch, State, error) {
-	l, now := m.open(queue)
-	defer m.mu.Unlock()
-	if l.flushAfter != terms.FlushAfter {
+	l, now, unlock := m.open(queue)
+	defer unlock()
+	if l.flushAfter != terms.FlushAfter || terms.FlushSize > 0 {
 		l.flushAfter = terms.FlushAfter
-		for _, g := range l.groups {
+		for _, g := range l.sorted() {
+			g.fill(terms.FlushSize)
 			l.place(g, now)
 		}
 	}
-	for len(l.times) > 0 && !l.times[0].at.After(now) {
-		l.place(l.times[0], now)
+	for l.times.Len() > 0 && !l.times.First().at.After(now) {
+		l.place(l.times.First(), now)
 	}
-	b := l.take(&terms, now)
-	state := State{Due: len(l.due) > 0, Next: -1, Records: len(l.records)}
-	next := func(at time.Time) {
-		if d := max(0, at.Sub(now)); state.Next < 0 || d < state.Next {
-			state.Next = d
+	state := State{Next: -1, Records: l.left()}
+	if len(l.due) == 0 || l.ahead >= terms.Ahead {
+		if l.times.Len() > 0 {
+			state.Next = l.times.First().at.Sub(now)
 		}
-	}
-	for _, t := range l.taken {
-		next(t.at)
-	}
-	if len(l.times) > 0 {
-		next(l.times[0].at)
-	}
-	return b, state, nil
-}
-
-func (l *line) take(terms *Terms, now time.Time) Batch {
-	i := slices.IndexFunc(l.taken, func(b *batch) bool { return !b.at.After(now) })
-	switch {
-	case i >= 0:
-		l.taken[i].at = now.Add(terms.Again)
-		return l.taken[i].Batch
-	case len(l.taken) >= terms.Ahead || len(l.due) == 0:
-		return Batch{}
+		return Batch{}, state, nil
 	}
 	g := l.due[0]
 	l.due, g.queued = l.due[1:], false
-	b := g.take(terms, now)
-	b.Turn++
-	b.taken, b.at = true, now.Add(terms.Again)
-	l.batches[b.ID] = b
-	l.taken = append(l.taken, b)
-	g.flight += len(b.all)
+	b := g.take(&terms, now)
+	l.batches[b.ID], b.ahead = b, true
+	l.ahead++
+	g.flight += len(b.Records)
 	g.lastCall = now
 	l.place(g, now)
-	return b.Batch
+	taken := b.Batch
+	taken.Records = nil
+	return taken, state, nil
+}
+
+// load returns the batch of an ID and a turn, or nil.
+func (l *line) load(id string, turn int) *batch {
+	b := l.batches[id]
+	if b == nil || b.Turn != turn {
+		return nil
+	}
+	if b.ahead {
+		b.ahead = false
+		l.ahead--
+	}
+	return b
 }
 
 func (m *memory) Load(_ context.Context, queue, id string, turn int) (Batch, error) {
-	l, _ := m.open(queue)
-	defer m.mu.Unlock()
-	b := l.batches[id]
-	if b == nil || b.Turn != turn || !b.taken {
-		return Batch{}, nil
+	l, _, unlock := m.open(queue)
+	defer unlock()
+	if b := l.load(id, turn); b != nil {
+		return b.Batch, nil
 	}
-	l.loaded(b)
-	full := b.Batch
-	for _, r := range b.all {
-		full.Records = append(full.Records, r.Record)
-	}
-	return full, nil
+	return Batch{}, nil
 }
 
-func (l *line) loaded(b *batch) {
-	l.taken = slices.DeleteFunc(l.taken, func(o *batch) bool { return o == b })
-}
-
-func (m *memory) Replace(_ context.Context, queue string, old Batch, parts []Part, results []Result, text string) error {
-	l, now := m.open(queue)
-	defer m.mu.Unlock()
-	b := l.batches[old.ID]
-	if b == nil || b.Turn != old.Turn || !b.taken {
+func (m *memory) Replace(_ context.Context, queue string, old Batch, parts []Part, results []Result, last error) error {
+	l, now, unlock := m.open(queue)
+	defer unlock()
+	b := l.load(old.ID, old.Turn)
+	if b == nil {
 		return ErrReplaced
 	}
 	g := b.group
-	l.loaded(b)
 	delete(l.batches, b.ID)
-	g.flight -= len(b.all)
+	g.flight -= len(b.Records)
 	for _, p := range parts {
-		part := &batch{Batch: Batch{ID: p.ID, Group: g.name, Attempts: p.Attempts, Losses: p.Losses}, group: g, at: now.Add(p.After)}
+		part := &batch{Batch: Batch{ID: p.ID, Turn: 1, Group: g.name, Attempts: p.Attempts, Losses: p.Losses}, group: g, at: now.Add(p.After)}
 		if p.ID == b.ID {
-			part.Turn = b.Turn
+			part.Turn += b.Turn
 		}
 		for _, i := range p.Records {
-			part.all = append(part.all, b.all[i])
+			part.Records = append(part.Records, b.Records[i])
 		}
 		l.batches[p.ID] = part
-		g.wait(part)
+		later := sort.Search(len(g.waiting), func(i int) bool { return g.waiting[i].at.After(part.at) })
+		g.waiting = slices.Insert(g.waiting, later, part)
 	}
 	for _, r := range results {
-		l.end(g, r, now)
+		end := l.records[r.ID]
+		if end.result = r; r.Err != nil {
+			g.failed = append(g.failed, end)
+			continue
+		}
+		end.at, end.Payload = now, nil
+		l.ended = append(l.ended, end)
 	}
-	if text != "" {
-		g.lastError = text
+	if last != nil {
+		g.lastError = last.Error()
 	}
 	l.place(g, now)
 	return nil
 }
 
-// end ends a record that is done, or has failed.
-func (l *line) end(g *group, r Result, now time.Time) {
-	if r.Err != nil {
-		l.records[r.ID].err = r.Err
-		g.failed = append(g.failed, l.records[r.ID])
-		return
-	}
-	delete(l.records, r.ID)
-	l.results[r.ID] = r
-	l.ended = append(l.ended, ended{r.ID, now})
-	for len(l.ended) > maxResults || now.Sub(l.ended[0].at) >= ResultLife {
-		delete(l.results, l.ended[0].id)
-		l.ended = l.ended[1:]
-	}
-}
-
 func (m *memory) Control(_ context.Context, queue string, v Verb, names ...string) (n int, err error) {
-	l, now := m.open(queue)
-	defer m.mu.Unlock()
+	l, now, unlock := m.open(queue)
+	defer unlock()
 	if len(names) == 0 {
 		for _, g := range l.sorted() {
 			names = append(names, g.name)
@@ -266,11 +240,10 @@ func (m *memory) Control(_ context.Context, queue string, v Verb, names ...strin
 		case Retry:
 			n += len(g.failed)
 			for _, r := range g.failed {
-				r.err = nil
+				r.result = Result{ID: r.ID, Waits: true}
+				g.pending = append(g.pending, r)
 			}
-			if g.pending = append(g.pending, g.failed...); len(g.failed) > 0 {
-				g.due = len(g.pending)
-			}
+			g.fill(len(g.failed))
 			g.failed = nil
 		case Delete:
 			n += l.clear(g)
@@ -281,22 +254,20 @@ func (m *memory) Control(_ context.Context, queue string, v Verb, names ...strin
 }
 
 // clear removes what is not taken of a group.
-func (l *line) clear(g *group) (n int) {
-	remove := func(all []*record) {
-		n += len(all)
-		for _, r := range all {
-			delete(l.records, r.ID)
+func (l *line) clear(g *group) int {
+	gone := slices.Concat(g.pending, g.failed)
+	for _, b := range g.waiting {
+		delete(l.batches, b.ID)
+		for _, r := range b.Records {
+			gone = append(gone, l.records[r.ID])
 		}
 	}
-	remove(g.pending)
-	remove(g.failed)
-	for _, b := range g.waiting {
-		remove(b.all)
-		delete(l.batches, b.ID)
+	for _, r := range gone {
+		delete(l.records, r.ID)
 	}
 	g.pending, g.failed, g.waiting, g.due = nil, nil, nil, 0
 	clear(g.keys)
-	return n
+	return len(gone)
 }
 
 func (l *line) sorted() []*group {
@@ -304,40 +275,34 @@ func (l *line) sorted() []*group {
 }
 
 func (m *memory) Groups(_ context.Context, queue string, flushAfter time.Duration, n int) (all []Group, err error) {
-	l, now := m.open(queue)
-	defer m.mu.Unlock()
+	l, now, unlock := m.open(queue)
+	defer unlock()
 	for _, g := range l.sorted() {
 		if len(all) < n {
-			all = append(all, g.describe(now, flushAfter))
+			all = append(all, l.describe(g, now, flushAfter))
 		}
 	}
 	return all, nil
 }
 
 func (m *memory) Failed(_ context.Context, queue, name string, from, n int) (all []Failure, err error) {
-	l, _ := m.open(queue)
-	defer m.mu.Unlock()
+	l, _, unlock := m.open(queue)
+	defer unlock()
 	if g := l.groups[name]; g != nil {
 		for _, r := range g.failed[min(from, len(g.failed)):min(from+n, len(g.failed))] {
-			all = append(all, Failure{r.Record, r.err})
+			all = append(all, Failure{r.Record, r.result.Err})
 		}
 	}
 	return all, nil
 }
 
 func (m *memory) Results(_ context.Context, queue string, ids []string) (map[string]Result, error) {
-	l, now := m.open(queue)
-	defer m.mu.Unlock()
-	for len(l.ended) > 0 && now.Sub(l.ended[0].at) >= ResultLife {
-		delete(l.results, l.ended[0].id)
-		l.ended = l.ended[1:]
-	}
+	l, _, unlock := m.open(queue)
+	defer unlock()
 	all := map[string]Result{}
 	for _, id := range ids {
 		if r := l.records[id]; r != nil {
-			all[id] = Result{ID: id, Err: r.err, Waits: r.err == nil}
-		} else if r, ok := l.results[id]; ok {
-			all[id] = r
+			all[id] = r.result
 		}
 	}
 	return all, nil

@@ -33,12 +33,9 @@ type Queue interface {
 	Inspect(ctx context.Context, queues ...string) ([]Counts, error)
 	// List iterates over the jobs of a queue in a state. An error ends it.
 	List(ctx context.Context, queue, state string) iter.Seq2[Entry, error]
-	// RunNow makes a scheduled or failed job pending, with all its attempts. The error is ErrNotFound if there is none.
-	RunNow(ctx context.Context, queue, id string) error
-	// Delete removes a job that is not active. The error is that of RunNow.
-	Delete(ctx context.Context, queue, id string) error
-	// Pause stops a queue in all processes, or ends that.
-	Pause(ctx context.Context, queue string, paused bool) error
+	// Control does a verb. Pause stops the queue in all processes, and Resume ends that. Retry makes a scheduled or failed job pending,
+	// with all its attempts, and Delete removes a job that is not active; the error is ErrNotFound if there is no such job.
+	Control(ctx context.Context, queue string, v Verb, id string) error
 	// Hold stops a queue in all processes until a time. It neither shortens another hold nor changes a pause.
 	Hold(ctx context.Context, queue string, until time.Time) error
 }
@@ -55,17 +52,17 @@ type Worker struct {
 // Suspect is a key in the Meta of a job that runs alone in its process, as one does whose last process ended during the attempt.
 const Suspect = "gresil-suspect"
 
-// A Job is a jobs.Job.
+// A Job is a jobs.Job. Its JSON is what a task of asynq has no field for.
 type Job struct {
-	ID          string
-	Queue       string
-	Campaign    string
-	Payload     []byte
-	Meta        map[string]string
-	NotBefore   time.Time
-	MaxAttempts int
-	Retain      time.Duration
-	Attempt     int
+	ID          string            `json:"-"`
+	Queue       string            `json:"-"`
+	Campaign    string            `json:"campaign,omitempty"`
+	Payload     []byte            `json:"-"`
+	Meta        map[string]string `json:"meta,omitempty"`
+	NotBefore   time.Time         `json:"not_before,omitzero"`
+	MaxAttempts int               `json:"max_attempts,omitempty"`
+	Retain      time.Duration     `json:"retain,omitempty"`
+	Attempt     int               `json:"-"`
 }
 
 // An Entry is a job in its queue.

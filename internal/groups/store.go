@@ -17,9 +17,9 @@ import (
 // it has FlushSize of them, or after Flush or Retry. Then all records that are pending are due. Due groups that are not paused
 // take turns, one batch each; those that become due by time, in the order of these times.
 //
-// A batch that Take has given has to become a job. It is given again, as it was, until it is loaded, and later from time to time
-// until it is replaced: so one whose job is lost comes back. The turn of a batch is the number of times that it has waited; what
-// was said in an earlier turn changes nothing.
+// A batch that Take has given has to become a job. Where jobs can be lost, it is given again, as it was, until it is loaded, and later
+// from time to time until it is replaced: so one whose job is lost comes back. The turn of a batch is the number of times that it has
+// waited; what was said in an earlier turn changes nothing.
 //
 // All times are those of the store's clock. A Store is safe for concurrent use. An operation that failed may have happened, and
 // can be repeated; an Add with the same ID.
@@ -33,8 +33,8 @@ type Store interface {
 	// Load returns a batch with its records for a call. Its ID is empty if it was replaced in this turn, or is not there.
 	Load(ctx context.Context, queue, batch string, turn int) (Batch, error)
 	// Replace replaces a batch by parts and results; together they have each of its records once. Records with an Err have
-	// failed. text is the last error of the group, if it is not empty. The error is [ErrReplaced] if this was done before.
-	Replace(ctx context.Context, queue string, b Batch, parts []Part, results []Result, text string) error
+	// failed. last is the last error of the group, unless it is nil. The error is [ErrReplaced] if this was done before.
+	Replace(ctx context.Context, queue string, b Batch, parts []Part, results []Result, last error) error
 	// Control does a verb for groups, or without any for all, and returns the number of records that it has changed.
 	Control(ctx context.Context, queue string, v Verb, groups ...string) (n int, err error)
 	// Groups returns up to n groups, those that are there for longest first.
@@ -59,7 +59,6 @@ var (
 type Record struct {
 	ID, Group, Key string
 	Payload        []byte
-	Added          time.Time // set by the store
 }
 
 // Rules apply to an Add.
@@ -74,14 +73,14 @@ type Terms struct {
 	MaxRecords int
 	MaxBytes   int // of payloads; 0: no limit. A single record can be larger
 	FlushAfter time.Duration
+	FlushSize  int // groups that have so many pending records become due; 0: those that an Add has made due are enough
 	Ahead      int
 	Again      time.Duration // after which a batch that is not loaded is given again
 }
 
 // State is the state of a queue.
 type State struct {
-	Due     bool          // a group is due that is not paused
-	Next    time.Duration // until one becomes due by time; negative: none will
+	Next    time.Duration // until a group becomes due by time; negative: none will
 	Records int
 }
 

@@ -166,35 +166,13 @@ func (i *Instance[C, S]) adopt(cfg C) {
 	i.current.Store(next)
 }
 
-// Texts of events.
-const (
-	replaced = "config replaced"
-	refused  = "config refused, the old one is kept"
-)
-
 // configured emits the event of a Config that was adopted, or refused with an error.
 func (i *Instance[C, S]) configured(err error) {
 	switch {
 	case !i.Listening():
 	case err != nil:
-		i.Emit(context.Background(), registry.Event{Text: refused, Warn: true, Attrs: []slog.Attr{slog.Any("err", err)}})
+		i.Emit(context.Background(), registry.Event{Text: "config refused, the old one is kept", Warn: true, Attrs: []slog.Attr{slog.Any("err", err)}})
 	default:
-		i.Emit(context.Background(), registry.Event{Text: replaced})
+		i.Emit(context.Background(), registry.Event{Text: "config replaced"})
 	}
-}
-
-// Inner returns the report of the only instance in a registry, but for its Configs. A plugin whose mechanism is registered in one of
-// its own reports that.
-func Inner(inner *core.Registry) (s registry.Source) {
-	for _, e := range (*registry.Registry)(inner).Entries() {
-		s = e.Source
-		s.Events = func(calls bool, f func(context.Context, registry.Event)) func() {
-			return e.Source.Events(calls, func(ctx context.Context, e registry.Event) {
-				if e.Text != replaced && e.Text != refused {
-					f(ctx, e)
-				}
-			})
-		}
-	}
-	return s
 }

@@ -68,6 +68,16 @@ func closeIt(t *testing.T, m made) {
 	}
 }
 
+func configOf(r *registry.Registry, kind string) any {
+	e, _ := r.Get(kind, "x")
+	return e.Source.Config()
+}
+
+func setConfig(r *registry.Registry, kind string, cfg any, dry bool) error {
+	e, _ := r.Get(kind, "x")
+	return e.Source.Set(cfg, dry)
+}
+
 // named returns a Config with another Name.
 func named(cfg any, name string) any {
 	v := reflect.New(reflect.TypeOf(cfg)).Elem()
@@ -109,20 +119,20 @@ func TestMechanisms(t *testing.T) {
 		})
 		t.Run(of+"/SetConfig", func(t *testing.T) {
 			r, _ := setup(t)
-			cfg := r.Config(kind, "x")
-			require.NoError(t, r.Set(kind, "x", cfg, true))
+			cfg := configOf(r, kind)
+			require.NoError(t, setConfig(r, kind, cfg, true))
 			require.Zero(t, r.Reloads(kind), "a dry run changes nothing")
 			for _, dry := range []bool{true, false} {
-				require.ErrorContains(t, r.Set(kind, "x", named(cfg, "y"), dry), "Config.Name = y: must stay x")
-				require.ErrorIs(t, r.Set(kind, "x", struct{}{}, dry), core.ErrConfig, "of another type")
+				require.ErrorContains(t, setConfig(r, kind, named(cfg, "y"), dry), "Config.Name = y: must stay x")
+				require.ErrorIs(t, setConfig(r, kind, struct{}{}, dry), core.ErrConfig, "of another type")
 			}
 			other := reflect.New(reflect.TypeOf(cfg)).Elem()
 			other.Set(reflect.ValueOf(cfg))
 			other.FieldByName("Registry").Set(reflect.ValueOf(&core.Registry{}))
-			require.ErrorContains(t, r.Set(kind, "x", other.Interface(), false), "Config.Registry = another one: must stay the same")
+			require.ErrorContains(t, setConfig(r, kind, other.Interface(), false), "Config.Registry = another one: must stay the same")
 			other.FieldByName("Registry").SetZero()
-			require.NoError(t, r.Set(kind, "x", named(other.Interface(), ""), false), "what is not said stays")
-			now := reflect.ValueOf(r.Config(kind, "x"))
+			require.NoError(t, setConfig(r, kind, named(other.Interface(), ""), false), "what is not said stays")
+			now := reflect.ValueOf(configOf(r, kind))
 			require.Equal(t, "x", now.FieldByName("Name").String())
 			require.Same(t, (*core.Registry)(r), now.FieldByName("Registry").Interface())
 			n := r.Reloads(kind)
@@ -154,18 +164,18 @@ func TestMechanisms(t *testing.T) {
 			var texts []string
 			cancel := e.Source.Events(false, func(_ context.Context, e registry.Event) {
 				if texts = append(texts, e.Text); len(texts) == 1 { // no lock is held, so it can call back
-					require.NoError(t, r.Set(kind, "x", r.Config(kind, "x"), false))
+					require.NoError(t, setConfig(r, kind, configOf(r, kind), false))
 				}
 			})
-			require.NoError(t, r.Set(kind, "x", r.Config(kind, "x"), false))
-			require.Error(t, r.Set(kind, "x", named(r.Config(kind, "x"), "y"), false))
+			require.NoError(t, setConfig(r, kind, configOf(r, kind), false))
+			require.Error(t, setConfig(r, kind, named(configOf(r, kind), "y"), false))
 			require.Equal(t, []string{"config replaced", "config replaced", "config refused, the old one is kept"}, texts)
 			cancel()
 			cancel()
-			require.NoError(t, r.Set(kind, "x", r.Config(kind, "x"), false))
+			require.NoError(t, setConfig(r, kind, configOf(r, kind), false))
 			require.Len(t, texts, 3)
 			e.Source.Events(false, func(context.Context, registry.Event) { panic("observer") })
-			require.PanicsWithValue(t, "observer", func() { _ = r.Set(kind, "x", r.Config(kind, "x"), false) })
+			require.PanicsWithValue(t, "observer", func() { _ = setConfig(r, kind, configOf(r, kind), false) })
 			require.EqualValues(t, 4, r.Reloads(kind).Accepted, "the state is whole")
 		})
 	}

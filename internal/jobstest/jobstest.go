@@ -234,12 +234,12 @@ func failed(s *suite) {
 			[]any{kept[0].ID, kept[0].Payload, kept[0].Campaign, kept[0].Meta, kept[0].LastError, kept[0].Attempt})
 		s.equal(1, len(s.list("scheduled")))
 		if n == 0 {
-			s.works(s.queue.RunNow(s.Context(), s.name, "a"))
+			s.works(s.queue.Control(s.Context(), s.name, groups.Retry, "a"))
 		}
 	}
 	stop()
-	s.works(s.queue.RunNow(s.Context(), s.name, "later"))
-	s.works(s.queue.Delete(s.Context(), s.name, "a"))
+	s.works(s.queue.Control(s.Context(), s.name, groups.Retry, "later"))
+	s.works(s.queue.Control(s.Context(), s.name, groups.Delete, "a"))
 	s.equal(1, s.list("pending")[0].Attempt)
 	s.await(4, groups.Counts{Pending: 1})
 }
@@ -285,8 +285,8 @@ func exists(s *suite) {
 	kept := s.list("done")
 	s.equal(1, len(kept))
 	s.equal(time.Hour, kept[0].Retain)
-	s.fails(s.queue.RunNow(s.Context(), s.name, "b"), groups.ErrNotFound)
-	s.works(s.queue.Delete(s.Context(), s.name, "b"))
+	s.fails(s.queue.Control(s.Context(), s.name, groups.Retry, "b"), groups.ErrNotFound)
+	s.works(s.queue.Control(s.Context(), s.name, groups.Delete, "b"))
 	s.enqueue(groups.Job{ID: "b"})
 }
 
@@ -308,7 +308,7 @@ func retained(s *suite) {
 
 func paused(s *suite) {
 	for range 2 {
-		s.works(s.queue.Pause(s.Context(), s.name, true))
+		s.works(s.queue.Control(s.Context(), s.name, groups.Pause, ""))
 	}
 	s.works(s.queue.Hold(s.Context(), s.name, time.Now().Add(10*time.Millisecond))) // does not change it
 	s.enqueue(groups.Job{ID: "a"})
@@ -317,7 +317,7 @@ func paused(s *suite) {
 	s.await(0, groups.Counts{Pending: 1, Paused: true})
 	s.equal(true, time.Since(s.inspect().Oldest) < patience)
 	for range 2 {
-		s.works(s.queue.Pause(s.Context(), s.name, false))
+		s.works(s.queue.Control(s.Context(), s.name, groups.Resume, ""))
 	}
 	s.await(1, groups.Counts{})
 }
@@ -346,8 +346,8 @@ func stopped(s *suite) {
 		return groups.Verdict{End: groups.Limited, At: time.Now(), Err: context.Canceled}
 	})
 	<-started
-	s.fails(s.queue.Delete(s.Context(), s.name, "a"), groups.ErrNotFound)
-	s.fails(s.queue.RunNow(s.Context(), s.name, "a"), groups.ErrNotFound)
+	s.fails(s.queue.Control(s.Context(), s.name, groups.Delete, "a"), groups.ErrNotFound)
+	s.fails(s.queue.Control(s.Context(), s.name, groups.Retry, "a"), groups.ErrNotFound)
 	s.equal(1, len(s.list("active")))
 	go func() {
 		time.Sleep(200 * time.Millisecond)
@@ -377,12 +377,12 @@ func listed(s *suite) {
 	s.equal([]string{"soon", "later"}, []string{scheduled[0].ID, scheduled[1].ID})
 	s.equal(true, scheduled[1].Due.Sub(later).Abs() < 2*time.Second)
 	ctx := s.Context()
-	s.fails(s.queue.RunNow(ctx, s.name, "now"), groups.ErrNotFound)
-	s.fails(s.queue.RunNow(ctx, s.name, "none"), groups.ErrNotFound)
-	s.fails(s.queue.Delete(ctx, s.name+"None", "none"), groups.ErrNotFound)
-	s.works(s.queue.Delete(ctx, s.name, "now"))
-	s.works(s.queue.RunNow(ctx, s.name, "later"))
-	s.works(s.queue.Delete(ctx, s.name, "soon"))
+	s.fails(s.queue.Control(ctx, s.name, groups.Retry, "now"), groups.ErrNotFound)
+	s.fails(s.queue.Control(ctx, s.name, groups.Retry, "none"), groups.ErrNotFound)
+	s.fails(s.queue.Control(ctx, s.name+"None", groups.Delete, "none"), groups.ErrNotFound)
+	s.works(s.queue.Control(ctx, s.name, groups.Delete, "now"))
+	s.works(s.queue.Control(ctx, s.name, groups.Retry, "later"))
+	s.works(s.queue.Control(ctx, s.name, groups.Delete, "soon"))
 	s.run(1, done)
 	s.await(1, groups.Counts{})
 	s.equal("later", s.attempts()[0].ID)
@@ -435,7 +435,7 @@ func full(s *suite) {
 	s.fails(err, groups.ErrNoRoom)
 	s.equal(most-3, n-1)
 	s.works(try("a", "other than "+s.name))
-	s.works(s.queue.Delete(s.Context(), s.name, "0"))
+	s.works(s.queue.Control(s.Context(), s.name, groups.Delete, "0"))
 	s.works(try("again", s.name))
 	s.fails(try("one more", s.name), groups.ErrNoRoom)
 }

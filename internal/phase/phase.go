@@ -13,7 +13,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/identity"
-	"github.com/gresil/gresil/internal/muxpattern"
 )
 
 // A Phase is server.Phase or client.Phase.
@@ -110,7 +109,7 @@ func Sort[P Phase, T Plugin[P]](pkg string, plugins []T, within Places[P, T]) (s
 				sorted[n+j].Phase = p.Phase()
 			}
 		}
-		if reason := muxpattern.Problem(patterns); reason != "" {
+		if reason := Problem(patterns); reason != "" {
 			errs = append(errs, &core.ConfigError{Field: field, Value: fmt.Sprintf("%q", route.Pattern), Reason: reason})
 		}
 	}

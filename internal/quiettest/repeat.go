@@ -74,7 +74,10 @@ func Test(tb testing.TB, try func(t *T)) {
 func failure(tb testing.TB, try func(t *T)) error {
 	tb.Helper()
 	t := &T{TB: tb}
-	for f := func() { try(t) }; f != nil; f = t.nextCleanup() {
+	t.next = []func(){func() { try(t) }}
+	for n := len(t.next); n > 0; n = len(t.next) {
+		f := t.next[n-1]
+		t.next = t.next[:n-1]
 		var ended sync.WaitGroup
 		ended.Go(f) // which ends with its goroutine if it fails
 		ended.Wait()
@@ -84,66 +87,23 @@ func failure(tb testing.TB, try func(t *T)) error {
 	return errors.Join(t.errs...)
 }
 
-// A T is a test whose failure is an error.
+// A T is a test whose failure by package require is an error. Its other failures are those of the test.
 type T struct {
 	testing.TB
-	mu       sync.Mutex
-	errs     []error
-	cleanups []func()
+	mu   sync.Mutex
+	errs []error
+	next []func() // the cleanups
 }
 
-// Cleanup has f called at the end of the try.
-func (t *T) Cleanup(f func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.cleanups = append(t.cleanups, f)
-}
-
-// nextCleanup returns the one that was added last, or nil after the first.
-func (t *T) nextCleanup() (f func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if n := len(t.cleanups) - 1; n >= 0 {
-		f, t.cleanups = t.cleanups[n], t.cleanups[:n]
-	}
-	return f
-}
-
-// Error lets the try fail.
-func (t *T) Error(args ...any) { t.fail(fmt.Sprint(args...)) }
+// Cleanup has f called at the end of the try. It is for the goroutine of the try.
+func (t *T) Cleanup(f func()) { t.next = append(t.next, f) }
 
 // Errorf lets the try fail.
-func (t *T) Errorf(format string, args ...any) { t.fail(fmt.Sprintf(format, args...)) }
-
-// Fatal ends the try.
-func (t *T) Fatal(args ...any) {
-	t.Error(args...)
-	runtime.Goexit()
-}
-
-// Fatalf ends the try.
-func (t *T) Fatalf(format string, args ...any) { t.Fatal(fmt.Sprintf(format, args...)) }
-
-// Fail lets the try fail.
-func (t *T) Fail() { t.fail("failed") }
-
-// FailNow ends the try.
-func (t *T) FailNow() {
-	if !t.Failed() {
-		t.Fail()
-	}
-	runtime.Goexit()
-}
-
-// Failed reports whether the try has failed.
-func (t *T) Failed() bool {
+func (t *T) Errorf(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.errs) > 0
+	t.errs = append(t.errs, fmt.Errorf(format, args...))
 }
 
-func (t *T) fail(text string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.errs = append(t.errs, errors.New(text))
-}
+// FailNow ends a try that has failed.
+func (t *T) FailNow() { runtime.Goexit() }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/registry"
 )
 
@@ -33,7 +33,7 @@ func (s *suite) line(cfg ratelimit.Config) line {
 	s.ok(err)
 	s.Cleanup(func() { _ = limiter.Close() })
 	l := line{s, limiter, make(chan struct{})}
-	instance.Inner(cfg.Registry).Events(true, func(_ context.Context, e registry.Event) {
+	eventtest.Source(cfg.Registry).Events(true, func(_ context.Context, e registry.Event) {
 		if e.Text == "waiting for permits" {
 			l.queued <- struct{}{}
 		}

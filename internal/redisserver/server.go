@@ -4,13 +4,13 @@ package redisserver
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,34 +22,26 @@ const patience = time.Minute
 
 // A Server is a redis-server. It is for one goroutine.
 type Server struct {
-	Addr    string // HOST:PORT
-	program string // if empty, redis-server
-	args    []string
-	cmd     *exec.Cmd
-	logged  chan struct{} // closed at the end of its output
+	Addr   string // HOST:PORT
+	args   []string
+	cmd    *exec.Cmd
+	logged chan struct{} // closed at the end of its output
 }
 
-// Start starts a server in a directory, with more arguments than it needs. Kill ends it.
-func Start(dir string, args ...string) (*Server, error) { return StartProgram("", dir, args...) }
-
-// StartProgram is Start with another program of the same arguments, as valkey-server.
-func StartProgram(program, dir string, args ...string) (*Server, error) {
-	return again(func() (*Server, error) {
-		port, err := FreePort()
-		if err != nil {
+// Start starts a server in a directory, with more arguments than it needs. A configuration file comes first of these. Kill ends it.
+func Start(dir string, args ...string) (s *Server, err error) {
+	first := 0
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		first = 1
+	}
+	for range 5 { // another process might have taken its port
+		var port string
+		if port, err = freePort(); err != nil {
 			return nil, err
 		}
-		s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), program: program, args: append([]string{
-			"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir,
-		}, args...)}
-		return s, s.Restart()
-	})
-}
-
-// again repeats the start of a server: another process might have taken its port.
-func again(start func() (*Server, error)) (s *Server, err error) {
-	for range 5 {
-		if s, err = start(); err == nil {
+		own := []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}
+		s = &Server{Addr: net.JoinHostPort("127.0.0.1", port), args: slices.Concat(args[:first], own, args[first:])}
+		if err = s.Restart(); err == nil {
 			break
 		}
 	}
@@ -64,9 +56,9 @@ var (
 	ports     atomic.Uint32
 )
 
-// FreePort returns a port without a listener. It is below those that the kernel gives to others, and not
+// freePort returns a port without a listener. It is below those that the kernel gives to others, and not
 // soon the same again, so that it stays free while a server that was killed is restarted.
-func FreePort() (port string, err error) {
+func freePort() (port string, err error) {
 	var lc net.ListenConfig
 	for range 100 {
 		port = strconv.Itoa(10_000 + int((firstPort+ports.Add(1))%20_000))
@@ -80,7 +72,7 @@ func FreePort() (port string, err error) {
 
 // Restart starts the server again after Kill, and waits until it is ready.
 func (s *Server) Restart() error {
-	cmd := exec.CommandContext(context.Background(), cmp.Or(s.program, "redis-server"), s.args...) //nolint:gosec // the arguments of our own tests and demos
+	cmd := exec.CommandContext(context.Background(), "redis-server", s.args...) //nolint:gosec // the arguments of our own tests and demos
 	log, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -97,7 +89,7 @@ func (s *Server) Restart() error {
 			s.Kill()
 			return fmt.Errorf("redisserver: redis-server on %s ended: %s", s.Addr, last)
 		}
-		if last = strings.TrimSpace(line); strings.Contains(line, "Ready to accept") || strings.Contains(line, "+monitor") {
+		if last = strings.TrimSpace(line); strings.Contains(line, "Ready to accept") || strings.Contains(line, "+monitor") { // of a Sentinel
 			go func() {
 				defer close(s.logged)
 				_, _ = io.Copy(io.Discard, r)
@@ -117,63 +109,90 @@ func (s *Server) Kill() {
 	}
 }
 
-// Do sends one command over a connection of its own, and returns the reply as text: that of many
-// parts has one in a line. A reply that is an error is one.
+// Do sends one command by redis-cli, and returns the reply as text: that of many parts has one in a line. A reply that is an error
+// is one.
 func (s *Server) Do(words ...string) (string, error) {
-	dialer := net.Dialer{Timeout: 5 * time.Second}
-	conn, err := dialer.DialContext(context.Background(), "tcp", s.Addr)
+	command := strings.Join(words, " ")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	host, port, _ := net.SplitHostPort(s.Addr)
+	args := append([]string{"-e", "-h", host, "-p", port}, strings.Fields(command)...)
+	out, err := exec.CommandContext(ctx, "redis-cli", args...).CombinedOutput() //nolint:gosec // as above
+	text := strings.TrimSpace(string(out))
 	if err != nil {
-		return "", err
-	}
-	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
-	if _, err := io.WriteString(conn, strings.Join(words, " ")+"\r\n"); err != nil {
-		return "", err
-	}
-	return reply(bufio.NewReader(conn))
-}
-
-func reply(r *bufio.Reader) (string, error) {
-	line, err := r.ReadString('\n')
-	if err != nil {
-		return "", err
-	}
-	text := strings.TrimRight(line[1:], "\r\n")
-	n, _ := strconv.Atoi(text)
-	switch line[0] {
-	case '-':
-		return "", fmt.Errorf("redisserver: %s", text)
-	case '$':
-		data := make([]byte, max(0, n+2))
-		_, err := io.ReadFull(r, data)
-		return strings.TrimSuffix(string(data), "\r\n"), err
-	case '*':
-		var parts []string
-		for range n {
-			part, err := reply(r)
-			if err != nil {
-				return "", err
-			}
-			parts = append(parts, part)
-		}
-		return strings.Join(parts, "\n"), nil
+		return "", fmt.Errorf("redisserver: %s on %s: %w: %s", command, s.Addr, err, text)
 	}
 	return text, nil
 }
 
-// await asks the server until the reply has all of the texts.
-func (s *Server) await(command string, texts ...string) error {
+// Await asks the server until the reply has all of the texts.
+func (s *Server) Await(command string, texts ...string) error {
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		got, err := s.Do(command)
-		ready := err == nil
-		for _, text := range texts {
-			ready = ready && strings.Contains(got, text)
-		}
-		if ready {
+		missing := func(text string) bool { return !strings.Contains(got, text) }
+		if err == nil && !slices.ContainsFunc(texts, missing) {
 			return nil
 		}
 		if time.Now().After(end) {
 			return fmt.Errorf("redisserver: %s on %s does not say %q: %q %w", command, s.Addr, strings.Join(texts, " "), got, err)
 		}
+	}
+}
+
+// A Cluster is primaries that share the slots, each with as many as the others, in their order.
+type Cluster []*Server
+
+// StartCluster starts a Cluster of three servers in a directory, each with more arguments than it needs, and waits until every one
+// knows that it is complete.
+func StartCluster(dir string, args ...string) (c Cluster, err error) {
+	const n = 3
+	defer func() {
+		if err != nil {
+			c.Kill()
+		}
+	}()
+	meet := "ping"
+	for i := range n {
+		bus, err := freePort()
+		if err != nil {
+			return c, err
+		}
+		s, err := Start(dir, append([]string{
+			"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", bus, "--cluster-config-file", fmt.Sprintf("nodes%d.conf", i),
+		}, args...)...)
+		if err != nil {
+			return c, err
+		}
+		c = append(c, s)
+		slots := fmt.Sprintf("cluster addslotsrange %d %d", i*16384/n, (i+1)*16384/n-1)
+		for _, command := range []string{slots, fmt.Sprintf("cluster set-config-epoch %d", i+1), meet} {
+			if _, err := s.Do(command); err != nil {
+				return c, err
+			}
+		}
+		if i == 0 {
+			meet = fmt.Sprintf("cluster meet %s %s", strings.ReplaceAll(s.Addr, ":", " "), bus)
+		}
+	}
+	for _, s := range c {
+		if err := s.Await("cluster info", "cluster_state:ok", "cluster_slots_assigned:16384", fmt.Sprint("cluster_known_nodes:", n)); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// Addrs are where its servers listen.
+func (c Cluster) Addrs() (addrs []string) {
+	for _, s := range c {
+		addrs = append(addrs, s.Addr)
+	}
+	return addrs
+}
+
+// Kill ends all at once.
+func (c Cluster) Kill() {
+	for _, s := range c {
+		s.Kill()
 	}
 }

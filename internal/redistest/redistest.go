@@ -1,13 +1,18 @@
-// Package redistest has what tests with a redis-server and with further processes share.
+// Package redistest has what tests with a redis-server share: servers that end with a test, and a network between them and their
+// clients that fails.
 package redistest
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/redisserver"
 )
 
@@ -15,50 +20,81 @@ import (
 func Start(tb testing.TB, args ...string) *redisserver.Server {
 	tb.Helper()
 	s, err := redisserver.Start(tb.TempDir(), args...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	tb.Cleanup(s.Kill)
 	return s
 }
 
+// StartCluster starts three servers that share the slots, which end with the test.
+func StartCluster(tb testing.TB, args ...string) redisserver.Cluster {
+	tb.Helper()
+	c, err := redisserver.StartCluster(tb.TempDir(), args...)
+	require.NoError(tb, err)
+	tb.Cleanup(c.Kill)
+	return c
+}
+
 // ForExample starts a redis-server, and returns its address and the function that ends it.
 func ForExample() (addr string, stop func()) {
-	dir, err := os.MkdirTemp("", "redistest")
-	if err != nil {
-		panic(err)
-	}
-	s, err := redisserver.Start(dir)
-	if err != nil {
-		panic(err)
-	}
+	dir := core.Must(os.MkdirTemp("", "redistest"))
+	s := core.Must(redisserver.Start(dir))
 	return s.Addr, func() {
 		s.Kill()
 		_ = os.RemoveAll(dir)
 	}
 }
 
-// Main calls f with the value of a variable of the environment, and ends the process, if the variable is
-// set, as [Process] sets it. It is for the beginning of a TestMain.
-func Main(variable string, f func(value string) error) {
-	value, ok := os.LookupEnv(variable)
-	if !ok {
-		return
+var used = regexp.MustCompile(`used_cpu_(?:sys|user):([\d.]+)`)
+
+// CPU returns the CPU time that a server has used, from its reply to INFO cpu.
+func CPU(tb testing.TB, info string) time.Duration {
+	tb.Helper()
+	var sum float64
+	for _, field := range used.FindAllStringSubmatch(info, -1) {
+		seconds, err := strconv.ParseFloat(field[1], 64)
+		require.NoError(tb, err)
+		sum += seconds
 	}
-	if err := f(value); err != nil {
-		fmt.Fprintln(os.Stderr, "process:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+	require.Positive(tb, sum, info)
+	return time.Duration(sum * 1e9)
 }
 
-// Process returns the command that runs the test binary as another process: see [Main].
-func Process(ctx context.Context, variable, value string) *exec.Cmd {
-	self, err := os.Executable()
-	if err != nil {
-		panic(err)
+// A Relay is one address for a primary and its replica. Connections to it lead to the primary.
+type Relay struct {
+	*Proxy
+
+	Primary, Replica *redisserver.Server
+}
+
+// StartRelay starts both servers and the relay, which end with the test.
+func StartRelay(tb testing.TB) *Relay {
+	tb.Helper()
+	primary := Start(tb, "--repl-diskless-sync-delay", "0")
+	replica := Start(tb, "--replicaof", strings.ReplaceAll(primary.Addr, ":", " "))
+	require.NoError(tb, replica.Await("info replication", "master_link_status:up"))
+	require.NoError(tb, primary.Await("info replication", "state=online"))
+	return &Relay{StartProxy(tb, primary.Addr), primary, replica}
+}
+
+// Swap makes the replica the primary, when it has all that was written, and points the relay to it. The
+// former primary gets commands, with the address of the new one for %s. Its connections stay open, unless
+// they are cut.
+func (r *Relay) Swap(tb testing.TB, cut bool, commands ...string) {
+	tb.Helper()
+	do := func(s *redisserver.Server, command string) {
+		tb.Helper()
+		_, err := s.Do(command)
+		require.NoError(tb, err)
 	}
-	cmd := exec.CommandContext(ctx, self) //nolint:gosec // ourselves
-	cmd.Env = append(os.Environ(), variable+"="+value)
-	return cmd
+	do(r.Primary, "set replicated 1")
+	require.NoError(tb, r.Replica.Await("get replicated", "1"))
+	do(r.Replica, "replicaof no one")
+	for _, command := range commands {
+		do(r.Primary, strings.ReplaceAll(command, "%s", strings.ReplaceAll(r.Replica.Addr, ":", " ")))
+	}
+	r.Point(r.Replica.Addr)
+	if cut {
+		r.Cut()
+		r.Resume()
+	}
 }

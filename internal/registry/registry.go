@@ -131,26 +131,6 @@ func (r *Registry) Watch(f func(Entry, Change)) (now []Entry, cancel func()) {
 	}
 }
 
-// Config returns the Config of an instance, or nil if there is none.
-func (r *Registry) Config(kind, name string) any {
-	if e, ok := r.Get(kind, name); ok && e.Source.Config != nil {
-		return e.Source.Config()
-	}
-	return nil
-}
-
-// Set replaces the Config of an instance by one of the same type, or with dry only reports whether it could be.
-func (r *Registry) Set(kind, name string, cfg any, dry bool) error {
-	e, ok := r.Get(kind, name)
-	switch {
-	case !ok:
-		return fmt.Errorf("registry: %s %q is not registered", kind, name)
-	case e.Source.Set == nil:
-		return fmt.Errorf("registry: %s %q has no Config", kind, name)
-	}
-	return e.Source.Set(cfg, dry)
-}
-
 // Reloaded counts a Config that an instance of a kind has accepted, or refused with an error. A nil registry counts nothing.
 func (r *Registry) Reloaded(kind string, err error) {
 	if r == nil {

@@ -2,7 +2,6 @@ package registry_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -14,27 +13,14 @@ import (
 )
 
 // gauge stands for any mechanism.
-type gauge struct{ cfg int }
-
-func (g *gauge) source() registry.Source {
-	return registry.Source{Config: func() any { return g.cfg }, Set: func(cfg any, dry bool) error {
-		n, ok := cfg.(int)
-		if !ok || n < 0 {
-			return errors.New("refused")
-		}
-		if !dry {
-			g.cfg = n
-		}
-		return nil
-	}}
-}
+type gauge struct{ _ int }
 
 func TestAdd(t *testing.T) {
 	t.Parallel()
 	r := &registry.Registry{}
 	add := func(kind, name string) (*gauge, func()) {
 		g := &gauge{}
-		remove, err := r.Add(registry.Entry{Kind: kind, Name: name, Instance: g, Source: g.source()})
+		remove, err := r.Add(registry.Entry{Kind: kind, Name: name, Instance: g})
 		require.NoError(t, err)
 		return g, remove
 	}
@@ -67,25 +53,6 @@ func TestAdd(t *testing.T) {
 	remove()
 	none.Reloaded("b", nil)
 	require.Empty(t, none.Entries())
-}
-
-func TestSet(t *testing.T) {
-	t.Parallel()
-	r := &registry.Registry{}
-	g := &gauge{}
-	_, err := r.Add(registry.Entry{Kind: "gauge", Name: "x", Instance: g, Source: g.source()})
-	require.NoError(t, err)
-	_, err = r.Add(registry.Entry{Kind: "gauge", Name: "fixed", Instance: &gauge{}})
-	require.NoError(t, err)
-	require.NoError(t, r.Set("gauge", "x", 7, true))
-	require.Equal(t, 0, r.Config("gauge", "x"))
-	require.NoError(t, r.Set("gauge", "x", 7, false))
-	require.Equal(t, 7, r.Config("gauge", "x"))
-	require.Error(t, r.Set("gauge", "x", -1, true))
-	require.Error(t, r.Set("gauge", "x", "seven", false))
-	require.EqualError(t, r.Set("gauge", "y", 7, false), `registry: gauge "y" is not registered`)
-	require.EqualError(t, r.Set("gauge", "fixed", 7, false), `registry: gauge "fixed" has no Config`)
-	require.Nil(t, r.Config("gauge", "fixed"))
 }
 
 // Each watcher hears of each change after Watch, in order and without a lock.

@@ -3,11 +3,11 @@ package reject
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/header"
 )
 
 // Details are the members of a problem.
@@ -58,7 +58,7 @@ func (b *Body) Send(w http.ResponseWriter, r *http.Request, wait time.Duration) 
 	h["Cache-Control"], h["Content-Type"] = lines[:1:1], lines[1:2:2]
 	delete(h, "Retry-After")
 	if wait >= 0 {
-		lines[2] = header.RetryAfter(wait)
+		lines[2] = retryAfterText(wait)
 		h["Retry-After"] = lines[2:]
 	}
 	w.WriteHeader(b.status)
@@ -77,6 +77,18 @@ func Wait(after time.Duration, err error) time.Duration {
 	}
 	return -1
 }
+
+// Seconds returns d in seconds, rounded up.
+func Seconds(d time.Duration) int64 {
+	n := int64(d / time.Second)
+	if d%time.Second > 0 {
+		n++
+	}
+	return n
+}
+
+// retryAfterText returns Retry-After for a wait that is not negative: seconds, rounded up and at least 1.
+func retryAfterText(wait time.Duration) string { return strconv.FormatInt(max(1, Seconds(wait)), 10) }
 
 // prefersText reports whether a client names plain text in its Accept, and JSON not before it.
 func prefersText(accept []string) bool {

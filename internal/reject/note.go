@@ -2,10 +2,9 @@ package reject
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"sync/atomic"
-
-	"github.com/gresil/gresil/internal/recorder"
 )
 
 // A Rejection is what is known of one.
@@ -43,7 +42,7 @@ func (n *Note) Get() Rejection {
 // Announce lets outer handlers know that a request is rejected: those with a Recorder, and the one that watches. It returns false, and
 // does nothing, if the response has begun.
 func Announce(w http.ResponseWriter, r *http.Request, status int, why func() error) bool {
-	if !recorder.Mark(w, why) {
+	if !Mark(w, why) {
 		return false
 	}
 	note(r, status, why)
@@ -53,5 +52,50 @@ func Announce(w http.ResponseWriter, r *http.Request, status int, why func() err
 func note(r *http.Request, status int, why func() error) {
 	if n := Watched(r.Context()); n != nil {
 		n.last.Store(&Rejection{why(), status})
+	}
+}
+
+// Mark marks the request as refused in every [Recorder] around w: a breaker then does not count the response. why makes the error if
+// there is a Recorder. Mark returns false, and marks nothing, if a response has begun: then the handler was called.
+//
+// The Recorders are found through Unwrap. A middleware in between whose writer has no
+// Unwrap hides the outer ones: they count the response as that of the handler.
+func Mark(w http.ResponseWriter, why func() error) bool {
+	if Wrote(w) {
+		return false
+	}
+	var err error
+	for rec := range recorders(w) {
+		if err == nil {
+			err = why()
+		}
+		rec.rejected = err
+	}
+	return true
+}
+
+// Wrote reports whether the response has begun, as a Recorder around w has seen.
+func Wrote(w http.ResponseWriter) bool {
+	for rec := range recorders(w) {
+		if rec.Wrote() {
+			return true
+		}
+	}
+	return false
+}
+
+// recorders calls yield for every Recorder around w, the innermost first.
+func recorders(w http.ResponseWriter) iter.Seq[*Recorder] {
+	return func(yield func(*Recorder) bool) {
+		for w != nil {
+			if r, ok := w.(interface{ recorder() *Recorder }); ok && !yield(r.recorder()) {
+				return
+			}
+			u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+			if !ok {
+				return
+			}
+			w = u.Unwrap()
+		}
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/header"
-	"github.com/gresil/gresil/internal/recorder"
 )
 
 // A Func answers a request. R is server.Rejection, which this package does not import.
@@ -19,21 +17,22 @@ type Func[R error] func(w http.ResponseWriter, r *http.Request, rej R)
 // set before.
 func With[R error](w http.ResponseWriter, r *http.Request, rej R, retryAfter time.Duration, onRejected, fallback Func[R]) {
 	if onRejected != nil {
+		why := func() error { return errors.Unwrap(rej) }
 		if errors.Is(rej, core.ErrRejected) { // as server.Reject does
-			recorder.MarkRejected(w, errors.Unwrap(rej))
+			Mark(w, why)
 		}
-		outer, rec := w, new(recorder.Recorder)
+		outer, rec := w, new(Recorder)
 		w = rec.Wrap(w) // to see whether it writes
 		rec.Observe(unread{outer, r})
 		h := w.Header()
 		h.Set("Cache-Control", "no-store")
 		h.Del("Retry-After")
 		if wait := Wait(retryAfter, rej); wait >= 0 {
-			h.Set("Retry-After", header.RetryAfter(wait))
+			h.Set("Retry-After", retryAfterText(wait))
 		}
 		onRejected(w, r, rej)
 		if rec.Wrote() && errors.Is(rej, core.ErrRejected) {
-			note(r, rec.Status(), func() error { return errors.Unwrap(rej) })
+			note(r, rec.Status(), why)
 		}
 	}
 	fallback(w, r, rej) // if the response has begun, this does nothing

@@ -45,3 +45,19 @@ func TestWith_UnreadBody(t *testing.T) {
 		require.Equal(t, map[bool]int{true: 418}[tt.ours], note.Get().Status, name)
 	}
 }
+
+func TestSeconds(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]struct {
+		seconds int64
+		field   string
+	}{
+		0: {0, "1"}, 1: {1, "1"}, 900 * time.Millisecond: {1, "1"}, time.Second: {1, "1"}, time.Second + 1: {2, "2"},
+		59400 * time.Millisecond: {60, "60"}, time.Hour: {3600, "3600"}, 1<<63 - 1: {9223372037, "9223372037"}, -1: {0, ""}, -time.Second: {-1, ""},
+	} {
+		require.Equal(t, want.seconds, reject.Seconds(d), d)
+		w := httptest.NewRecorder()
+		reject.Details{}.Body().Send(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody), d)
+		require.Equal(t, want.field, w.Header().Get("Retry-After"), d)
+	}
+}

@@ -20,6 +20,10 @@ func reset(c net.Conn) {
 	_ = c.Close()
 }
 
+func opError(op string, err error) error { return &net.OpError{Op: op, Net: "tcp", Err: err} }
+
+func resetError(op string) error { return opError(op, os.NewSyscallError(op, syscall.ECONNRESET)) }
+
 // conn is one end of a connection in memory.
 type conn struct {
 	in, out       *pipe
@@ -27,7 +31,7 @@ type conn struct {
 }
 
 func newConns(client, server net.Addr) (*conn, *conn) {
-	a, b := &pipe{changed: make(chan struct{})}, &pipe{changed: make(chan struct{})}
+	a, b := newPipe(), newPipe()
 	return &conn{in: a, out: b, local: client, remote: server}, &conn{in: b, out: a, local: server, remote: client}
 }
 
@@ -39,18 +43,11 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-func (c *conn) SetReadDeadline(t time.Time) error {
-	c.in.change(func() { c.in.readBy = t })
-	return nil
-}
-
-func (c *conn) SetWriteDeadline(t time.Time) error {
-	c.out.change(func() { c.out.writeBy = t })
-	return nil
-}
+func (c *conn) SetReadDeadline(t time.Time) error  { return c.in.until(&c.in.readBy, t) }
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.out.until(&c.out.writeBy, t) }
 
 func (c *conn) Close() error {
-	c.end(io.EOF, &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)})
+	c.end(io.EOF, opError("write", os.NewSyscallError("write", syscall.EPIPE)))
 	return nil
 }
 
@@ -58,13 +55,13 @@ func (c *conn) Close() error {
 // where it has not ended before.
 func (c *conn) end(read, write error) {
 	c.out.change(func() {
-		c.out.writeErr = &net.OpError{Op: "write", Net: "tcp", Err: net.ErrClosed}
+		c.out.writeErr = opError("write", net.ErrClosed)
 		if c.out.readErr == nil {
 			c.out.readErr = read
 		}
 	})
 	c.in.change(func() {
-		c.in.readErr, c.in.buf = &net.OpError{Op: "read", Net: "tcp", Err: net.ErrClosed}, nil
+		c.in.readErr, c.in.buf = opError("read", net.ErrClosed), nil
 		if c.in.writeErr == nil {
 			c.in.writeErr = write
 		}
@@ -73,82 +70,75 @@ func (c *conn) end(read, write error) {
 
 func (c *conn) Read(p []byte) (n int, err error) {
 	q := c.in
-	err = q.wait(&q.readBy, "read", func() (done bool, err error) {
+	q.change(func() {
+		for len(q.buf) == 0 && q.readErr == nil && len(p) > 0 && !over(q.readBy) {
+			q.changed.Wait()
+		}
 		switch {
+		case over(q.readBy):
+			err = opError("read", os.ErrDeadlineExceeded)
 		case len(q.buf) > 0:
 			n = copy(p, q.buf)
 			q.buf = q.buf[n:]
-			return true, nil
-		case q.readErr != nil:
-			return true, q.readErr
+		default:
+			err = q.readErr
 		}
-		return len(p) == 0, nil
 	})
 	return n, err
 }
 
 func (c *conn) Write(p []byte) (n int, err error) {
 	q := c.out
-	err = q.wait(&q.writeBy, "write", func() (done bool, err error) {
-		if q.writeErr != nil {
-			return true, q.writeErr
-		}
-		m := min(len(p)-n, pipeSize-len(q.buf))
-		q.buf = append(q.buf, p[n:n+m]...)
-		if n += m; m > 0 {
-			q.announce() // also where there is more to write
-		}
-		return n == len(p), nil
-	})
+	for n < len(p) && err == nil {
+		q.change(func() {
+			for len(q.buf) == pipeSize && q.writeErr == nil && !over(q.writeBy) {
+				q.changed.Wait()
+			}
+			if err = q.writeErr; over(q.writeBy) {
+				err = opError("write", os.ErrDeadlineExceeded)
+			}
+			if err == nil {
+				m := min(len(p)-n, pipeSize-len(q.buf))
+				q.buf, n = append(q.buf, p[n:n+m]...), n+m
+			}
+		})
+	}
 	return n, err
 }
 
 const pipeSize = 64 << 10
 
-// pipe is one direction of a connection. Its mutex is never held during a wait: a
-// goroutine that waits for a mutex is not durably blocked in a bubble.
+// pipe is one direction of a connection.
 type pipe struct {
 	mu       sync.Mutex
+	changed  *sync.Cond
 	buf      []byte
 	readErr  error // for the reader, once buf is empty
 	writeErr error
 	readBy   time.Time
 	writeBy  time.Time
-	changed  chan struct{} // closed and replaced when anything above changes
 }
 
-func (q *pipe) announce() {
-	close(q.changed)
-	q.changed = make(chan struct{})
+func newPipe() *pipe {
+	q := &pipe{}
+	q.changed = sync.NewCond(&q.mu)
+	return q
 }
 
 func (q *pipe) change(f func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	f()
-	q.announce()
+	q.changed.Broadcast()
 }
 
-// wait tries until that is done, or the deadline is over.
-func (q *pipe) wait(by *time.Time, op string, try func() (done bool, err error)) error {
-	for {
-		q.mu.Lock()
-		end := *by
-		if !end.IsZero() && !time.Now().Before(end) {
-			q.mu.Unlock()
-			return &net.OpError{Op: op, Net: "tcp", Err: os.ErrDeadlineExceeded}
-		}
-		if done, err := try(); done {
-			q.announce()
-			q.mu.Unlock()
-			return err
-		}
-		changed := q.changed
-		q.mu.Unlock()
-		left := time.Duration(-1)
-		if !end.IsZero() {
-			left = max(time.Until(end), 0)
-		}
-		pause(left, changed, nil)
+// until sets one of the deadlines.
+func (q *pipe) until(by *time.Time, t time.Time) error {
+	q.change(func() { *by = t })
+	if !t.IsZero() {
+		time.AfterFunc(time.Until(t), func() { q.change(func() {}) })
 	}
+	return nil
 }
+
+func over(by time.Time) bool { return !by.IsZero() && !time.Now().Before(by) }

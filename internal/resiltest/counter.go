@@ -6,18 +6,13 @@ import (
 	"testing"
 )
 
-// A Counter is a transport that counts requests and bodies.
+// A Counter is a transport that counts what it has sent and what is open.
 type Counter struct {
-	base                                     http.RoundTripper
-	requests, inFlight, opened, closedBodies atomic.Int64
-}
+	base http.RoundTripper
 
-// Counts are the figures of a Counter.
-type Counts struct {
-	Requests int64 // that were sent
-	InFlight int64 // of these, without headers or an error yet
-	Opened   int64 // bodies of responses
-	Closed   int64 // of these; a body read to its end counts only when it is closed
+	Requests atomic.Int64
+	InFlight atomic.Int64 // requests without headers or an error yet
+	Open     atomic.Int64 // bodies of responses; one that was read to its end is open until it is closed
 }
 
 // Count wraps base. It fails the test if a body is open or a request is in flight at its end.
@@ -26,32 +21,25 @@ func Count(tb testing.TB, base http.RoundTripper) *Counter {
 	c := &Counter{base: base}
 	tb.Cleanup(func() {
 		tb.Helper()
-		if !eventually(func() bool { n := c.Counts(); return n.Opened == n.Closed && n.InFlight == 0 }) {
-			n := c.Counts()
-			tb.Errorf("resiltest: %d of %d response bodies are not closed, %d of %d requests are in flight",
-				n.Opened-n.Closed, n.Opened, n.InFlight, n.Requests)
+		if !Eventually(c.Settled) {
+			tb.Errorf("resiltest: of %d requests, %d bodies are not closed, and %d are in flight", c.Requests.Load(), c.Open.Load(), c.InFlight.Load())
 		}
 	})
 	return c
 }
 
-// Counts returns the counts so far. A request in progress might be counted in one of them and not yet in another.
-func (c *Counter) Counts() Counts {
-	closed := c.closedBodies.Load() // before opened, to be never more
-	return Counts{c.requests.Load(), c.inFlight.Load(), c.opened.Load(), closed}
-}
+// Settled reports whether nothing is open.
+func (c *Counter) Settled() bool { return c.Open.Load() == 0 && c.InFlight.Load() == 0 }
 
 // RoundTrip sends the request with the transport inside.
 func (c *Counter) RoundTrip(req *http.Request) (*http.Response, error) {
-	c.requests.Add(1)
-	c.inFlight.Add(1)
-	defer c.inFlight.Add(-1)
+	c.Requests.Add(1)
+	c.InFlight.Add(1)
+	defer c.InFlight.Add(-1)
 	resp, err := c.base.RoundTrip(req)
 	if resp != nil {
-		c.opened.Add(1)
-		body := WrapBody(resp.Body)
-		body.onClose = func() { c.closedBodies.Add(1) }
-		resp.Body = body
+		c.Open.Add(1)
+		resp.Body = &Body{next: resp.Body, onClose: func() { c.Open.Add(-1) }}
 	}
 	return resp, err
 }

@@ -1,6 +1,6 @@
 // Package resiltest is a kit for tests of HTTP clients: a server or a transport
-// that fails by a script, and counters for bodies, connections and goroutines that stay
-// open. It imports only the standard library.
+// that fails by a script, and counters for bodies and connections that stay open. It
+// imports only the standard library.
 //
 //	func TestMyClient(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) { // an hour takes no time
@@ -12,7 +12,7 @@
 //			srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), script)
 //			base := resiltest.Count(t, srv.Transport()) // fails the test when a body stays open
 //			got, err := mine.New(base).Fetch(t.Context(), srv.URL)
-//			// ... and script.Attempts(), script.Waits(), srv.Conns()
+//			// ... and script.Attempts(), script.Waits(), srv.Total
 //		})
 //	}
 //
@@ -21,40 +21,30 @@
 //   - a [Script] as the [net/http.RoundTripper] itself: no connection, one goroutine;
 //   - a Script or any other handler, as a [Server] in a [Network]: the real net/http
 //     on both ends, over connections in memory;
-//   - the same on loopback sockets: [NewServer];
-//   - a function of your own for each connection: [ServeConn].
+//   - the same on loopback sockets, with a listener of package net;
+//   - a function of your own for each connection that a [Listener] accepts.
 //
 // All but loopback sockets work in bubbles of testing/synctest: make what belongs to
 // a bubble inside it, with the bubble's t. Waits are those of package time, and end
 // when the request's context does.
-//
-// When not to use it: [net/http/httptest] is enough for tests of handlers, for servers that
-// do not fail, and for TLS.
 //
 // # Guarantees
 //
 //   - A Script keeps the contract of RoundTripper: it closes the request's body and
 //     does not change the request.
 //   - All types can be used by many goroutines at once.
-//   - A Script keeps at most [BodyLimit] bytes of the body of each attempt. The number
-//     of attempts is not bounded.
-//   - A Server that is closed has no connection and no handler left, or the test
-//     fails.
-//
-// # Failure mode
-//
-// The checks fail the test with Errorf, at its end, and wait for at most [Patience]
-// before they do, since much in net/http ends a moment later than its caller.
+//   - A Script keeps at most 64 KiB of the body of each attempt. The number of attempts
+//     is not bounded.
 package resiltest
 
 import "time"
 
-// Patience is how long checks wait for goroutines, connections and handlers to end.
+// Patience is how long [Eventually] waits: much in net/http ends a moment later than its caller.
 const Patience = 30 * time.Second
 
-// eventually repeats a check until it succeeds or Patience is over.
-func eventually(ok func() bool) bool {
-	for end := time.Now().Add(Patience); !ok(); pause(5*time.Millisecond, nil, nil) {
+// Eventually repeats a check until it succeeds or Patience is over, and reports which.
+func Eventually(ok func() bool) bool {
+	for end := time.Now().Add(Patience); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			return false
 		}

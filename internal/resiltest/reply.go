@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
-	"os"
 	"strconv"
-	"syscall"
 	"time"
 )
 
@@ -81,10 +78,6 @@ func (r *Reply) response(req *http.Request) (*http.Response, error) {
 
 func hasBody(status int) bool {
 	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
-}
-
-func resetError(op string) error {
-	return &net.OpError{Op: op, Net: "tcp", Err: os.NewSyscallError(op, syscall.ECONNRESET)}
 }
 
 // stream is the body of a reply.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,11 +118,12 @@ func TestScriptKeepsTheContractOfRoundTripper(t *testing.T) {
 			}
 		}
 
-		body := resiltest.NewBody("order")
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://a.test/", body)
-		require.NoError(t, err)
-		require.PanicsWithValue(t, "base", func() { _, _ = resiltest.NewScript(resiltest.Reply{Panic: "base"}).RoundTrip(req) })
+		s, body := resiltest.NewScript(resiltest.Reply{Panic: "base"}), resiltest.NewBody("order")
+		req := request(t.Context(), t, http.MethodPost, "http://a.test/")
+		req.Body = body
+		require.PanicsWithValue(t, "base", func() { _, _ = s.RoundTrip(req) })
 		require.Equal(t, 1, body.Closes(), "closed before a panic")
+		require.PanicsWithValue(t, "base", func() { s.ServeHTTP(httptest.NewRecorder(), request(t.Context(), t, http.MethodGet, "/")) })
 	})
 }
 
@@ -144,10 +146,10 @@ func TestScriptRequestBodyThatStallsEndsWithTheContext(t *testing.T) {
 	})
 }
 
-func TestScriptEndless(t *testing.T) {
+func TestScriptEndlessAndHEAD(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := resiltest.NewScript(resiltest.Reply{Endless: true, Body: "abc"}, resiltest.Reply{Endless: true})
+		s := resiltest.NewScript()
 		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), s)
 		for _, rt := range []http.RoundTripper{s, srv.Transport()} {
 			s.Set(resiltest.Reply{Endless: true, Body: "abc"}, resiltest.Reply{Endless: true})
@@ -161,41 +163,7 @@ func TestScriptEndless(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, resp.Body.Close())
 			}
-		}
-	})
-}
-
-func TestScriptTheLastReplyRepeatsAndSetBeginsAnew(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := resiltest.NewScript(resiltest.Reply{Status: 500}, resiltest.Reply{Status: 501})
-		statuses := func(n int) (all []int) {
-			for range n {
-				status, _, err := fetch(t.Context(), t, s, "http://a.test")
-				require.NoError(t, err)
-				all = append(all, status)
-				time.Sleep(time.Second)
-			}
-			return all
-		}
-		require.Nil(t, s.Waits())
-		require.Equal(t, []int{500, 501, 501}, statuses(3))
-		s.Set(resiltest.Reply{Status: 502}, resiltest.Reply{Status: 503})
-		require.Equal(t, []int{502, 503, 503}, statuses(3))
-		s.Set()
-		require.Equal(t, []int{200}, statuses(1))
-		require.Equal(t, 7, s.Calls())
-		require.Len(t, s.Waits(), 6)
-		require.Equal(t, time.Second, s.Waits()[5])
-	})
-}
-
-func TestScriptHEADAndLengths(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := resiltest.NewScript(resiltest.Reply{Body: "hello"})
-		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), s)
-		for _, rt := range []http.RoundTripper{s, srv.Transport()} {
+			s.Set(resiltest.Reply{Body: "hello"})
 			resp, err := rt.RoundTrip(request(t.Context(), t, http.MethodHead, srv.URL))
 			require.NoError(t, err)
 			require.EqualValues(t, 5, resp.ContentLength)
@@ -207,9 +175,24 @@ func TestScriptHEADAndLengths(t *testing.T) {
 	})
 }
 
-func TestScriptPanicIsThatOfTheHandler(t *testing.T) {
+func TestScriptTheLastReplyRepeatsAndSetBeginsAnew(t *testing.T) {
 	t.Parallel()
-	require.PanicsWithValue(t, "handler", func() {
-		resiltest.NewScript(resiltest.Reply{Panic: "handler"}).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	synctest.Test(t, func(t *testing.T) {
+		s := resiltest.NewScript(resiltest.Reply{Status: 500}, resiltest.Reply{Status: 501})
+		statuses := func(n int) (all []int) {
+			for range n {
+				all = append(all, get(t, s, "http://a.test"))
+				time.Sleep(time.Second)
+			}
+			return all
+		}
+		require.Nil(t, s.Waits())
+		require.Equal(t, []int{500, 501, 501}, statuses(3))
+		s.Set(resiltest.Reply{Status: 502}, resiltest.Reply{Status: 503})
+		require.Equal(t, []int{502, 503, 503}, statuses(3))
+		s.Set()
+		require.Equal(t, []int{200}, statuses(1))
+		require.Equal(t, 7, s.Calls())
+		require.Equal(t, slices.Repeat([]time.Duration{time.Second}, 6), s.Waits())
 	})
 }

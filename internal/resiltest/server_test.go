@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,26 +18,22 @@ import (
 func TestServerCountsConnections(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		script := resiltest.NewScript()
-		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen("a.test:80"), script)
+		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen("a.test:80"), resiltest.NewScript())
 		require.Equal(t, "http://a.test", srv.URL)
-		conns := func(wantOpen, wantTotal int) {
-			synctest.Wait()
-			open, total := srv.Conns()
-			require.Equal(t, []int{wantOpen, wantTotal}, []int{open, total})
-		}
-		get := func(rt http.RoundTripper) {
-			_, _, err := fetch(t.Context(), t, rt, srv.URL)
-			require.NoError(t, err)
-		}
 		first, second := srv.Transport(), srv.Transport()
-		get(first)
-		get(first)
-		conns(1, 1)
-		get(second)
-		conns(2, 2)
-		first.CloseIdleConnections()
-		conns(1, 2)
+		for _, step := range []struct {
+			do          func()
+			open, total int64
+		}{
+			{func() { get(t, first, srv.URL) }, 1, 1},
+			{func() { get(t, first, srv.URL) }, 1, 1},
+			{func() { get(t, second, srv.URL) }, 2, 2},
+			{first.CloseIdleConnections, 1, 2},
+		} {
+			step.do()
+			synctest.Wait()
+			require.Equal(t, []int64{step.open, step.total}, []int64{srv.Open.Load(), srv.Total.Load()})
+		}
 	})
 }
 
@@ -49,30 +44,23 @@ func TestServerHTTP2(t *testing.T) {
 		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), script)
 		tr := srv.Transport()
 		tr.Protocols = resiltest.HTTP2()
-		for _, want := range []struct {
-			status int
-			body   string
-			failed bool
-		}{{200, "fine", false}, {200, "half", true}, {0, "", true}, {200, "fine", false}} {
+		for _, want := range []string{"200 fine false", "200 half true", "0  true", "200 fine false"} {
 			status, body, err := fetch(t.Context(), t, tr, srv.URL)
-			require.Equal(t, want.status, status)
-			require.Equal(t, want.body, body)
-			require.Equal(t, want.failed, err != nil, "%v", err)
+			require.Equal(t, want, fmt.Sprint(status, " ", body, " ", err != nil), "%v", err)
 		}
 		require.Equal(t, 2, script.Attempts()[0].Request.ProtoMajor)
-		_, total := srv.Conns()
-		require.Equal(t, 1, total, "streams are reset, not the connection")
+		require.EqualValues(t, 1, srv.Total.Load(), "streams are reset, not the connection")
 	})
 }
 
 // With Unread, net/http does not see that the client leaves: the server's end ends it.
 func TestServerCloseEndsWhatHangs(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		for _, reply := range []resiltest.Reply{{Delay: -1}, {Delay: -1, Unread: true}, {Stall: -1}, {Endless: true, Pace: time.Millisecond}, {Body: "x", Pace: -1}} {
-			tb := &fakeTB{}
-			srv := resiltest.Serve(tb, resiltest.NewNetwork().Listen(""), resiltest.NewScript(reply))
+	for _, reply := range []resiltest.Reply{{Delay: -1}, {Delay: -1, Unread: true}, {Stall: -1}, {Endless: true, Pace: time.Millisecond}, {Body: "x", Pace: -1}} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), resiltest.NewScript(reply))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			t.Cleanup(cancel)
 			body, upload := io.Pipe()
 			if !reply.Unread {
 				_ = upload.Close()
@@ -80,39 +68,27 @@ func TestServerCloseEndsWhatHangs(t *testing.T) {
 			context.AfterFunc(ctx, func() { _ = upload.Close() }) // net/http waits for it
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL, body)
 			require.NoError(t, err)
-			resp, err := srv.Transport().RoundTrip(req)
-			if reply.Delay != 0 {
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-			} else {
-				require.NoError(t, err)
-				closed := make(chan struct{})
-				time.AfterFunc(time.Second, func() { require.Empty(t, tb.end()); close(closed) })
-				_, err = io.Copy(io.Discard, resp.Body)
-				require.Error(t, err)
-				_ = resp.Body.Close()
-				<-closed
-			}
-			cancel()
-			require.Empty(t, tb.end(), "%+v", reply)
-		}
-	})
+			_, err = srv.Transport().RoundTrip(req)
+			require.Equal(t, reply.Delay != 0, errors.Is(err, context.DeadlineExceeded), "%v", err)
+		})
+	}
 }
 
-func TestServerFailsTheTestWhenAHandlerDoesNotEnd(t *testing.T) {
+func TestCounterFailsTheTestWhenABodyIsOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		tb, hangs := &fakeTB{}, make(chan struct{})
-		srv := resiltest.Serve(tb, resiltest.NewNetwork().Listen(""), http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, _, err := fetch(ctx, t, srv.Transport(), srv.URL)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		start := time.Now()
-		failures := tb.end()
-		require.Len(t, failures, 1)
-		require.Contains(t, failures[0], "have not ended")
-		require.InDelta(t, resiltest.Patience, time.Since(start), float64(10*time.Millisecond))
-		close(hangs)
+		tb := &fakeTB{}
+		c := resiltest.Count(tb, resiltest.NewScript(resiltest.Reply{Body: "x"}))
+		get(t, c, "http://a.test")
+		resp, err := c.RoundTrip(request(t.Context(), t, http.MethodGet, "http://a.test"))
+		require.NoError(t, err)
+		_, err = io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		tb.end()
+		require.Equal(t, "resiltest: of 2 requests, 1 bodies are not closed, and 0 are in flight", tb.failure)
+		require.NoError(t, resp.Body.Close())
+		require.NoError(t, resp.Body.Close())
+		require.True(t, c.Settled())
 	})
 }
 
@@ -120,30 +96,13 @@ func TestServerFailsTheTestWhenAHandlerDoesNotEnd(t *testing.T) {
 type fakeTB struct {
 	testing.TB
 
-	mu       sync.Mutex
-	cleanups []func()
-	failures []string
+	end     func()
+	failure string
 }
 
-func (*fakeTB) Helper()            {}
-func (f *fakeTB) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
-
-func (f *fakeTB) Errorf(format string, args ...any) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.failures = append(f.failures, fmt.Sprintf(format, args...))
-}
-
-// end ends the test, and tells how it failed.
-func (f *fakeTB) end() []string {
-	for len(f.cleanups) > 0 {
-		last := len(f.cleanups) - 1
-		c := f.cleanups[last]
-		f.cleanups = f.cleanups[:last]
-		c()
-	}
-	return f.failures
-}
+func (*fakeTB) Helper()                             {}
+func (f *fakeTB) Cleanup(c func())                  { f.end = c }
+func (f *fakeTB) Errorf(format string, args ...any) { f.failure = fmt.Sprintf(format, args...) }
 
 func request(ctx context.Context, t *testing.T, method, url string) *http.Request {
 	t.Helper()
@@ -162,6 +121,13 @@ func fetch(ctx context.Context, t *testing.T, rt http.RoundTripper, url string) 
 	b, err := io.ReadAll(resp.Body)
 	require.NoError(t, resp.Body.Close())
 	return resp.StatusCode, string(b), err
+}
+
+func get(t *testing.T, rt http.RoundTripper, url string) (status int) {
+	t.Helper()
+	status, _, err := fetch(t.Context(), t, rt, url)
+	require.NoError(t, err)
+	return status
 }
 
 var errBoom = errors.New("boom")

@@ -6,16 +6,9 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
-
-// An Enum is a type whose constants are 0, 1, 2, … and have a text.
-type Enum interface {
-	~uint8
-	fmt.Stringer
-}
 
 // Name returns the name of v, the constant with that index, and for any other v a text such as
 // "State(9)".
@@ -24,41 +17,6 @@ func Name[E ~uint8](v E, names ...string) string {
 		return names[v]
 	}
 	return fmt.Sprintf("%s(%d)", reflect.TypeFor[E]().Name(), uint8(v))
-}
-
-// A Bad makes an error, as a *core.ConfigError: core itself uses this package.
-type Bad func(field string, value any, reason string) error
-
-// Marshal returns the text of v. A v above last, the last constant, is an error.
-func Marshal[E Enum](v, last E, bad Bad) ([]byte, error) {
-	if v > last {
-		return nil, bad(Field[E](), v.String(), must(last))
-	}
-	return []byte(v.String()), nil
-}
-
-// Unmarshal sets v to the constant, at most last, whose text is s. If there is none, it
-// returns an error and leaves v unchanged.
-func Unmarshal[E Enum](v *E, last E, s []byte, bad Bad) error {
-	for known := range last + 1 {
-		if known.String() == string(s) {
-			*v = known
-			return nil
-		}
-	}
-	return bad(Field[E](), strconv.Quote(string(s)), must(last))
-}
-
-// Field returns the name of a type, as "breaker.State".
-func Field[T any]() string { return reflect.TypeFor[T]().String() }
-
-// must lists the texts of the constants up to last, as in "must be a, b or c".
-func must[E Enum](last E) string {
-	var names []string
-	for v := range last {
-		names = append(names, v.String())
-	}
-	return "must be " + strings.Join(names, ", ") + " or " + last.String()
 }
 
 // NonZero formats words with values, as in "calls=%d slow=%d", without those that are 0.

@@ -1,38 +1,14 @@
 package text_test
 
 import (
-	"fmt"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/text"
 )
-
-func TestMarshalAndUnmarshal(t *testing.T) {
-	t.Parallel()
-	bad := func(field string, value any, reason string) error {
-		return fmt.Errorf("%s %v %s", field, value, reason)
-	}
-	for o := core.Ignored; o <= core.Failure; o++ {
-		s, err := text.Marshal(o, core.Failure, bad)
-		require.NoError(t, err)
-		got := core.Outcome(99)
-		require.NoError(t, text.Unmarshal(&got, core.Failure, s, bad))
-		require.Equal(t, o, got)
-	}
-	const want = "must be ignored, success or failure"
-	_, err := text.Marshal(core.Failure+1, core.Failure, bad)
-	require.EqualError(t, err, "core.Outcome Outcome(3) "+want)
-	got := core.Success
-	for _, s := range []string{"", "Outcome(3)", "Failure", "failure "} {
-		require.EqualError(t, text.Unmarshal(&got, core.Failure, []byte(s), bad), fmt.Sprintf("core.Outcome %q %s", s, want))
-		require.Equal(t, core.Success, got)
-	}
-}
 
 func TestDurationIsShortAndParses(t *testing.T) {
 	t.Parallel()

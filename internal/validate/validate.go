@@ -3,10 +3,11 @@ package validate
 
 import (
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/text"
 )
 
 // A Check collects the fields of one Config that cannot be used. Make it with [Of].
@@ -48,45 +49,27 @@ func (c *Check) Err() error { return errors.Join(c.errs...) }
 //
 //	validate.Relabel(c.core().Validate(), "ratelimit.ClientConfig.", "ratelimit.Config.")
 //
-// Joined errors stay joined. An error without such a Field stays as it is, with its own
-// text. err itself is not changed. Of nil it returns nil.
+// Errors of [errors.Join] stay joined. Any other error stays as it is, with its own text. err itself
+// is not changed. Of nil it returns nil.
 func Relabel(err error, to string, from ...string) error {
-	_, err = relabel(err, to, from)
-	return err
-}
-
-// relabel reports too whether it has changed a Field: errors cannot always be compared.
-func relabel(err error, to string, from []string) (changed bool, _ error) {
-	switch e := err.(type) { //nolint:errorlint // this is the walk of the tree itself
-	case interface{ Unwrap() []error }:
-		var errs []error
-		for _, part := range e.Unwrap() {
-			other, part := relabel(part, to, from)
-			errs = append(errs, part)
-			changed = changed || other
+	if reflect.TypeOf(err) == reflect.TypeOf(errors.Join(errors.ErrUnsupported)) {
+		errs := slices.Clone(err.(interface{ Unwrap() []error }).Unwrap()) // the type of errors.Join
+		for i, part := range errs {
+			errs[i] = Relabel(part, to, from...)
 		}
-		if changed { // otherwise err may have a text of its own
-			return true, errors.Join(errs...)
-		}
-	case *core.ConfigError:
+		return errors.Join(errs...)
+	}
+	if e, ok := err.(*core.ConfigError); ok { //nolint:errorlint // one around it has a text of its own
 		for _, prefix := range from {
 			if field, ok := strings.CutPrefix(e.Field, prefix); ok {
-				return true, &core.ConfigError{Field: to + field, Value: e.Value, Reason: e.Reason}
+				return &core.ConfigError{Field: to + field, Value: e.Value, Reason: e.Reason}
 			}
 		}
 	}
-	return false, err
+	return err
 }
 
 // Bad returns a [*core.ConfigError].
 func Bad(field string, value any, reason string) error {
 	return &core.ConfigError{Field: field, Value: value, Reason: reason}
 }
-
-// MarshalText returns the text of v, or a [*core.ConfigError] if v is above last, the last
-// constant of its type.
-func MarshalText[E text.Enum](v, last E) ([]byte, error) { return text.Marshal(v, last, Bad) }
-
-// UnmarshalText sets v to the constant, at most last, whose text is s. If there is none, it
-// returns a [*core.ConfigError] and leaves v unchanged.
-func UnmarshalText[E text.Enum](v *E, last E, s []byte) error { return text.Unmarshal(v, last, s, Bad) }

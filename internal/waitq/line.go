@@ -66,7 +66,7 @@ type line[T any] struct {
 type place[T any] struct {
 	*Caller[T]
 	ctx      context.Context //nolint:containedctx // of the wait
-	deadline time.Time       // zero: none
+	deadline time.Time       // centuries away if there is none
 	ask      *ask[T]         // its reservation is on its way
 	held     bool            // it has a slot, and waits for its time
 	counted  bool            // in due
@@ -151,10 +151,7 @@ func (ls *Lines[T]) enter(
 	if l.queue.Weight()+c.Weight > c.Room || wait > most {
 		return nil, nil, Slot[T]{Value: c.Refuse(wait), At: now.Add(wait), Refused: true}
 	}
-	p := place[T]{Caller: c, ctx: ctx, counted: alone}
-	if most < math.MaxInt64 {
-		p.deadline = now.Add(most)
-	}
+	p := place[T]{Caller: c, ctx: ctx, deadline: now.Add(most), counted: alone}
 	if alone {
 		l.due, l.first = now.Add(wait), c.Weight
 	} else {
@@ -201,7 +198,7 @@ func (ls *Lines[T]) ask(key string, l *line[T], w *Waiter[place[T]]) {
 	l.asking++
 	last := w.Value.deadline
 	for other := range l.queue.All() {
-		if d := other.Value.deadline; other.Weight == w.Weight && !last.IsZero() && (d.IsZero() || d.After(last)) {
+		if d := other.Value.deadline; other.Weight == w.Weight && d.After(last) {
 			last = d
 		}
 	}
@@ -221,13 +218,9 @@ func (ls *Lines[T]) ask(key string, l *line[T], w *Waiter[place[T]]) {
 			}
 			ls.advance(key, l)
 		}()
-		ctx, most, cancel := context.WithoutCancel(ctx), time.Duration(math.MaxInt64), func() {}
-		if !last.IsZero() {
-			ctx, cancel = context.WithDeadline(ctx, last)
-			most = max(0, last.Sub(start))
-		}
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), last)
 		defer cancel()
-		slot, err = c.Reserve(ctx, most)
+		slot, err = c.Reserve(ctx, max(0, last.Sub(start)))
 	}()
 }
 
@@ -259,7 +252,7 @@ func (l *line[T]) deliver(a *ask[T], slot Slot[T], err error, panicked any) {
 	case !slot.Refused:
 		l.hand(a.by, slot)
 	default:
-		late := func(p *place[T]) bool { return slot.At.IsZero() || !p.deadline.IsZero() && p.deadline.Before(slot.At) }
+		late := func(p *place[T]) bool { return slot.At.IsZero() || p.deadline.Before(slot.At) }
 		for w := range l.queue.All() {
 			if w.Weight == a.by.Weight && !w.Value.held && w.Value.ask == nil && late(&w.Value) {
 				l.finish(w, slot, nil)
@@ -283,7 +276,7 @@ func (l *line[T]) hand(of *Waiter[place[T]], slot Slot[T]) {
 		case w.Weight != of.Weight:
 			l.giveBack(of, slot)
 			return
-		case !p.deadline.IsZero() && p.deadline.Before(slot.At):
+		case p.deadline.Before(slot.At):
 			wait := max(0, slot.At.Sub(now))
 			l.finish(w, Slot[T]{Value: p.Refuse(wait), At: slot.At, Refused: true}, nil)
 		default:
@@ -360,14 +353,14 @@ func (ls *Lines[T]) look(key string, l *line[T], w *Waiter[place[T]]) (wait time
 		l.late = now.Sub(p.slot.At)
 		l.finish(w, p.slot, nil)
 		ls.advance(key, l)
-	case !p.held && !p.deadline.IsZero() && !now.Before(p.deadline):
+	case !p.held && !now.Before(p.deadline):
 		wait := max(1, l.due.Sub(now))
 		l.drop(w)
 		l.finish(w, Slot[T]{Value: p.Refuse(wait), At: now.Add(wait), Refused: true}, nil)
 		ls.advance(key, l)
 	case p.held:
 		return p.slot.At.Sub(now), false
-	case !p.deadline.IsZero():
+	default:
 		return p.deadline.Sub(now), false
 	}
 	return math.MaxInt64, p.over

@@ -4,6 +4,7 @@
 package waitq
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"iter"
@@ -16,42 +17,42 @@ var ErrClosed = errors.New("closed")
 // A Queue holds waiters in the order of their arrival. T is the state that the
 // mechanism keeps of each. The zero value is an empty queue, oldest first.
 type Queue[T any] struct {
-	oldest, newest *Waiter[T]
-	weight         int64
-	length         int
+	all    list.List // of *Waiter[T]
+	weight int64
 }
 
 // A Waiter is one place in a queue. All fields are guarded by the lock of the mechanism.
 type Waiter[T any] struct {
-	Value        T
-	Weight       int64
-	queue        *Queue[T] // nil when the waiter has left
-	older, newer *Waiter[T]
-	wake         chan struct{} // one place: something that concerns the waiter has changed
+	Value  T
+	Weight int64
+	queue  *Queue[T] // nil when the waiter has left
+	place  *list.Element
+	wake   chan struct{} // one place: something that concerns the waiter has changed
 }
 
 // Push adds a waiter at the end.
 func (q *Queue[T]) Push(value T, weight int64) *Waiter[T] {
-	w := &Waiter[T]{Value: value, Weight: weight, queue: q, older: q.newest, wake: make(chan struct{}, 1)}
-	if w.older != nil {
-		w.older.newer = w
-	} else {
-		q.oldest = w
-	}
-	q.newest = w
+	w := &Waiter[T]{Value: value, Weight: weight, queue: q, wake: make(chan struct{}, 1)}
+	w.place = q.all.PushBack(w)
 	q.weight += weight
-	q.length++
 	return w
 }
 
+func waiter[T any](e *list.Element) *Waiter[T] {
+	if e == nil {
+		return nil
+	}
+	return e.Value.(*Waiter[T])
+}
+
 // First returns the waiter that arrived first, or nil.
-func (q *Queue[T]) First() *Waiter[T] { return q.oldest }
+func (q *Queue[T]) First() *Waiter[T] { return waiter[T](q.all.Front()) }
 
 // Last returns the waiter that arrived last, or nil.
-func (q *Queue[T]) Last() *Waiter[T] { return q.newest }
+func (q *Queue[T]) Last() *Waiter[T] { return waiter[T](q.all.Back()) }
 
 // Len returns the number of waiters.
-func (q *Queue[T]) Len() int { return q.length }
+func (q *Queue[T]) Len() int { return q.all.Len() }
 
 // Weight returns the sum of their weights.
 func (q *Queue[T]) Weight() int64 { return q.weight }
@@ -59,36 +60,24 @@ func (q *Queue[T]) Weight() int64 { return q.weight }
 // All iterates over the waiters, the oldest first. The current one may leave meanwhile.
 func (q *Queue[T]) All() iter.Seq[*Waiter[T]] {
 	return func(yield func(*Waiter[T]) bool) {
-		for w := q.oldest; w != nil; {
-			newer := w.newer
-			if !yield(w) {
+		for e := q.all.Front(); e != nil; {
+			next := e.Next()
+			if !yield(waiter[T](e)) {
 				return
 			}
-			w = newer
+			e = next
 		}
 	}
 }
 
 // Leave removes the waiter, served or not, and wakes it. A second Leave does nothing.
 func (w *Waiter[T]) Leave() {
-	q := w.queue
-	if q == nil {
-		return
+	if w.queue != nil {
+		w.queue.all.Remove(w.place)
+		w.queue.weight -= w.Weight
+		w.queue = nil
+		w.Signal()
 	}
-	if w.older != nil {
-		w.older.newer = w.newer
-	} else {
-		q.oldest = w.newer
-	}
-	if w.newer != nil {
-		w.newer.older = w.older
-	} else {
-		q.newest = w.older
-	}
-	q.weight -= w.Weight
-	q.length--
-	w.queue, w.older, w.newer = nil, nil, nil
-	w.Signal()
 }
 
 // Waiting reports whether the waiter is in its queue.

@@ -22,41 +22,38 @@ import (
 // A Batcher groups the calls to one method of a vendor. It is safe for concurrent use.
 type Batcher[T, R any] struct {
 	life  instance.Instance[Config[T, R], *Config[T, R]]
+	up    groups.Lifetime
 	queue groups.Queue
 	store groups.Store
 	line  string // the name in the engine
 	own   bool   // the engine is of this batcher: Close drains it
 
-	closing, cut chan struct{} // closed by Close, and when it no longer waits
-	once         [2]sync.Once
-	adding       sync.RWMutex  // no record is added to the own engine while Close begins
-	wake         chan struct{} // has an element if there may be something to take
-	planned      atomic.Int64  // the time of the next look, in ns since 1970
-	held         atomic.Int64  // until then the gate lets no call pass
-	flying       atomic.Int64  // handlers
-	known        atomic.Int64  // groups.State.Records
-	spacing      groups.Spacing
-	failing      atomic.Bool // the engine, at its last reply
+	adding  sync.RWMutex  // no record is added to the own engine while Close begins
+	wake    chan struct{} // has an element if there may be something to take
+	sized   int           // the FlushSize of the last look
+	held    atomic.Int64  // until then the gate lets no call pass, in ns since 1970
+	flying  atomic.Int64  // handlers
+	known   atomic.Int64  // groups.State.Records
+	spacing groups.Spacing
 
 	added, calls, limited, split, sent, failed atomic.Uint64
 
 	mu      sync.Mutex
-	ended   chan struct{} // closed when Run returns; nil if it does not run
-	waiters map[string][]*waiter
-	asked   chan struct{} // has an element if a Call began or ended; nil while no Call waits
+	waiting map[string][]chan groups.Result // Calls, by the IDs of their records
+	asked   time.Time                       // when their results were asked for
 }
 
 // New makes a batcher. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
 func New[T, R any](cfg Config[T, R]) (*Batcher[T, R], error) {
 	b := &Batcher[T, R]{
-		own: cfg.Engine == nil, line: "batch:" + cfg.Name, closing: make(chan struct{}), cut: make(chan struct{}),
-		wake: make(chan struct{}, 1), waiters: map[string][]*waiter{},
+		own: cfg.Engine == nil, line: "batch:" + cfg.Name, wake: make(chan struct{}, 1), waiting: map[string][]chan groups.Result{},
 	}
 	engine := cmp.Or(cfg.Engine, jobs.Memory())
 	b.queue, b.store = groups.Open(engine), groups.OpenStore(engine)
 	if err := b.life.Init(lifeCycle[T, R](), cfg); err != nil {
 		return nil, err
 	}
+	b.up.Init(ErrClosed, errRunning, &b.life.Listeners)
 	source := registry.Source{Figures: b.figures, Rows: b.rows, Control: b.control}
 	if err := b.life.Register(b, b.SetConfig, source); err != nil {
 		return nil, err
@@ -84,10 +81,6 @@ func (b *Batcher[T, R]) SetConfig(cfg Config[T, R]) error {
 // [ErrFull], [ErrClosed], a *core.ConfigError for a record larger than MaxBytes, or that of the engine; then the record
 // may have been added.
 func (b *Batcher[T, R]) Add(ctx context.Context, record T) (id string, err error) {
-	return b.add(ctx, rand.Text(), record)
-}
-
-func (b *Batcher[T, R]) add(ctx context.Context, id string, record T) (string, error) {
 	set := b.settings()
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -99,23 +92,23 @@ func (b *Batcher[T, R]) add(ctx context.Context, id string, record T) (string, e
 	if set.MaxBytes > 0 && len(payload) > set.MaxBytes {
 		return "", validate.Bad("batch: a record", fmt.Sprintf("%d bytes", len(payload)), fmt.Sprintf("must have at most %d, the MaxBytes of %s", set.MaxBytes, b.Name()))
 	}
-	r := groups.Record{ID: id, Group: set.Option(record), Key: set.Key(record), Payload: payload}
+	r := groups.Record{ID: rand.Text(), Group: set.Option(record), Key: set.Key(record), Payload: payload}
 	if b.own {
 		b.adding.RLock()
 		defer b.adding.RUnlock()
 	}
-	if b.isClosed() {
+	if b.up.Closed() {
 		return "", ErrClosed
 	}
 	id, due, err := b.store.Add(ctx, b.line, r, groups.Rules{FlushSize: set.FlushSize, MaxPending: set.MaxPending})
 	if errors.Is(err, groups.ErrFull) {
 		return "", ErrFull
 	}
-	if b.engineIs(ctx, err); err != nil {
+	if b.up.EngineIs(ctx, err); err != nil {
 		return r.ID, err
 	}
 	b.added.Add(1)
-	if due || b.planned.Load() > time.Now().Add(set.FlushAfter).UnixNano() {
+	if due || set.FlushAfter < leastPoll {
 		b.poke()
 	}
 	return id, nil
@@ -129,57 +122,24 @@ func (b *Batcher[T, R]) poke() {
 	}
 }
 
-func (b *Batcher[T, R]) isClosed() bool {
-	select {
-	case <-b.closing:
-		return true
-	default:
-		return false
-	}
-}
-
-const grace = time.Second // for which Close waits for the calls whose contexts it has ended
-
 // Close accepts no more records. Without an Engine it makes all groups due, and waits until they are sent; with one it
 // waits for the calls in flight, and the records stay there. Then Run returns. If ctx ends before, the contexts of calls
 // end. The error has the number of records that are lost; records of groups that are paused, or that have failed, are among
 // them.
 func (b *Batcher[T, R]) Close(ctx context.Context) error {
 	b.adding.Lock()
-	b.once[0].Do(func() { close(b.closing) })
+	b.up.Shut()
 	b.adding.Unlock()
 	_ = b.life.Close() // always nil
-	if b.own {
-		_, _ = b.store.Control(ctx, b.line, groups.Flush) // memory does not fail
-	}
-	b.mu.Lock()
-	if b.ended == nil && b.own { // Run has ended, or never began
-		b.ended = make(chan struct{})
-		go b.run(context.WithoutCancel(ctx), b.ended)
-	}
-	ended := b.ended
-	b.mu.Unlock()
-	var err error
-	if ended != nil {
-		select {
-		case <-ended:
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-			b.once[1].Do(func() { close(b.cut) })
-			late := time.NewTimer(grace)
-			defer late.Stop()
-			select {
-			case <-ended:
-			case <-late.C:
-			}
-		}
-	}
 	if !b.own {
-		return err
+		b.poke()
+		return b.up.Close(ctx, nil)
 	}
+	_, _ = b.change(ctx, groups.Flush) // memory does not fail
+	err := b.up.Close(ctx, b.work)
 	b.mu.Lock()
-	for id := range b.waiters { // Calls whose records are lost
-		b.answer(id, groups.Result{ID: id, Err: ErrClosed})
+	for id := range b.waiting { // Calls whose records are lost
+		b.answer(groups.Result{ID: id, Err: ErrClosed})
 	}
 	b.mu.Unlock()
 	if _, state, _ := b.store.Take(ctx, b.line, groups.Terms{FlushAfter: math.MaxInt64}); state.Records > 0 {

@@ -296,11 +296,12 @@ func TestSetConfig(t *testing.T) {
 		v := &vendor{}
 		b := v.start(t, nil)
 		add(t, b, "a", "1", "2")
+		add(t, b, "b", "3", "4", "5")
 		cfg := b.Config()
-		cfg.Name, cfg.FlushAfter, cfg.MaxRecords = "", 10*time.Second, 1
+		cfg.Name, cfg.FlushAfter, cfg.MaxRecords, cfg.FlushSize = "", 10*time.Second, 1, 3
 		require.NoError(t, b.SetConfig(cfg))
 		time.Sleep(11 * time.Second)
-		require.ElementsMatch(t, []string{"10 a: 1", "10 a: 2"}, v.seen(), "what waits has the new FlushAfter")
+		require.ElementsMatch(t, []string{"0 b: 3", "0 b: 4", "0 b: 5", "10 a: 1", "10 a: 2"}, v.seen(), "what waits has the new FlushAfter and FlushSize")
 		require.Equal(t, "vendor", b.Config().Name)
 		for field, change := range map[string]func(*config){
 			"Name":        func(c *config) { c.Name = "other" },
@@ -383,11 +384,11 @@ func (s *failing) Take(ctx context.Context, queue string, t groups.Terms) (group
 	return s.Store.Take(ctx, queue, t)
 }
 
-func (s *failing) Replace(ctx context.Context, queue string, b groups.Batch, parts []groups.Part, results []groups.Result, text string) error {
+func (s *failing) Replace(ctx context.Context, queue string, b groups.Batch, parts []groups.Part, results []groups.Result, last error) error {
 	if err := s.get(); err != nil {
 		return err
 	}
-	return s.Store.Replace(ctx, queue, b, parts, results, text)
+	return s.Store.Replace(ctx, queue, b, parts, results, last)
 }
 
 // The defaults in force.

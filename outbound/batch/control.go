@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/gresil/gresil/internal/groups"
@@ -44,7 +45,7 @@ func (b *Batcher[T, R]) Delete(ctx context.Context, option string) (n int, err e
 
 func (b *Batcher[T, R]) change(ctx context.Context, v groups.Verb, options ...string) (n int, err error) {
 	n, err = b.store.Control(ctx, b.line, v, options...)
-	b.engineIs(ctx, err)
+	b.up.EngineIs(ctx, err)
 	b.poke()
 	return n, err
 }
@@ -63,7 +64,7 @@ func (b *Batcher[T, R]) Failed(ctx context.Context, option string) iter.Seq2[Fai
 	return func(yield func(Failure[T], error) bool) {
 		for from := 0; ; from += failuresRead {
 			all, err := b.store.Failed(ctx, b.line, option, from, failuresRead)
-			if b.engineIs(ctx, err); err != nil {
+			if b.up.EngineIs(ctx, err); err != nil {
 				yield(Failure[T]{}, err)
 				return
 			}
@@ -101,12 +102,16 @@ const mostGroups = 10_000 // that are listed
 // Groups returns the groups of all processes, at most 10,000, those that are there for longest first.
 func (b *Batcher[T, R]) Groups(ctx context.Context) ([]Group, error) {
 	found, err := b.store.Groups(ctx, b.line, b.settings().FlushAfter, mostGroups)
-	b.engineIs(ctx, err)
+	b.up.EngineIs(ctx, err)
 	all := make([]Group, len(found))
 	for i, g := range found {
 		all[i] = Group{g.Name, g.Pending, g.InFlight, g.Failed, g.Paused, g.Oldest, g.Next, g.LastCall, g.LastError}
 	}
 	return all, err
+}
+
+func verbs() []groups.Verb {
+	return []groups.Verb{groups.Flush, groups.Pause, groups.Resume, groups.Retry, groups.Delete}
 }
 
 // rows returns a row for each group, for a page.
@@ -123,19 +128,15 @@ func (b *Batcher[T, R]) rows(ctx context.Context) (rows []registry.Row, err erro
 			{Name: "last_error", Value: g.LastError, Secret: true},
 			{Name: "paused", Value: g.Paused},
 		}}
-		if g.Pending > 0 {
-			row.Verbs = append(row.Verbs, string(groups.Flush))
+		for i, offered := range []bool{g.Pending > 0, !g.Paused, g.Paused, g.Failed > 0, g.Pending+g.Failed > 0} {
+			if offered {
+				row.Verbs = append(row.Verbs, string(verbs()[i]))
+			}
 		}
-		pause := groups.Pause
-		if g.Paused {
-			pause, row.Alarm = groups.Resume, registry.Notice
-		}
-		row.Verbs = append(row.Verbs, string(pause))
 		if g.Failed > 0 {
-			row.Alarm, row.Verbs = registry.Failing, append(row.Verbs, string(groups.Retry))
-		}
-		if g.Pending+g.Failed > 0 {
-			row.Verbs = append(row.Verbs, string(groups.Delete))
+			row.Alarm = registry.Failing
+		} else if g.Paused {
+			row.Alarm = registry.Notice
 		}
 		rows = append(rows, row)
 	}
@@ -144,10 +145,8 @@ func (b *Batcher[T, R]) rows(ctx context.Context) (rows []registry.Row, err erro
 
 // control does a verb of a row.
 func (b *Batcher[T, R]) control(ctx context.Context, verb, option string) (n int, err error) {
-	switch v := groups.Verb(verb); v {
-	case groups.Flush, groups.Pause, groups.Resume, groups.Retry, groups.Delete:
-		return b.change(ctx, v, option)
-	default:
+	if !slices.Contains(verbs(), groups.Verb(verb)) {
 		return 0, fmt.Errorf("batch: no control %q", verb)
 	}
+	return b.change(ctx, groups.Verb(verb), option)
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/groups"
+	"github.com/gresil/gresil/internal/jitter"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/gate"
 )
@@ -24,6 +24,7 @@ const (
 	shortHold  = 2 * time.Second // of its keys, for which a call waits at its gate: calls with other keys need its place
 	lead       = time.Second     // before the vendor permits a call, it is tried
 	lastTries  = 10              // to note the end of a call when the process stops
+	panicked   = "batch: Send panicked"
 )
 
 type keyOfCall struct{}
@@ -37,38 +38,37 @@ func IdempotencyKey(ctx context.Context) string {
 
 // A delivery is one call of a batch, and what becomes of its records.
 type delivery[T, R any] struct {
+	groups.Attempt
 	*Config[T, R]
 
-	b      *Batcher[T, R]
-	batch  groups.Batch
-	losses int // processes that ended with this batch
-
+	b       *Batcher[T, R]
+	batch   groups.Batch
+	losses  int // processes that ended with this batch
+	all     []int
 	records []T
 	call    gate.Call
-	called  bool // Send was
-	err     error
-	took    time.Duration
 
-	// The outcome.
-	parts          []groups.Part
-	results        []groups.Result
-	text           string // of an error
-	limited, split bool
+	parts   []groups.Part
+	results []groups.Result
+	last    error // of the group
 }
 
 // deliver makes the call, unless its processes have ended too often, and decides.
-func (d *delivery[T, R]) deliver(ctx, stopping context.Context, cancel func()) {
-	all := len(d.batch.Records)
+func (d *delivery[T, R]) deliver(ctx, stopping, working context.Context) {
 	defer func() {
 		if v := recover(); v != nil { // of a function of the Config, or of a method of a record
 			d.parts, d.results = nil, nil
-			d.judgeCall(groups.Panicked("batch: Send panicked", v), false)
+			d.judgeCall(groups.Panicked(panicked, v), false)
 		}
 	}()
+	for i := range d.batch.Records {
+		d.all = append(d.all, i)
+	}
 	if lost := d.losses + d.batch.Losses; d.losses > 0 && lost >= min(suspicious, d.MaxDeliveries) {
 		err := fmt.Errorf("batch: %d processes ended, or lost the engine, during the call", lost)
-		if all > 1 {
-			d.halve(err, suspicious)
+		if len(d.all) > 1 {
+			d.losses, d.batch.Losses = 0, suspicious
+			d.halve(err)
 			return
 		}
 		if lost >= d.MaxDeliveries {
@@ -79,9 +79,24 @@ func (d *delivery[T, R]) deliver(ctx, stopping context.Context, cancel func()) {
 	if !d.decode() {
 		return
 	}
-	d.call = d.GateCall(d.batch.Group, d.records)
-	results, err := d.make(context.WithValue(ctx, keyOfCall{}, d.batch.ID), stopping, cancel)
-	if d.called && d.err == nil {
+	var results []Result[R]
+	d.Attempt = groups.Attempt{Name: d.b.Name(), Panic: panicked, Timeout: d.Config.Timeout, Patience: patience}
+	if d.Gate != nil {
+		d.call = d.GateCall(d.batch.Group, d.records)
+		d.Pass = func(ctx context.Context, f func(context.Context) error) error { return d.Gate.Do(ctx, d.call, f) }
+		if d.losses+d.batch.Losses > 0 || d.held() { // what has ended a process runs alone
+			d.Patience = shortHold
+		}
+	}
+	err := d.Make(context.WithValue(ctx, keyOfCall{}, d.batch.ID), stopping, working, func(ctx context.Context) (err error) {
+		d.b.calls.Add(1)
+		results, err = d.Send(ctx, d.batch.Group, d.records)
+		if err == nil && len(results) != len(d.records) {
+			err = fmt.Errorf("batch: Send returned %d results for %d records", len(results), len(d.records))
+		}
+		return err
+	})
+	if d.Called && d.Err == nil {
 		d.judge(results)
 		return
 	}
@@ -97,34 +112,12 @@ func (d *delivery[T, R]) decode() bool {
 			d.fail(fmt.Errorf("batch: the record cannot be decoded: %w", err), i)
 			continue
 		}
-		d.records = append(d.records, v)
-		good = append(good, i)
+		d.records, good = append(d.records, v), append(good, i)
 	}
 	if len(d.results) > 0 && len(good) > 0 {
-		d.again(rand.Text(), 0, d.batch.Attempts, good...)
+		d.again(rand.Text(), 0, d.batch.Attempts, good)
 	}
 	return len(d.results) == 0
-}
-
-// make calls Send once, when the gate permits it. If stopping ends before that, cancel ends ctx.
-func (d *delivery[T, R]) make(ctx, stopping context.Context, cancel func()) (results []Result[R], err error) {
-	if d.Gate == nil {
-		return d.send(ctx)
-	}
-	wait := &waiting{ctx, time.Now().Add(patience)}
-	if d.losses+d.batch.Losses > 0 || d.held() { // what has ended a process runs alone
-		wait.until = time.Now().Add(shortHold)
-	}
-	stop := context.AfterFunc(stopping, cancel)
-	defer stop()
-	err = d.Gate.Do(wait, d.call, func(ctx context.Context) (err error) { //nolint:contextcheck // it is ctx with a deadline
-		stop()
-		wait.until = time.Time{} // the call has its own time
-		results, err = d.send(ctx)
-		wait.until = time.Unix(0, 0) // a call that is refused goes back to its group
-		return err
-	})
-	return results, err
 }
 
 // held reports whether there is a hold on a key of the call.
@@ -135,62 +128,32 @@ func (d *delivery[T, R]) held() bool {
 	})
 }
 
-// waiting is the context of a call at a gate. Its deadline limits only the wait: the context does not end then.
-type waiting struct {
-	context.Context //nolint:containedctx // it is a context
-
-	until time.Time
-}
-
-func (w *waiting) Deadline() (time.Time, bool) { return w.until, !w.until.IsZero() }
-
-// send calls Send.
-func (d *delivery[T, R]) send(ctx context.Context) (results []Result[R], err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, d.Timeout, &timeout.Error{Name: d.b.Name(), Limit: d.Timeout})
-	defer cancel()
-	began := time.Now()
-	d.called = true
-	d.b.calls.Add(1)
-	defer func() {
-		if v := recover(); v != nil {
-			err = groups.Panicked("batch: Send panicked", v)
-		}
-		d.err, d.took = err, time.Since(began)
-	}()
-	results, err = d.Send(ctx, d.batch.Group, d.records)
-	if err == nil && len(results) != len(d.records) {
-		err = fmt.Errorf("batch: Send returned %d results for %d records", len(results), len(d.records))
-	}
-	return results, err
-}
-
 // judge decides about each record of a call that was answered.
 func (d *delivery[T, R]) judge(results []Result[R]) {
 	var retried, limited []int
 	var wait time.Duration
+	n := d.batch.Attempts + 1
 	for i, r := range results {
 		pause, refused := d.refusal(r.Err, true)
 		switch {
 		case r.Err == nil:
 			value, _ := json.Marshal(r.Value) // a value without JSON, as NaN, is not kept
 			d.results = append(d.results, groups.Result{ID: d.batch.Records[i].ID, Value: value})
-		case blame.Permanent(r.Err):
-			d.fail(r.Err, i)
-		case refused:
+		case refused && !blame.Permanent(r.Err):
 			limited, wait = append(limited, i), max(wait, pause)
-		case d.batch.Attempts+1 >= d.MaxAttempts:
+		case blame.Permanent(r.Err), n >= d.MaxAttempts:
 			d.fail(r.Err, i)
 		default:
-			d.text = kept{r.Err}.Error()
+			d.last = r.Err
 			retried = append(retried, i)
 		}
 	}
 	if len(limited) > 0 {
-		d.limited = true
-		d.again(rand.Text(), wait, d.batch.Attempts, limited...)
+		d.b.limited.Add(1)
+		d.again(rand.Text(), wait, n-1, limited)
 	}
 	if len(retried) > 0 {
-		d.again(rand.Text(), d.Backoff.Next(d.batch.Attempts+1, 0), d.batch.Attempts+1, retried...)
+		d.again(rand.Text(), d.Backoff.Next(n, 0), n, retried)
 	}
 }
 
@@ -200,24 +163,19 @@ func (d *delivery[T, R]) judgeCall(err error, stopped bool) {
 	wait, refused := d.refusal(err, d.Gate == nil)
 	n := d.batch.Attempts + 1
 	switch {
-	case d.called && blame.Permanent(d.err):
-		if len(d.records) > 1 {
-			d.halve(d.err, 0)
-		} else {
-			d.fail(d.err, 0)
-		}
+	case d.Called && blame.Permanent(d.Err):
+		d.halve(d.Err)
 	case refused:
-		d.limited, d.text = true, kept{err}.Error()
-		d.again(d.batch.ID, wait, d.batch.Attempts)
+		d.b.limited.Add(1)
+		d.last = err
+		d.again(d.batch.ID, wait, n-1, d.all)
 	case stopped:
-		d.again(d.batch.ID, 0, d.batch.Attempts)
+		d.again(d.batch.ID, 0, n-1, d.all)
 	case n >= d.MaxAttempts:
-		for i := range d.batch.Records {
-			d.fail(err, i)
-		}
+		d.fail(err, d.all...)
 	default:
-		d.text = kept{err}.Error()
-		d.again(d.batch.ID, d.Backoff.Next(n, 0), n)
+		d.last = err
+		d.again(d.batch.ID, d.Backoff.Next(n, 0), n, d.all)
 	}
 }
 
@@ -243,66 +201,57 @@ func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, 
 		return 0, false
 	}
 	if wait <= 0 { // it is not said
-		wait = max(lead, d.Backoff.Next(1, 0))
+		return max(lead, d.Backoff.Next(1, 0)), true
 	}
-	return wait, true
+	return jitter.Told(wait), true
 }
 
-// again sends records again, or without indexes all of them. The losses of a call that was not made count on.
-func (d *delivery[T, R]) again(id string, after time.Duration, attempts int, records ...int) {
-	if len(records) == 0 {
-		records = upTo(0, len(d.batch.Records))
-	}
+// again sends records again. The losses of a call that was not made count on.
+func (d *delivery[T, R]) again(id string, after time.Duration, attempts int, records []int) {
 	losses := d.losses + d.batch.Losses
-	if d.called {
+	if d.Called {
 		losses = 0
 	}
 	d.parts = append(d.parts, groups.Part{ID: id, Records: records, After: max(0, after), Attempts: attempts, Losses: losses})
 }
 
-// halve sends each half of the records.
-func (d *delivery[T, R]) halve(err error, losses int) {
-	d.split, d.text = true, kept{err}.Error()
-	n := len(d.batch.Records)
-	for _, half := range [][]int{upTo(0, (n+1)/2), upTo((n+1)/2, n)} {
-		d.parts = append(d.parts, groups.Part{ID: rand.Text(), Records: half, Attempts: d.batch.Attempts, Losses: losses})
+// halve sends each half of the records. A single one has failed.
+func (d *delivery[T, R]) halve(err error) {
+	n := len(d.all)
+	if n == 1 {
+		d.fail(err, 0)
+		return
+	}
+	d.b.split.Add(1)
+	d.last = err
+	for _, half := range [][]int{d.all[:(n+1)/2], d.all[(n+1)/2:]} {
+		d.again(rand.Text(), 0, d.batch.Attempts, half)
 	}
 }
 
-func upTo(from, to int) (all []int) {
-	for i := from; i < to; i++ {
-		all = append(all, i)
+// fail ends records with an error.
+func (d *delivery[T, R]) fail(err error, records ...int) {
+	d.last = err
+	for _, i := range records {
+		d.results = append(d.results, groups.Result{ID: d.batch.Records[i].ID, Err: err})
 	}
-	return all
-}
-
-// fail ends a record with an error.
-func (d *delivery[T, R]) fail(err error, i int) {
-	d.text = kept{err}.Error()
-	d.results = append(d.results, groups.Result{ID: d.batch.Records[i].ID, Err: kept{err}})
 }
 
 // settle notes the outcome, and reports whether that succeeded, or was done before. It repeats this until ctx ends, as the job can be
 // with another process then, and some times when the process stops.
 func (d *delivery[T, R]) settle(ctx, stopping context.Context) bool {
 	free := context.WithoutCancel(ctx)
-	for last := 0; ; {
-		short, cancel := context.WithTimeout(free, opTimeout)
-		err := d.b.store.Replace(short, d.b.line, d.batch, d.parts, d.results, d.text)
-		cancel()
+	for tries := 1; ; tries++ {
+		err := d.b.store.Replace(free, d.b.line, d.batch, d.parts, d.results, d.last)
+		if errors.Is(err, groups.ErrReplaced) {
+			return true
+		}
+		d.b.up.EngineIs(free, err)
 		switch {
 		case err == nil:
-			d.b.engineIs(ctx, nil)
-			d.report(ctx)
+			d.report(free)
 			return true
-		case errors.Is(err, groups.ErrReplaced):
-			return true
-		}
-		d.b.engineIs(free, err)
-		if stopping.Err() != nil {
-			last++
-		}
-		if ctx.Err() != nil || last >= lastTries {
+		case ctx.Err() != nil, stopping.Err() != nil && tries >= lastTries:
 			return false
 		}
 		timer := time.NewTimer(hesitation)
@@ -320,37 +269,26 @@ func (d *delivery[T, R]) report(ctx context.Context) {
 	var last error
 	for _, r := range d.results {
 		if r.Err != nil {
-			failed++
-			last = r.Err
+			failed, last = failed+1, r.Err
 		}
 	}
 	b.failed.Add(uint64(failed))
 	b.sent.Add(uint64(len(d.results) - failed))
-	count := func(is bool, n interface{ Add(uint64) uint64 }) {
-		if is {
-			n.Add(1)
-		}
-	}
-	count(d.limited, &b.limited)
-	count(d.split, &b.split)
-	b.deliver(d.results)
-	if !b.life.Listening() {
-		return
-	}
-	ctx = context.WithoutCancel(ctx)
-	attrs := func(n int, err error) []slog.Attr {
-		all := []slog.Attr{slog.String("batch", d.batch.ID), slog.Int("records", n), slog.Any("err", err)}
+	b.mu.Lock()
+	b.answer(d.results...)
+	b.mu.Unlock()
+	emit := func(e registry.Event, records int, err error) {
+		e.Key = d.batch.Group
+		e.Attrs = append(e.Attrs, slog.String("batch", d.batch.ID), slog.Int("records", records), slog.Any("err", err))
 		if p, ok := errors.AsType[*groups.PanicError](err); ok {
-			all = append(all, slog.String("stack", p.Stack))
+			e.Attrs = append(e.Attrs, slog.String("stack", p.Stack))
 		}
-		return all
-	}
-	if d.called && b.life.Calls() {
-		e := registry.Event{Text: "call ended", Call: true, Key: d.batch.Group, Attrs: attrs(len(d.batch.Records), d.err)}
-		e.Attrs = append(e.Attrs, slog.Duration("took", d.took))
 		b.life.Emit(ctx, e)
 	}
-	if failed > 0 {
-		b.life.Emit(ctx, registry.Event{Text: "records failed", Warn: true, Key: d.batch.Group, Attrs: attrs(failed, last)})
+	if d.Called && b.life.Calls() {
+		emit(registry.Event{Text: "call ended", Call: true, Attrs: []slog.Attr{slog.Duration("took", d.Took)}}, len(d.all), d.Err)
+	}
+	if failed > 0 && b.life.Listening() {
+		emit(registry.Event{Text: "records failed", Warn: true}, failed, last)
 	}
 }

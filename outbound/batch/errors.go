@@ -3,7 +3,6 @@ package batch
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/gresil/gresil/core"
 )
@@ -18,18 +17,3 @@ var (
 
 	errRunning = errors.New("batch: Run is running already")
 )
-
-const maxText = 1000 // bytes of the text of an error that is kept
-
-// A kept error is what the store keeps: the text is not too long.
-type kept struct{ error }
-
-func (e kept) Unwrap() error { return e.error }
-
-func (e kept) Error() string {
-	text := e.error.Error()
-	if len(text) > maxText {
-		text = text[:maxText] + " ..."
-	}
-	return strings.ToValidUTF8(text, "?")
-}

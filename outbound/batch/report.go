@@ -29,7 +29,7 @@ func (b *Batcher[T, R]) figures() (f registry.Figures) {
 	f.Add("in_flight", "Calls in flight, and those that wait for the gate.", float64(b.flying.Load()))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f.Add("waiting", "Calls that wait for the result of their record.", float64(len(b.waiters)))
+	f.Add("waiting", "Calls that wait for the result of their record.", float64(len(b.waiting)))
 	f.Add("records", "Records that are not done, in all processes, as this one has last read.", float64(b.known.Load()))
 	return f
 }

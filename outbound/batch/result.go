@@ -2,8 +2,8 @@ package batch
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,23 +21,30 @@ type Result[R any] struct {
 // sent. The error is that of Add, that of the record when it has failed, [ErrNotFound] if it was deleted, or the cause of
 // ctx.
 func (b *Batcher[T, R]) Call(ctx context.Context, record T) (value R, err error) {
-	w := &waiter{id: rand.Text(), result: make(chan groups.Result, 1)}
-	b.await(w)
-	defer b.leave(w)
-	id, err := b.add(ctx, w.id, record)
+	id, err := b.Add(ctx, record)
 	if err != nil {
 		return value, err
 	}
-	b.ask(w, id)
-	select {
-	case r := <-w.result:
-		result, err := resultOf[R](r, r.ID != "")
-		if err != nil {
-			return value, err
+	mine := make(chan groups.Result, 1)
+	b.mu.Lock()
+	b.waiting[id] = append(b.waiting[id], mine)
+	b.mu.Unlock()
+	defer b.leave(id, mine)
+	timer := time.NewTimer(firstAsk)
+	defer timer.Stop()
+	for wait := firstAsk; ; wait = min(2*wait, lastAsk) {
+		select {
+		case r := <-mine:
+			result, err := resultOf[R](r, true)
+			if err != nil {
+				return value, err
+			}
+			return result.Value, result.Err
+		case <-ctx.Done():
+			return value, context.Cause(ctx)
+		case <-timer.C:
+			timer.Reset(b.ask(ctx, wait))
 		}
-		return result.Value, result.Err
-	case <-ctx.Done():
-		return value, context.Cause(ctx)
 	}
 }
 
@@ -46,7 +53,7 @@ func (b *Batcher[T, R]) Call(ctx context.Context, record T) (value R, err error)
 // record that has failed is known as long as it is kept.
 func (b *Batcher[T, R]) Result(ctx context.Context, id string) (result Result[R], done bool, err error) {
 	all, err := b.store.Results(ctx, b.line, []string{id})
-	if b.engineIs(ctx, err); err != nil {
+	if b.up.EngineIs(ctx, err); err != nil {
 		return result, false, err
 	}
 	r, ok := all[id]
@@ -70,133 +77,51 @@ const (
 	lastAsk  = time.Second
 )
 
-// A waiter is a Call. It gets a Result without an ID if the record was deleted.
-type waiter struct {
-	id     string // of the record
-	result chan groups.Result
-	asks   bool // the record was added
-}
-
-func (b *Batcher[T, R]) await(w *waiter) {
+// leave ends the wait of a Call.
+func (b *Batcher[T, R]) leave(id string, mine chan groups.Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiters[w.id] = append(b.waiters[w.id], w)
+	b.waiting[id] = slices.DeleteFunc(b.waiting[id], func(c chan groups.Result) bool { return c == mine })
+	if len(b.waiting[id]) == 0 {
+		delete(b.waiting, id)
+	}
 }
 
-// ask lets a waiter have the result of a record also if another process sends it.
-func (b *Batcher[T, R]) ask(w *waiter, id string) {
+// ask asks for the results of all Calls of this process together, unless one of them has done so within wait, and returns the time until
+// this one is to ask again.
+func (b *Batcher[T, R]) ask(ctx context.Context, wait time.Duration) time.Duration {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if w.asks = true; id != w.id { // another record with its Key was there
-		b.remove(w)
-		w.id = id
-		b.waiters[id] = append(b.waiters[id], w)
+	if soon := wait - time.Since(b.asked); soon > 0 {
+		b.mu.Unlock()
+		return soon
 	}
-	if b.asked == nil {
-		b.asked = make(chan struct{}, 1)
-		go b.receive(b.asked)
-	}
-	b.notice()
-}
-
-func (b *Batcher[T, R]) leave(w *waiter) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.remove(w)
-	if b.asked != nil && len(b.waiters) == 0 {
-		b.notice()
-	}
-}
-
-func (b *Batcher[T, R]) remove(w *waiter) {
-	if left := slices.DeleteFunc(b.waiters[w.id], func(o *waiter) bool { return o == w }); len(left) > 0 {
-		b.waiters[w.id] = left
-	} else {
-		delete(b.waiters, w.id)
-	}
-}
-
-func (b *Batcher[T, R]) notice() {
-	select {
-	case b.asked <- struct{}{}:
-	default:
-	}
-}
-
-// deliver passes results to the Calls of this process.
-func (b *Batcher[T, R]) deliver(results []groups.Result) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, r := range results {
-		b.answer(r.ID, r)
-	}
-}
-
-func (b *Batcher[T, R]) answer(id string, r groups.Result) {
-	for _, w := range b.waiters[id] {
-		select {
-		case w.result <- r:
-		default: // it has one
-		}
-	}
-}
-
-// receive asks for the results of all Calls of this process together, while there are any: the longer nothing happens, the more
-// rarely.
-func (b *Batcher[T, R]) receive(asked <-chan struct{}) {
-	wait := firstAsk
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	for {
-		select {
-		case <-asked:
-			if wait = firstAsk; b.idle() {
-				return
-			}
-		case <-timer.C:
-			if b.receiveNow() {
-				wait = firstAsk
-			}
-		}
-		timer.Reset(wait)
-		wait = min(2*wait, lastAsk)
-	}
-}
-
-// idle ends receive if no Call waits.
-func (b *Batcher[T, R]) idle() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.waiters) > 0 {
-		return false
-	}
-	b.asked = nil
-	return true
-}
-
-// receiveNow asks for results, and reports whether there was one.
-func (b *Batcher[T, R]) receiveNow() (some bool) {
-	var ids []string
-	b.mu.Lock()
-	for id, all := range b.waiters {
-		if slices.ContainsFunc(all, func(w *waiter) bool { return w.asks }) {
-			ids = append(ids, id)
-		}
-	}
+	b.asked = time.Now()
+	ids := slices.Collect(maps.Keys(b.waiting))
 	b.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), opTimeout)
-	defer cancel()
 	found, err := b.store.Results(ctx, b.line, ids)
-	if b.engineIs(ctx, err); err != nil {
-		return false
+	if b.up.EngineIs(ctx, err); err != nil {
+		return wait
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, id := range ids {
-		if r := found[id]; !r.Waits {
-			b.answer(id, r)
-			some = true
+		if r, ok := found[id]; !ok {
+			b.answer(groups.Result{ID: id, Err: ErrNotFound})
+		} else if !r.Waits {
+			b.answer(r)
 		}
 	}
-	return some
+	return wait
+}
+
+// answer passes results to the Calls of this process. The caller holds mu.
+func (b *Batcher[T, R]) answer(results ...groups.Result) {
+	for _, r := range results {
+		for _, c := range b.waiting[r.ID] {
+			select {
+			case c <- r:
+			default: // it has one
+			}
+		}
+	}
 }

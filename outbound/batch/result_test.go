@@ -204,6 +204,6 @@ func (s *noResults) Take(ctx context.Context, queue string, terms groups.Terms) 
 	return s.Store.Take(ctx, queue, terms)
 }
 
-func (s *noResults) Replace(ctx context.Context, queue string, b groups.Batch, parts []groups.Part, results []groups.Result, text string) error {
-	return s.Store.Replace(ctx, queue, b, parts, results, text)
+func (s *noResults) Replace(ctx context.Context, queue string, b groups.Batch, parts []groups.Part, results []groups.Result, last error) error {
+	return s.Store.Replace(ctx, queue, b, parts, results, last)
 }

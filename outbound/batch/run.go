@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"log/slog"
 	"math"
 	"strconv"
 	"strings"
@@ -12,129 +11,71 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/internal/groups"
-	"github.com/gresil/gresil/internal/registry"
-	"github.com/gresil/gresil/outbound/jobs"
 )
 
 const (
 	again      = 10 * time.Second // after which a batch is enqueued again that nobody has loaded
 	hesitation = time.Second      // after an error of the engine
-	opTimeout  = 10 * time.Second // of an operation of the store
 	leastPoll  = 20 * time.Millisecond
 	mostPoll   = time.Second // other processes add records too
-	ownPoll    = time.Hour   // each change wakes it
 )
 
 // Run sends the records of due groups until ctx ends or Close is called. Then it waits for the calls in flight, whose
 // context does not end with ctx, and returns nil. An engine that fails does not end it.
-func (b *Batcher[T, R]) Run(ctx context.Context) error {
-	ended := make(chan struct{})
-	if err := b.begin(ended); err != nil {
-		return err
-	}
-	b.run(ctx, ended)
-	return nil
-}
+func (b *Batcher[T, R]) Run(ctx context.Context) error { return b.up.Run(ctx, nil, b.work) }
 
-// begin begins a Run, unless there is one, or the batcher is closed.
-func (b *Batcher[T, R]) begin(ended chan struct{}) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case b.isClosed():
-		return ErrClosed
-	case b.ended != nil:
-		return errRunning
-	}
-	b.ended = ended
-	return nil
-}
-
-func (b *Batcher[T, R]) run(ctx context.Context, ended chan struct{}) {
-	stopping, stop := context.WithCancel(ctx)
-	calls, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer cut()
-	w := groups.Worker{Concurrency: b.settings().Concurrency, Handle: func(ctx context.Context, e groups.Entry) groups.Verdict {
-		return b.handle(ctx, stopping, calls, e)
-	}}
-	var helpers sync.WaitGroup
-	helpers.Go(func() {
-		select {
-		case <-b.cut:
-			cut()
-			stop()
-		case <-stopping.Done():
-			select {
-			case <-b.cut:
-				cut()
-			case <-ended:
-			}
-		}
-	})
-	taken := make(chan struct{})
-	go func() {
-		defer close(taken)
+func (b *Batcher[T, R]) work(stopping, working context.Context) {
+	stopping, stop := context.WithCancel(stopping)
+	var taking sync.WaitGroup
+	defer taking.Wait()
+	defer stop()
+	taking.Go(func() {
 		defer stop()
 		b.take(stopping)
-	}()
-	b.queue.Run(stopping, b.line, w)
-	stop()
-	<-taken
-	b.mu.Lock()
-	b.ended = nil
-	b.mu.Unlock()
-	close(ended)
-	helpers.Wait()
+	})
+	b.queue.Run(stopping, b.line, groups.Worker{
+		Concurrency: b.settings().Concurrency,
+		Handle:      func(ctx context.Context, e groups.Entry) groups.Verdict { return b.handle(ctx, stopping, working, e) },
+	})
 }
 
 // take makes jobs of due groups, until ctx ends or the batcher is closed and drained.
 func (b *Batcher[T, R]) take(ctx context.Context) {
-	closing := b.closing
-	timer := time.NewTimer(time.Hour)
+	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for ctx.Err() == nil {
-		if b.planned.Store(0); b.own {
-			b.planned.Store(math.MaxInt64) // what is added from now on may be too late for this look
-		}
-		wait := b.look(ctx)
-		switch {
-		case wait == 0:
-			continue
-		case b.isClosed() && b.drained(ctx):
-			return
-		}
-		b.planned.Store(time.Now().Add(wait).UnixNano())
-		timer.Reset(wait)
+	for !b.up.Closed() || !b.drained(ctx) {
 		select {
 		case <-ctx.Done():
+			return
 		case <-timer.C:
 		case <-b.wake:
-		case <-closing:
-			closing = nil
 		}
+		timer.Reset(b.look(ctx))
 	}
 }
 
 // look takes a batch, if a handler is free for it, and returns the time until the next look.
 func (b *Batcher[T, R]) look(ctx context.Context) time.Duration {
 	set := b.settings()
-	poll := min(max(set.FlushAfter/4, leastPoll), mostPoll)
-	if b.own {
-		poll = ownPoll
+	poll := set.FlushAfter // what is added meanwhile is seen before its time
+	if !b.own {
+		poll = min(poll/4, mostPoll)
 	}
-	free := set.Concurrency - int(b.flying.Load())
+	poll = max(poll, leastPoll)
 	if held := time.Until(time.Unix(0, b.held.Load())); held > 0 {
 		return min(held, poll)
 	}
-	if free <= 0 || b.isClosed() && !b.own {
+	free := set.Concurrency - int(b.flying.Load())
+	if free <= 0 || b.up.Closed() && !b.own {
 		return poll
 	}
-	short, cancel := context.WithTimeout(ctx, opTimeout)
-	defer cancel()
-	batch, state, err := b.store.Take(short, b.line, groups.Terms{
-		ID: rand.Text(), MaxRecords: set.MaxRecords, MaxBytes: set.MaxBytes, FlushAfter: set.FlushAfter, Ahead: free, Again: again,
-	})
+	terms := groups.Terms{ID: rand.Text(), MaxRecords: set.MaxRecords, MaxBytes: set.MaxBytes, FlushAfter: set.FlushAfter, Ahead: free, Again: again}
+	if b.sized != set.FlushSize {
+		terms.FlushSize = set.FlushSize
+	}
+	batch, state, err := b.store.Take(ctx, b.line, terms)
 	if err == nil {
+		b.sized = set.FlushSize
 		b.known.Store(int64(state.Records))
 	}
 	if batch.ID != "" {
@@ -142,12 +83,12 @@ func (b *Batcher[T, R]) look(ctx context.Context) time.Duration {
 		if batch.Losses > 0 {
 			job.Meta = map[string]string{groups.Suspect: strconv.Itoa(batch.Losses)}
 		}
-		err = b.queue.Enqueue(short, job, math.MaxInt)
-		if errors.Is(err, jobs.ErrExists) { // it was given again
+		err = b.queue.Enqueue(ctx, job, math.MaxInt)
+		if errors.Is(err, groups.ErrExists) { // it was given again
 			err = nil
 		}
 	}
-	switch b.engineIs(ctx, err); {
+	switch b.up.EngineIs(ctx, err); {
 	case err != nil:
 		return hesitation
 	case batch.ID != "":
@@ -173,22 +114,19 @@ func (b *Batcher[T, R]) drained(ctx context.Context) bool {
 }
 
 // handle makes the call of a job, once the gate permits it, and notes its end. No call begins after stopping has ended, and calls
-// return when the other context ends.
-func (b *Batcher[T, R]) handle(ctx, stopping, calls context.Context, e groups.Entry) groups.Verdict {
-	later := func(d time.Duration) groups.Verdict {
-		return groups.Verdict{End: groups.Limited, At: time.Now().Add(d)}
-	}
+// return when working ends.
+func (b *Batcher[T, R]) handle(ctx, stopping, working context.Context, e groups.Entry) groups.Verdict {
+	later := groups.Verdict{End: groups.Limited}
 	if stopping.Err() != nil {
-		return later(0)
+		return later
 	}
+	later.At = time.Now().Add(hesitation)
 	id, turn, _ := strings.Cut(e.ID, ".")
 	n, _ := strconv.Atoi(turn)
-	short, cancel := context.WithTimeout(ctx, opTimeout)
-	batch, err := b.store.Load(short, b.line, id, n)
-	cancel()
-	switch b.engineIs(ctx, err); {
+	batch, err := b.store.Load(ctx, b.line, id, n)
+	switch b.up.EngineIs(ctx, err); {
 	case err != nil:
-		return later(hesitation)
+		return later
 	case batch.ID == "":
 		return groups.Verdict{} // it was done before
 	}
@@ -197,27 +135,10 @@ func (b *Batcher[T, R]) handle(ctx, stopping, calls context.Context, e groups.En
 	defer b.flying.Add(-1)
 	b.poke() // another batch can be taken
 	d := delivery[T, R]{Config: b.settings(), b: b, batch: batch, losses: e.Losses}
-	ctx, cancel = context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(calls, cancel)()
-	d.deliver(ctx, stopping, cancel)
+	d.deliver(ctx, stopping, working)
 	if !d.settle(ctx, stopping) {
-		return later(hesitation)
+		later.At = time.Now().Add(hesitation)
+		return later
 	}
 	return groups.Verdict{}
-}
-
-// engineIs reports that the engine has failed, or that it works again.
-func (b *Batcher[T, R]) engineIs(ctx context.Context, err error) {
-	if err != nil && ctx.Err() != nil {
-		return
-	}
-	was := b.failing.Load() != (err != nil) && b.failing.Swap(err != nil)
-	switch {
-	case !b.life.Listening():
-	case err != nil:
-		b.life.Emit(ctx, registry.Event{Text: "engine failed", Warn: true, Outage: true, Attrs: []slog.Attr{slog.Any("err", err)}})
-	case was:
-		b.life.Emit(ctx, registry.Event{Text: "engine has recovered", Outage: true})
-	}
 }

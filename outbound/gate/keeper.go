@@ -43,7 +43,7 @@ func (g *Gate) keep() {
 		}
 		g.send()
 		unlock := g.lock()
-		ids, active, failed := g.leases(), len(g.calls) > 0, sh.failed != nil
+		ids, active, failed, left := g.leases(), len(g.calls) > 0, sh.failed != nil, len(sh.reports)+len(sh.ends) > 0
 		unlock()
 		switch since := time.Since(renewed); {
 		case over:
@@ -55,7 +55,7 @@ func (g *Gate) keep() {
 			g.heard(state, renewed, err)
 			unlock()
 		}
-		if timer.Reset(renewEvery); failed {
+		if timer.Reset(renewEvery); failed || left {
 			timer.Reset(retryEvery)
 		}
 	}
@@ -89,7 +89,7 @@ func (g *Gate) sendHolds() bool {
 	sh := g.shared
 	unlock := g.lock()
 	reports, begun := sh.reports, g.now
-	sh.reports, sh.sending = nil, len(reports) > 0
+	sh.reports = nil
 	unlock()
 	if len(reports) == 0 {
 		return false
@@ -100,7 +100,8 @@ func (g *Gate) sendHolds() bool {
 	}
 	inForce, err := sh.table.Hold(sh.ctx, holds)
 	defer g.lock()()
-	if sh.sending = false; !g.heard(gatestore.State{}, begun, err) {
+	sh.untried = len(sh.reports) > 0
+	if !g.heard(gatestore.State{}, begun, err) {
 		reports = slices.DeleteFunc(reports, func(r report) bool { return !r.until.After(g.now) })
 		sh.reports = append(reports, sh.reports...)
 		return false
@@ -111,10 +112,9 @@ func (g *Gate) sendHolds() bool {
 			r.stored = h.Generation
 			g.extend(r.scope, g.now.Add(h.For))
 		case r.hold != nil && r.hold.until.Equal(r.until): // it is about a hold that has been over
-			g.release(r.scope)
+			g.resume(r.scope)
 		}
 	}
-	g.dueAll()
 	return true
 }
 
@@ -128,13 +128,19 @@ func (g *Gate) sendEnds() bool {
 	}
 	state, err := sh.table.End(sh.ctx, ends)
 	defer g.lock()()
-	if !g.heard(state, begun, err) {
-		return false // they are repeated: an end that is known changes nothing
+	if !g.heard(state, begun, err) { // they are repeated: an end that is known changes nothing, but a slot is given back once
+		for i := range ends {
+			sh.ends[i].Of.Tails = nil
+		}
+		return false
 	}
 	sh.ends = slices.Delete(sh.ends, 0, len(ends))
-	for _, cls := range sh.classes {
-		if cls.poll {
-			g.wake(&cls.scope, time.Time{})
+	for _, e := range ends {
+		for _, d := range e.Draws {
+			if s := g.scopes[scopeID{d.Vendor, d.Limit, d.Key.Key}]; s != nil && s.polled {
+				s.quiet, s.polled = time.Time{}, false
+				g.wake(s, time.Time{})
+			}
 		}
 	}
 	return true
@@ -150,19 +156,13 @@ func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 		sh.errors++
 		if was == nil {
 			sh.since = g.now
-			for _, s := range g.scopes {
-				s.tail = later(s.tail, g.floorOf(s.limit))
-			}
+			g.wakeAll()
 			g.kick()
 		}
-		for _, cls := range sh.classes {
-			for _, c := range slices.Clone(cls.parked) {
-				if !g.byStore() {
-					g.ripe(&cls.parked)
-				} else if c.asks {
-					g.unqueue(c)
-					c.grant(g.storeError(c.limited(g.now, "")))
-				}
+		for c := range g.calls {
+			if c.queue != nil && c.asks && g.byStore() {
+				g.unqueue(c)
+				c.grant(g.storeError(c.limited(g.now, "")))
 			}
 		}
 		return false
@@ -173,24 +173,25 @@ func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 	} else {
 		sh.trip += (took - sh.trip) / 16
 	}
-	if last := sh.state.Processes; state.Processes > 0 {
-		if sh.state = state; state.Processes != last {
-			for _, s := range g.scopes {
-				s.limit = g.share(s.name)
-			}
-		}
+	if state.Processes > 0 {
+		sh.state = state
 	}
 	if was != nil {
 		g.events.Append(event{sh.ctx, registry.Event{Text: "gate store recovered", Outage: true}})
-		g.dueAll()
+		g.wakeAll()
 	}
 	return true
 }
 
-// dueAll has all classes ask.
-func (g *Gate) dueAll() {
-	for _, cls := range g.classes {
-		g.wake(&cls.scope, time.Time{})
+// wakeAll has all calls looked at, under the limits that are in force now.
+func (g *Gate) wakeAll() {
+	for _, s := range g.scopes {
+		if !s.vendor {
+			s.limit = g.share(s.name)
+			s.tail = later(s.tail, g.floorOf(s.limit))
+		}
+		s.quiet = time.Time{}
+		g.wake(s, time.Time{})
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/quiettest"
 	"github.com/gresil/gresil/internal/redistest"
-	"github.com/gresil/gresil/internal/tcpproxy"
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/stores/redisstore"
 )
@@ -146,8 +145,7 @@ func TestSharedRate(t *testing.T) {
 // sharedRate makes calls for a while, or until there were so many.
 func sharedRate(t *testing.T, while time.Duration, calls int) error {
 	t.Helper()
-	proxy := core.Must(tcpproxy.Start(redistest.Start(t).Addr))
-	defer proxy.Close()
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
 	proxy.Delay(15 * time.Millisecond)
 	gates := processes(t, proxy.Addr, 4, gate.Config{Limits: []gate.Limit{{N: 500, Per: time.Second}}})
 	ctx, cancel := context.WithTimeout(t.Context(), while)

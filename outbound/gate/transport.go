@@ -46,7 +46,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := &sending{transport: t, req: req, ctx: req.Context()}
 	s.setBody(req.Body)
 	defer s.closeBody()
-	c, own, err := t.gate.enter(s.ctx, req, t.gate.callsOf(s.ctx))
+	c, own, err := t.gate.enter(s.ctx, req, t.gate.carried(s.ctx).calls)
 	if err != nil {
 		return nil, err
 	}

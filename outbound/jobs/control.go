@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/registry"
 )
 
@@ -17,23 +18,23 @@ const (
 
 // Pause stops a queue in all processes, until Resume. Active jobs continue, and jobs can be enqueued.
 func (r *Runner) Pause(ctx context.Context, queue string) error {
-	return r.queue.Pause(ctx, queue, true)
+	return r.queue.Control(ctx, queue, groups.Pause, "")
 }
 
 // Resume ends a pause.
 func (r *Runner) Resume(ctx context.Context, queue string) error {
-	return r.queue.Pause(ctx, queue, false)
+	return r.queue.Control(ctx, queue, groups.Resume, "")
 }
 
 // RunNow makes a job that is scheduled, or has failed, pending, with all its attempts. The error is [ErrNotFound] if there
 // is no such job.
 func (r *Runner) RunNow(ctx context.Context, queue, id string) error {
-	return r.queue.RunNow(ctx, queue, id)
+	return r.queue.Control(ctx, queue, groups.Retry, id)
 }
 
 // Delete removes a job that is not active. The errors are those of RunNow.
 func (r *Runner) Delete(ctx context.Context, queue, id string) error {
-	return r.queue.Delete(ctx, queue, id)
+	return r.queue.Control(ctx, queue, groups.Delete, id)
 }
 
 // Jobs iterates over the jobs of a queue in a state, or with "" over all. Jobs that change their state meanwhile may be
@@ -69,7 +70,7 @@ func (r *Runner) Cancel(ctx context.Context, queue, campaign string) (n int, err
 	for last := -1; last != n; { // a list can leave out jobs that change their state meanwhile
 		last = n
 		for _, s := range []State{Scheduled, Pending, Failed} {
-			deleted, err := r.each(ctx, queue, s, func(j Info) bool { return j.Campaign == campaign }, r.Delete)
+			deleted, err := r.each(ctx, queue, s, groups.Delete, func(j Info) bool { return j.Campaign == campaign })
 			if n += deleted; err != nil {
 				return n, err
 			}
@@ -78,24 +79,21 @@ func (r *Runner) Cancel(ctx context.Context, queue, campaign string) (n int, err
 	return n, nil
 }
 
-type change func(ctx context.Context, queue, id string) error
-
-// each changes the jobs of a queue that are in a state, and returns their number.
-func (r *Runner) each(ctx context.Context, queue string, s State, which func(Info) bool, f change) (n int, err error) {
+// each does a verb to some jobs of a queue that are in a state, and returns their number.
+func (r *Runner) each(ctx context.Context, queue string, s State, v groups.Verb, some func(Info) bool) (n int, err error) {
 	var ids []string
 	for j, err := range r.Jobs(ctx, queue, s) {
 		if err != nil {
 			return 0, err
 		}
-		if which(j) {
+		if some(j) {
 			ids = append(ids, j.ID)
 		}
 	}
 	for _, id := range ids {
-		switch err := f(ctx, queue, id); {
-		case err == nil:
+		if err := r.queue.Control(ctx, queue, v, id); err == nil {
 			n++
-		case !errors.Is(err, ErrNotFound):
+		} else if !errors.Is(err, ErrNotFound) {
 			return n, err
 		}
 	}
@@ -146,9 +144,9 @@ func (r *Runner) control(ctx context.Context, verb, queue string) (n int, err er
 	some := func(Info) bool { n++; return n <= controlledMost }
 	switch verb {
 	case "retry":
-		return r.each(ctx, queue, Failed, some, r.RunNow)
+		return r.each(ctx, queue, Failed, groups.Retry, some)
 	case "delete_failed":
-		return r.each(ctx, queue, Failed, some, r.Delete)
+		return r.each(ctx, queue, Failed, groups.Delete, some)
 	}
-	return 1, r.queue.Pause(ctx, queue, verb == "pause")
+	return 1, r.queue.Control(ctx, queue, groups.Verb(verb), "")
 }

@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"container/heap"
 	"context"
 	"iter"
 	"maps"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/internal/groups"
+	"github.com/gresil/gresil/internal/minheap"
 )
 
 // Memory returns an engine in the memory of this process.
@@ -23,6 +23,8 @@ type memory struct {
 	queues map[string]*memoryQueue
 }
 
+type memoryHeap = minheap.Heap[*memoryJob]
+
 // A memoryQueue is one queue. Its jobs are in the heap of their state, or are active.
 type memoryQueue struct {
 	jobs    map[string]*memoryJob
@@ -30,7 +32,6 @@ type memoryQueue struct {
 	failed  memoryHeap // by the time of the failure
 	done    memoryHeap // by the end of Retain
 	active  int
-	runs    int // calls of Run
 	seq     uint64
 	paused  bool
 	held    time.Time
@@ -38,10 +39,10 @@ type memoryQueue struct {
 }
 
 type memoryJob struct {
+	minheap.Place
 	groups.Job
 
 	in       *memoryHeap // nil while it is active
-	index    int         // in the heap
 	at       time.Time
 	seq      uint64
 	failures int
@@ -49,56 +50,52 @@ type memoryJob struct {
 	lastErr  string
 }
 
-// lock locks a queue, which is made if need be and forgotten by the result if it is empty.
-func (m *memory) lock(name string) (q *memoryQueue, now time.Time, unlock func()) {
+// Before implements minheap.Element.
+func (j *memoryJob) Before(o *memoryJob) bool {
+	return j.at.Before(o.at) || j.at.Equal(o.at) && j.seq < o.seq
+}
+
+// lock returns a queue, which the caller unlocks with m.mu.
+func (m *memory) lock(name string) (q *memoryQueue, now time.Time) {
 	m.mu.Lock()
 	if q = m.queues[name]; q == nil {
 		q = &memoryQueue{jobs: map[string]*memoryJob{}, changed: make(chan struct{})}
 		m.queues[name] = q
 	}
 	now = time.Now()
-	for len(q.done) > 0 && !q.done[0].at.After(now) {
-		q.remove(q.done[0])
+	for q.done.Len() > 0 && !q.done.First().at.After(now) {
+		q.remove(q.done.First())
 	}
-	return q, now, func() {
-		if len(q.jobs) == 0 && q.runs == 0 && !q.paused && !q.held.After(now) {
-			delete(m.queues, name)
-		}
-		m.mu.Unlock()
-	}
+	return q, now
 }
 
 func (m *memory) Enqueue(_ context.Context, job groups.Job, most int) error {
-	q, now, unlock := m.lock(job.Queue)
-	defer unlock()
+	q, now := m.lock(job.Queue)
+	defer m.mu.Unlock()
 	old := q.jobs[job.ID]
-	replaces := old != nil && old.in == &q.failed
 	switch {
-	case old != nil && !replaces:
-		return ErrExists
-	case old == nil && len(q.jobs)-len(q.done) >= most:
+	case old == nil && len(q.jobs)-q.done.Len() >= most:
 		return ErrFull
-	case replaces:
+	case old != nil && old.in != &q.failed:
+		return ErrExists
+	case old != nil:
 		q.remove(old)
 	}
 	job.Payload, job.Meta = slices.Clone(job.Payload), maps.Clone(job.Meta)
-	j := &memoryJob{Job: job}
-	q.jobs[job.ID] = j
-	q.wait(j, now, job.NotBefore)
+	q.jobs[job.ID] = &memoryJob{Job: job}
+	q.put(&q.waiting, q.jobs[job.ID], now, job.NotBefore)
 	return nil
 }
 
-// wait puts a job into the heap of those that wait, due at a time, or now if that is over.
-func (q *memoryQueue) wait(j *memoryJob, now, at time.Time) {
-	q.put(&q.waiting, j, now.Add(max(0, at.Sub(now)))) // with the monotonic clock
-	q.change()
-}
-
-func (q *memoryQueue) put(h *memoryHeap, j *memoryJob, at time.Time) {
-	q.seq++
-	j.at, j.seq = at, q.seq
-	heap.Push(h, j)
+// put puts a job that is in no heap into one, at a time, or now if that is over. Without a time it goes back to its place.
+func (q *memoryQueue) put(h *memoryHeap, j *memoryJob, now, at time.Time) {
+	if !at.IsZero() || j.seq == 0 {
+		q.seq++
+		j.at, j.seq = now.Add(max(0, at.Sub(now))), q.seq // with the monotonic clock
+	}
 	j.in = h
+	h.Add(j)
+	q.change()
 }
 
 func (q *memoryQueue) change() {
@@ -107,23 +104,13 @@ func (q *memoryQueue) change() {
 }
 
 func (q *memoryQueue) remove(j *memoryJob) {
-	if j.in != nil {
-		heap.Remove(j.in, j.index)
-	}
+	j.in.Remove(j)
 	delete(q.jobs, j.ID)
 }
 
 func (m *memory) Run(ctx context.Context, queue string, w groups.Worker) {
-	q, _, unlock := m.lock(queue)
-	q.runs++
-	unlock()
 	var group sync.WaitGroup
-	defer func() {
-		group.Wait()
-		q, _, unlock := m.lock(queue)
-		q.runs--
-		unlock()
-	}()
+	defer group.Wait()
 	places := make(chan struct{}, w.Concurrency)
 	for {
 		select {
@@ -147,10 +134,10 @@ func (m *memory) take(ctx context.Context, queue string, closing <-chan struct{}
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for closes := false; ctx.Err() == nil; {
-		q, now, unlock := m.lock(queue)
+		q, now := m.lock(queue)
 		j, wait := q.next(now)
-		changed, over := q.changed, j == nil && closes && q.idle(now)
-		unlock()
+		changed, over := q.changed, closes && q.idle(now)
+		m.mu.Unlock()
 		if j != nil || over {
 			return j
 		}
@@ -168,24 +155,27 @@ func (m *memory) take(ctx context.Context, queue string, closing <-chan struct{}
 
 // next takes the next job if it is due; otherwise it returns the time until it may be.
 func (q *memoryQueue) next(now time.Time) (*memoryJob, time.Duration) {
-	switch {
-	case q.paused || len(q.waiting) == 0:
+	if q.paused || q.waiting.Len() == 0 {
 		return nil, time.Hour
-	case q.held.After(now):
-		return nil, q.held.Sub(now)
-	case q.waiting[0].at.After(now):
-		return nil, q.waiting[0].at.Sub(now)
 	}
-	j, _ := heap.Pop(&q.waiting).(*memoryJob)
-	j.in = nil
-	j.Attempt = j.failures + 1
+	j := q.waiting.First()
+	if wait := max(q.held.Sub(now), j.at.Sub(now)); wait > 0 {
+		return nil, wait
+	}
+	q.waiting.Remove(j)
+	j.in, j.Attempt = nil, j.failures+1
 	q.active++
 	return j, 0
 }
 
 // idle reports whether no job is active, is due, or waits for the vendor alone.
 func (q *memoryQueue) idle(now time.Time) bool {
-	return q.active == 0 && (q.paused || !slices.ContainsFunc(q.waiting, func(j *memoryJob) bool { return j.limited || !j.at.After(now) }))
+	for j := range q.waiting.All() {
+		if !q.paused && (j.limited || !j.at.After(now)) {
+			return false
+		}
+	}
+	return q.active == 0
 }
 
 // finish carries out the verdict about a job.
@@ -194,34 +184,22 @@ func (m *memory) finish(j *memoryJob, v groups.Verdict) {
 	if v.Err != nil {
 		text = v.Err.Error()
 	}
-	q, now, unlock := m.lock(j.Queue)
-	defer unlock()
+	q, now := m.lock(j.Queue)
+	defer m.mu.Unlock()
 	q.active--
 	j.lastErr, j.limited = text, v.End == groups.Limited
+	h, at := &q.waiting, v.At
 	switch v.End {
 	case groups.Succeeded:
-		if j.Retain > 0 {
-			q.put(&q.done, j, now.Add(j.Retain))
-		} else {
-			q.remove(j)
-		}
-		q.change() // for a Run that ends
-	case groups.Limited:
-		if !v.At.IsZero() {
-			q.wait(j, now, v.At)
-			return
-		}
-		heap.Push(&q.waiting, j)
-		j.in = &q.waiting
-		q.change()
+		h, at = &q.done, now.Add(j.Retain)
+	case groups.Failed:
+		h, at = &q.failed, now
+		j.failures++
 	case groups.Retried:
 		j.failures++
-		q.wait(j, now, v.At)
-	case groups.Failed:
-		j.failures++
-		q.put(&q.failed, j, now)
-		q.change()
+	case groups.Limited:
 	}
+	q.put(h, j, now, at)
 }
 
 // state returns the state of a job.
@@ -239,27 +217,29 @@ func (q *memoryQueue) state(j *memoryJob, now time.Time) State {
 	return Pending
 }
 
-func (m *memory) Inspect(_ context.Context, queues ...string) ([]groups.Counts, error) {
-	all := make([]groups.Counts, 0, len(queues))
+func (m *memory) Inspect(_ context.Context, queues ...string) (all []groups.Counts, err error) {
 	for _, name := range queues {
-		q, now, unlock := m.lock(name)
-		c := groups.Counts{Pending: q.waiting.until(now), Active: q.active, Failed: len(q.failed), Done: len(q.done), Paused: q.paused}
-		c.Scheduled, c.Soon = len(q.waiting)-c.Pending, q.waiting.until(now.Add(time.Minute))-c.Pending
-		if c.Pending > 0 {
-			c.Oldest = q.waiting[0].at
+		q, now := m.lock(name)
+		due := func(t time.Time) int {
+			return q.waiting.Count(func(j *memoryJob) bool { return !j.at.After(t) })
 		}
-		unlock()
+		c := groups.Counts{Pending: due(now), Active: q.active, Failed: q.failed.Len(), Done: q.done.Len(), Paused: q.paused}
+		c.Scheduled, c.Soon = q.waiting.Len()-c.Pending, due(now.Add(time.Minute))-c.Pending
+		if c.Pending > 0 {
+			c.Oldest = q.waiting.First().at
+		}
+		m.mu.Unlock()
 		all = append(all, c)
 	}
 	return all, nil
 }
 
 // left returns the number of jobs that have neither succeeded nor failed.
-func (m *memory) left(queues []string) (n int) {
-	for _, name := range queues {
-		q, _, unlock := m.lock(name)
-		n += len(q.waiting) + q.active
-		unlock()
+func (m *memory) left() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, q := range m.queues {
+		n += q.waiting.Len() + q.active
 	}
 	return n
 }
@@ -267,7 +247,20 @@ func (m *memory) left(queues []string) (n int) {
 // List has the jobs of one moment, by the time at which they are due.
 func (m *memory) List(_ context.Context, queue, state string) iter.Seq2[groups.Entry, error] {
 	return func(yield func(groups.Entry, error) bool) {
-		for _, e := range m.list(queue, State(state)) {
+		var all []groups.Entry
+		q, now := m.lock(queue)
+		for _, j := range q.jobs {
+			if q.state(j, now) == State(state) {
+				all = append(all, groups.Entry{Job: j.Job, State: state, Due: j.at, LastError: j.lastErr})
+				all[len(all)-1].Attempt = j.failures + 1
+			}
+		}
+		m.mu.Unlock()
+		slices.SortFunc(all, func(a, b groups.Entry) int { return a.Due.Compare(b.Due) })
+		for _, e := range all {
+			if State(state) != Scheduled {
+				e.Due = time.Time{}
+			}
 			if !yield(e, nil) {
 				return
 			}
@@ -275,60 +268,31 @@ func (m *memory) List(_ context.Context, queue, state string) iter.Seq2[groups.E
 	}
 }
 
-func (m *memory) list(queue string, state State) (all []groups.Entry) {
-	q, now, unlock := m.lock(queue)
-	defer unlock()
-	for _, j := range q.jobs {
-		if q.state(j, now) == state {
-			e := groups.Entry{Job: j.Job, State: string(state), Due: j.at, LastError: j.lastErr}
-			e.Attempt = j.failures + 1
-			all = append(all, e)
-		}
-	}
-	slices.SortFunc(all, func(a, b groups.Entry) int { return a.Due.Compare(b.Due) })
-	for i := range all {
-		if state != Scheduled {
-			all[i].Due = time.Time{}
-		}
-	}
-	return all
-}
-
-func (m *memory) RunNow(_ context.Context, queue, id string) error {
-	q, now, unlock := m.lock(queue)
-	defer unlock()
+func (m *memory) Control(_ context.Context, queue string, v groups.Verb, id string) error {
+	q, now := m.lock(queue)
+	defer m.mu.Unlock()
 	j := q.jobs[id]
-	if j == nil || j.in != &q.failed && q.state(j, now) != Scheduled {
+	switch {
+	case v == groups.Pause, v == groups.Resume:
+		q.paused, q.held = v == groups.Pause, time.Time{}
+		q.change()
+	case j == nil || j.in == nil:
+		return ErrNotFound
+	case v == groups.Delete:
+		q.remove(j)
+	case j.in == &q.failed, q.state(j, now) == Scheduled:
+		j.in.Remove(j)
+		j.failures = 0
+		q.put(&q.waiting, j, now, now)
+	default:
 		return ErrNotFound
 	}
-	heap.Remove(j.in, j.index)
-	j.failures = 0
-	q.wait(j, now, now)
-	return nil
-}
-
-func (m *memory) Delete(_ context.Context, queue, id string) error {
-	q, _, unlock := m.lock(queue)
-	defer unlock()
-	j := q.jobs[id]
-	if j == nil || j.in == nil {
-		return ErrNotFound
-	}
-	q.remove(j)
-	return nil
-}
-
-func (m *memory) Pause(_ context.Context, queue string, paused bool) error {
-	q, _, unlock := m.lock(queue)
-	defer unlock()
-	q.paused, q.held = paused, time.Time{}
-	q.change()
 	return nil
 }
 
 func (m *memory) Hold(_ context.Context, queue string, until time.Time) error {
-	q, _, unlock := m.lock(queue)
-	defer unlock()
+	q, _ := m.lock(queue)
+	defer m.mu.Unlock()
 	if until.After(q.held) {
 		q.held = until
 	}

@@ -61,36 +61,18 @@ func (r *Runner) figures() (f registry.Figures) {
 	return f
 }
 
-// watch reads the queues for figures until the handlers have returned.
-func (r *Runner) watch(ctx context.Context, drained <-chan struct{}) {
+// watch reads the queues for figures until ctx ends.
+func (r *Runner) watch(ctx context.Context) {
 	ticker := time.NewTicker(refreshEvery)
 	defer ticker.Stop()
-	for {
+	for ctx.Err() == nil {
 		counts, err := r.queue.Inspect(ctx, r.names()...)
-		if err == nil {
+		if r.up.EngineIs(ctx, err, slog.String("queue", "")); err == nil {
 			r.seen.Store(&counts)
 		}
-		r.engineIs(ctx, "", err)
 		select {
-		case <-drained:
-			return
+		case <-ctx.Done():
 		case <-ticker.C:
 		}
-	}
-}
-
-// engineIs reports that the engine has failed, or that it works again.
-func (r *Runner) engineIs(ctx context.Context, queue string, err error) {
-	if err != nil && ctx.Err() != nil {
-		return
-	}
-	was := r.failing.Swap(err != nil)
-	switch {
-	case !r.life.Listening():
-	case err != nil:
-		attrs := []slog.Attr{slog.String("queue", queue), slog.Any("err", err)}
-		r.life.Emit(ctx, registry.Event{Text: "engine failed", Warn: true, Outage: true, Attrs: attrs})
-	case was:
-		r.life.Emit(ctx, registry.Event{Text: "engine has recovered", Outage: true})
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/groups"
-	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/jobs"
 )
@@ -34,7 +34,7 @@ func TestFigures(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
 		got := map[string]float64{}
-		for _, f := range instance.Inner(r.Config().Registry).Figures() {
+		for _, f := range eventtest.Source(r.Config().Registry).Figures() {
 			got[strings.Join(append([]string{f.Name}, f.Labels...), " ")] = f.N
 		}
 		require.Equal(t, map[string]float64{
@@ -62,7 +62,7 @@ func TestEvents(t *testing.T) {
 				return core.Permanent(errors.New("no"))
 			}})
 			var texts []string
-			defer instance.Inner(r.Config().Registry).Events(calls, func(_ context.Context, e registry.Event) {
+			defer eventtest.Source(r.Config().Registry).Events(calls, func(_ context.Context, e registry.Event) {
 				require.Equal(t, "q", e.Attrs[0].Value.String())
 				texts = append(texts, e.Text)
 				require.Equal(t, []bool{e.Text == "job failed", e.Text != "job failed"}, []bool{e.Warn, e.Call})
@@ -109,7 +109,7 @@ func TestEngineOutage(t *testing.T) {
 		r, err := jobs.New(jobs.Config{Engine: groups.NewEngine(f, nil), Registry: &core.Registry{}})
 		require.NoError(t, err)
 		var events []registry.Event
-		defer instance.Inner(r.Config().Registry).Events(false, func(_ context.Context, e registry.Event) { events = append(events, e) })()
+		defer eventtest.Source(r.Config().Registry).Events(false, func(_ context.Context, e registry.Event) { events = append(events, e) })()
 		for range 2 {
 			events, until = nil, time.Now().Add(time.Second-time.Millisecond)
 			fed, skipped, err := r.Feed(t.Context(), func(yield func(jobs.Job) bool) { yield(jobs.Job{ID: "a", Queue: "q"}) })
@@ -139,7 +139,7 @@ func TestRows(t *testing.T) {
 		}
 		enqueue(t, r, jobs.Job{NotBefore: time.Now().Add(time.Hour)})
 		synctest.Wait()
-		source := instance.Inner(r.Config().Registry)
+		source := eventtest.Source(r.Config().Registry)
 		row := func() (row registry.Row, cells map[string]any) {
 			rows, err := source.Rows(t.Context())
 			require.NoError(t, err)

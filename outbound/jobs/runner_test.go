@@ -172,18 +172,22 @@ func TestStopBeforeCall(t *testing.T) {
 	}
 }
 
-// In memory, what is due runs before Close returns, and what waits for the vendor alone.
+// In memory, what is due runs before Close returns, and what waits for the vendor alone. What is lost is reported.
 func TestClose(t *testing.T) {
 	t.Parallel()
+	lost := func(n int) string { return fmt.Sprintf("jobs: closed without an Engine, %d jobs are lost", n) }
 	for name, c := range map[string]struct {
 		patience time.Duration
+		future   bool // there is a job of the future too
 		pause    bool
 		done     uint64
 		err      string
+		again    string // the error of a second Close
 	}{
-		"all":      {time.Hour, false, 6, ""},
-		"too late": {25 * time.Second, false, 2, "jobs: closed before all was done, 5 jobs are lost: context deadline exceeded"},
-		"paused":   {time.Hour, true, 1, ""},
+		"all":      {time.Hour, false, false, 6, "", ""},
+		"future":   {time.Hour, true, false, 6, lost(1), lost(1)},
+		"too late": {25 * time.Second, true, false, 2, "jobs: closed before all was done, 5 jobs are lost: context deadline exceeded", lost(5)},
+		"paused":   {time.Hour, true, true, 1, lost(6), lost(6)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -204,27 +208,44 @@ func TestClose(t *testing.T) {
 				for i := range 6 {
 					enqueue(t, r, jobs.Job{ID: fmt.Sprint(i)})
 				}
-				enqueue(t, r, jobs.Job{NotBefore: time.Now().Add(time.Hour)})
+				if c.future {
+					enqueue(t, r, jobs.Job{NotBefore: time.Now().Add(time.Hour)})
+				}
 				time.Sleep(time.Second)
 				if c.pause {
 					require.NoError(t, r.Pause(t.Context(), "q"))
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), c.patience-time.Second)
 				defer cancel()
-				err := r.Close(ctx)
-				if c.err == "" {
-					require.NoError(t, err)
-				} else {
-					require.EqualError(t, err, c.err)
+				for _, want := range []string{c.err, c.again} {
+					if err := r.Close(ctx); want == "" {
+						require.NoError(t, err)
+					} else {
+						require.EqualError(t, err, want)
+					}
 				}
 				require.Equal(t, c.done, r.Stats().Succeeded)
-				_, err = r.Enqueue(t.Context(), jobs.Job{Queue: "q"})
+				_, err := r.Enqueue(t.Context(), jobs.Job{Queue: "q"})
 				require.ErrorIs(t, err, jobs.ErrClosed)
 				require.ErrorIs(t, err, core.ErrRejected)
 				require.ErrorIs(t, r.Run(t.Context()), jobs.ErrClosed)
-				require.NoError(t, r.Close(t.Context()))
 			})
 		})
+	}
+}
+
+// Without a Run, what is in an Engine is not lost, and what is in none is.
+func TestCloseWithoutRun(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []*jobs.Engine{nil, jobs.Memory()} {
+		r, err := jobs.New(jobs.Config{Engine: engine})
+		require.NoError(t, err)
+		enqueue(t, r, jobs.Job{})
+		if err := r.Close(t.Context()); engine == nil {
+			require.EqualError(t, err, "jobs: closed without an Engine, 1 jobs are lost")
+		} else {
+			require.NoError(t, err)
+		}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/internal/override"
-	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/server"
@@ -83,7 +82,7 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		if ok {
 			b = s.group.For(key)
 		}
-		if !ok || recorder.Observed(w, func(o any) bool { x, ok := o.(*exchange); return ok && x.breaker == b }) {
+		if !ok || reject.Observed(w, func(o any) bool { x, ok := o.(*exchange); return ok && x.breaker == b }) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -106,7 +105,7 @@ func (o *ServerOptions) reject(w http.ResponseWriter, r *http.Request, err error
 type exchange struct {
 	opts    *ServerOptions
 	request *http.Request
-	sent    recorder.Recorder
+	sent    reject.Recorder
 	breaker *breaker.Breaker
 	permit  breaker.Permit
 	upload  upload

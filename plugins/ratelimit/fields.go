@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gresil/gresil/internal/header"
+	"github.com/gresil/gresil/internal/reject"
 )
 
 // The fields, in their canonical form, so that they can be assigned directly.
@@ -98,7 +98,7 @@ func appendItem(list []byte, item string, r *Result) []byte {
 	}
 	list = strconv.AppendInt(append(append(list, item...), ";r="...), min(r.Remaining, maxInteger), 10)
 	if r.NextAfter > 0 {
-		list = strconv.AppendInt(append(list, ";t="...), header.Seconds(r.NextAfter), 10)
+		list = strconv.AppendInt(append(list, ";t="...), reject.Seconds(r.NextAfter), 10)
 	}
 	return list
 }

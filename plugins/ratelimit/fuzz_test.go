@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/muxpattern"
+	"github.com/gresil/gresil/internal/phase"
 )
 
 // found returns the patterns of the rules that r may have, as they were given.
@@ -69,7 +69,7 @@ func FuzzRoutesFindWhatAServeMuxFinds(f *testing.F) {
 		var opts []Route
 		for range 12 {
 			p := pick("", "", "GET ", "HEAD ", "POST \t") + pick("", "", "h", "g") + random("/", "/a", "/b", "/{x}", "/{x...}", "/{$}")
-			if strings.Contains(p, "{w}") || muxpattern.Problem(append(slices.Clone(patterns), p)) != "" {
+			if strings.Contains(p, "{w}") || phase.Problem(append(slices.Clone(patterns), p)) != "" {
 				continue
 			}
 			patterns, opts = append(patterns, p), append(opts, Route{Pattern: p})

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gresil/gresil/internal/muxpattern"
+	"github.com/gresil/gresil/internal/phase"
 	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
 )
@@ -90,7 +90,7 @@ func (o *ServerOptions) validate(limiter *Limiter) error {
 	patterns := make([]string, len(o.Routes))
 	for i, r := range o.Routes {
 		patterns[i] = r.Pattern
-		if reason := muxpattern.Problem(patterns[:i+1]); reason != "" {
+		if reason := phase.Problem(patterns[:i+1]); reason != "" {
 			check.That(false, fmt.Sprintf("Routes[%d].Pattern", i), strconv.Quote(r.Pattern), reason)
 		}
 		if r.Limit != "" {

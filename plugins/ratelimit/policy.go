@@ -10,7 +10,6 @@ import (
 
 	"github.com/dunglas/httpsfv"
 
-	"github.com/gresil/gresil/internal/header"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/internal/text"
@@ -65,7 +64,7 @@ func newPolicies(name string, plan *limits.Plan) *policies {
 		quoted, _ := httpsfv.Marshal(item) // an error leaves the field out: see ServerOptions.validate
 		item.Params.Add("q", min(rule.Capacity, maxInteger))
 		if fill, _ := limits.FillTime(rule.Spec); fill >= time.Second {
-			item.Params.Add("w", header.Seconds(fill))
+			item.Params.Add("w", reject.Seconds(fill))
 		}
 		line, _ := httpsfv.Marshal(item)
 		p.all = append(p.all, policy{unique, quoted, line, bodyOf(quotaExceeded(unique))})

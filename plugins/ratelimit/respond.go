@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/server"
 )
@@ -73,7 +72,7 @@ func (o *ServerOptions) fail(w http.ResponseWriter, r *http.Request, status int,
 	if !ok || rej.Status != 0 && (rej.Status < 400 || rej.Status > 599) {
 		rej = server.Rejection{Status: status, RetryAfter: -1, Err: err}
 	}
-	recorder.MarkRejected(w, err) // whatever the error: the handler is not called
+	reject.Mark(w, func() error { return err }) // whatever the error: the handler is not called
 	o.reject(w, r, rej)
 	return false
 }

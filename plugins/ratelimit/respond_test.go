@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/recorder"
+	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/ratelimit"
@@ -211,7 +211,7 @@ func TestHandler_RefusalReachesOuterRecorder(t *testing.T) {
 	s := serve(t, ratelimit.Config{Name: "api", Limit: ratelimit.PerHour(1)}, ratelimit.ServerOptions{Key: server.Header("User"), Weight: cost})
 	rejected := func(header ...string) (err error) {
 		fetch(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			rec := new(recorder.Recorder)
+			rec := new(reject.Recorder)
 			s.ServeHTTP(rec.Wrap(w), r)
 			err = rec.Rejected()
 		}), "/", header...)

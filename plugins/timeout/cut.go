@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/internal/reject"
 )
 
@@ -53,7 +52,7 @@ func (w *cutWriter) WriteHeader(status int) {
 // header sends the status of the handler, and passes on that an inner plugin has rejected the request.
 func (w *cutWriter) header(status int) {
 	if last := w.note.Get(); last.Err != nil && last.Status == status {
-		recorder.MarkRejected(w.ResponseWriter, last.Err)
+		reject.Mark(w.ResponseWriter, func() error { return last.Err })
 	}
 	w.ResponseWriter.WriteHeader(status)
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gresil/gresil/internal/deadline"
 	"github.com/gresil/gresil/internal/override"
-	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/server"
 )
@@ -81,7 +80,7 @@ type serving struct {
 
 // serve runs the handler, and answers for it if it is late and has not.
 func (x *serving) serve(next http.Handler) {
-	var rec recorder.Recorder
+	var rec reject.Recorder
 	w := rec.Wrap(x.w)
 	x.run(next, w, func() {
 		if x.err = nil; rec.Wrote() {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/recorder"
+	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/server"
@@ -226,7 +226,7 @@ func TestRejectionsOfInnerPlugins(t *testing.T) {
 			},
 			503: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 		} {
-			var rec recorder.Recorder
+			var rec reject.Recorder
 			plugin.Handler(h).ServeHTTP(rec.Wrap(httptest.NewRecorder()), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 			require.Equal(t, status, rec.Status())
 			require.Equal(t, status == 429, rec.Rejected() != nil)

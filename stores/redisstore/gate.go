@@ -127,44 +127,55 @@ func (t *gateTable) Pass(ctx context.Context, ask gatestore.Ask) (g gatestore.Gr
 	if ask.Late {
 		mode = "late"
 	}
-	args := []any{ask.Process, number(int64(ask.Calls)), number(int64(ask.InFlight)), usec(ask.RoundTrip), usec(ask.Ahead), mode, number(int64(ask.ID))}
+	args := []any{ask.Process, number(int64(ask.InFlight)), usec(ask.RoundTrip), usec(ask.Ahead), mode}
 	k := t.keys()
-	for _, d := range ask.Draws {
-		k.index(d.Key)
-		args = append(args, usec(d.Spacing), usec(d.Lead), number(int64(d.Generation)))
+	for _, of := range ask.Groups {
+		args = append(args, number(int64(of.Calls)), number(int64(of.ID)), number(int64(len(of.Draws))))
+		for _, d := range of.Draws {
+			args = append(args, k.index(d.Key), usec(d.Spacing), usec(d.Lead), usec(d.Unit), number(int64(d.Generation)))
+		}
 	}
-	const head = 8
+	const head, answer, slot = 3, 5, 5
 	reply, err := k.run(ctx, head, "pass", args...)
 	if err != nil {
 		return g, err
 	}
-	width := 4 + 2*len(ask.Draws)
-	if len(reply) != head+width*int(reply[7]) {
-		return g, errReply
-	}
-	g = gatestore.Grant{
-		State: stateOf(reply), Again: time.Duration(reply[3]) * time.Microsecond,
-		Poll: reply[4] < 0, Draw: max(0, int(reply[4])-1), Held: reply[5] == 1, Generation: uint64(reply[6]),
-	}
-	for r := range slices.Chunk(reply[head:], width) {
-		slot := gatestore.Slot{ID: uint64(r[0]), At: time.Duration(r[1]) * time.Microsecond, Turn: r[2] == 1, Probe: r[3] == 1}
-		for i := 4; i < width; i += 2 {
-			slot.Generations = append(slot.Generations, uint64(r[i]))
-			slot.Taken = append(slot.Taken, r[i+1] == 1)
+	g.State, reply = stateOf(reply), reply[head:]
+	for _, of := range ask.Groups {
+		width := slot + 2*len(of.Draws)
+		if len(reply) < answer || len(reply) < answer+width*int(reply[0]) {
+			return g, errReply
 		}
-		g.Slots = append(g.Slots, slot)
+		n := width * int(reply[0])
+		a := gatestore.Answer{
+			Draw: max(0, int(reply[1])-1), Again: time.Duration(reply[2]) * time.Microsecond,
+			Held: reply[3] == 2, Poll: reply[3] == 3, Generation: uint64(reply[4]),
+		}
+		for r := range slices.Chunk(reply[answer:answer+n], width) {
+			s := gatestore.Slot{ID: uint64(r[0]), At: time.Duration(r[1]) * time.Microsecond, Turn: r[2] == 1, Probe: r[3] == 1, Time: uint64(r[4])}
+			for i := slot; i < width; i += 2 {
+				s.Generations, s.Tails = append(s.Generations, uint64(r[i])), append(s.Tails, uint64(r[i+1]))
+			}
+			a.Slots = append(a.Slots, s)
+		}
+		g.Answers, reply = append(g.Answers, a), reply[answer+n:]
 	}
 	return g, nil
 }
 
-// End has the script end places and turns.
+// End has the script end places and turns, and take slots back.
 func (t *gateTable) End(ctx context.Context, ends []gatestore.End) (gatestore.State, error) {
 	k := t.keys()
 	var args []any
 	for _, e := range ends {
-		args = append(args, number(int64(e.ID)), bit(e.Turn), bit(e.Place), bit(e.Success), number(int64(len(e.Keys))))
-		for i, key := range e.Keys {
-			args = append(args, k.index(key), number(int64(e.Generations[i])))
+		n := len(e.Of.Generations)
+		args = append(args, number(int64(e.Of.ID)), number(int64(e.Of.Time)), bit(e.Turn), bit(e.Place), bit(e.Success), number(int64(n)))
+		for i, d := range e.Draws[:n] {
+			tail := uint64(0)
+			if i < len(e.Of.Tails) {
+				tail = e.Of.Tails[i]
+			}
+			args = append(args, k.index(d.Key), number(int64(e.Of.Generations[i])), usec(d.Spacing), number(int64(tail)))
 		}
 	}
 	return k.state(ctx, "end", args...)
@@ -190,8 +201,7 @@ func (t *gateTable) Hold(ctx context.Context, holds []gatestore.Hold) ([]gatesto
 
 // Resume has the script end holds.
 func (t *gateTable) Resume(ctx context.Context, of []gatestore.Key) error {
-	vendor := slices.ContainsFunc(of, func(k gatestore.Key) bool { return k.Vendor })
-	_, err := t.keys(of...).run(ctx, 1, "resume", bit(vendor))
+	_, err := t.keys(of...).run(ctx, 1, "resume", bit(len(of) == 0))
 	return err
 }
 

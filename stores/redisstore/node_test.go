@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +26,6 @@ import (
 	"github.com/gresil/gresil/internal/quiettest"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/redistest"
-	"github.com/gresil/gresil/internal/tcpproxy"
 	"github.com/gresil/gresil/stores/share"
 )
 
@@ -281,6 +282,18 @@ func TestCrash(t *testing.T) {
 	})
 }
 
+// startSentinel starts a Sentinel that makes the replica of a primary the primary when it is told to. It does not do that by itself: a
+// busy machine can stop a primary for as long as an outage that it would find soon enough for a test.
+func startSentinel(t *testing.T, primary *redisserver.Server) *redisserver.Server {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "sentinel.conf") // it is written to
+	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "sentinel monitor primary %s 1\nsentinel down-after-milliseconds primary 600000\n"+
+		"sentinel failover-timeout primary 3000\n", strings.ReplaceAll(primary.Addr, ":", " ")), 0o600))
+	s := redistest.Start(t, config, "--sentinel")
+	require.NoError(t, s.Await("info sentinel", "status=ok,address="+primary.Addr+",slaves=1"))
+	return s
+}
+
 // TestFailover kills the primary while callers go on: Sentinel makes the replica the
 // primary, and what had not reached that, a capacity at most, is granted once more. It is the same
 // with a share: what it lets through is charged to what the replica has.
@@ -289,10 +302,9 @@ func TestFailover(t *testing.T) {
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()
 		leavesNothing(t)
-		group, err := redisserver.StartFailover(t.TempDir())
-		require.NoError(t, err)
-		t.Cleanup(group.Kill)
-		client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redisserver.PrimaryName, SentinelAddrs: []string{group.Sentinel.Addr}})
+		group := redistest.StartRelay(t)
+		sentinel := startSentinel(t, group.Primary)
+		client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "primary", SentinelAddrs: []string{sentinel.Addr}})
 		t.Cleanup(func() { _ = client.Close() })
 
 		const limit = 3000
@@ -304,7 +316,7 @@ func TestFailover(t *testing.T) {
 		group.Primary.Kill()
 		killed := time.Now()
 		l.until(&l.failed, 1)
-		require.NoError(t, group.Promote())
+		require.NoError(t, sentinel.Await("sentinel failover primary", "OK"))
 		l.until(&l.decided, 1)
 		back := time.Since(killed)
 		during := l.inTime()
@@ -538,11 +550,11 @@ func TestNetworkFailure(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		timeout time.Duration
-		fail    func(*tcpproxy.Proxy)
+		fail    func(*redistest.Proxy)
 	}{
-		"cut":       {200 * time.Millisecond, (*tcpproxy.Proxy).Cut},
-		"half-open": {200 * time.Millisecond, (*tcpproxy.Proxy).Swallow},
-		"slow":      {200 * time.Millisecond, func(p *tcpproxy.Proxy) { p.Delay(400 * time.Millisecond) }},
+		"cut":       {200 * time.Millisecond, (*redistest.Proxy).Cut},
+		"half-open": {200 * time.Millisecond, (*redistest.Proxy).Swallow},
+		"slow":      {200 * time.Millisecond, func(p *redistest.Proxy) { p.Delay(400 * time.Millisecond) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -577,27 +589,25 @@ func TestNetworkFailure(t *testing.T) {
 // once more all if the server comes back empty.
 func TestLostNodeOfACluster(t *testing.T) {
 	t.Parallel()
-	for name, lose := range map[string]func(*redisserver.Server, *tcpproxy.Proxy){
-		"killed":    func(s *redisserver.Server, _ *tcpproxy.Proxy) { s.Kill() },
-		"half-open": func(_ *redisserver.Server, p *tcpproxy.Proxy) { p.Swallow() },
+	for name, lose := range map[string]func(*redisserver.Server, *redistest.Proxy){
+		"killed":    func(s *redisserver.Server, _ *redistest.Proxy) { s.Kill() },
+		"half-open": func(_ *redisserver.Server, p *redistest.Proxy) { p.Swallow() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			modes(t, func(t *testing.T, mode Mode) {
 				t.Helper()
 				leavesNothing(t)
-				var proxies atomic.Pointer[map[string]*tcpproxy.Proxy]
+				var proxies atomic.Pointer[map[string]*redistest.Proxy]
 				servers, client := startCluster(t, func(o *redis.ClusterOptions) {
 					o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 						var d net.Dialer
 						return d.DialContext(ctx, network, (*proxies.Load())[addr].Addr)
 					}
 				}, "--cluster-require-full-coverage", "no")
-				all := map[string]*tcpproxy.Proxy{}
+				all := map[string]*redistest.Proxy{}
 				for _, s := range servers {
-					p, err := tcpproxy.Start(s.Addr)
-					require.NoError(t, err)
-					t.Cleanup(p.Close)
+					p := redistest.StartProxy(t, s.Addr)
 					all[s.Addr] = p
 				}
 				proxies.Store(&all)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,7 +22,6 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/quiettest"
 	"github.com/gresil/gresil/internal/ratelimittest"
-	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/redistest"
 )
 
@@ -157,10 +157,11 @@ func TestSoakValkey(t *testing.T) {
 	}
 	for _, mode := range []Mode{Strict, Coalesced} {
 		t.Run(string(mode), func(t *testing.T) {
-			s, err := redisserver.StartProgram(program, t.TempDir())
-			require.NoError(t, err)
-			t.Cleanup(s.Kill)
-			version, err := s.Do("info", "server")
+			dir := t.TempDir()
+			require.NoError(t, os.Symlink(program, filepath.Join(dir, "redis-server")))
+			t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+			s := redistest.Start(t)
+			version, err := s.Do("info server")
 			require.NoError(t, err)
 			require.Contains(t, version, "valkey_version:", "%s is no Valkey", program)
 			t.Log("the suite runs over", program)

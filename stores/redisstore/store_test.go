@@ -31,7 +31,6 @@ import (
 	"github.com/gresil/gresil/internal/quiettest"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/redistest"
-	"github.com/gresil/gresil/internal/tcpproxy"
 )
 
 // TestMain runs more tests at a time, as they wait more than they compute. They stop servers: go-redis would log each
@@ -236,21 +235,17 @@ func silent(t *testing.T) string {
 }
 
 // startProxy starts a server behind a proxy.
-func startProxy(t *testing.T) (*tcpproxy.Proxy, *redis.Client) {
+func startProxy(t *testing.T) (*redistest.Proxy, *redis.Client) {
 	t.Helper()
 	srv := startServer(t)
-	p, err := tcpproxy.Start(srv.Addr)
-	require.NoError(t, err)
-	t.Cleanup(p.Close)
+	p := redistest.StartProxy(t, srv.Addr)
 	return p, srv.client(t, func(o *redis.Options) { o.Addr = p.Addr })
 }
 
 // startCluster starts three servers that share the slots, and makes a client for them.
 func startCluster(t *testing.T, change func(*redis.ClusterOptions), args ...string) (redisserver.Cluster, *redis.ClusterClient) {
 	t.Helper()
-	servers, err := redisserver.StartCluster(t.TempDir(), 3, args...)
-	require.NoError(t, err)
-	t.Cleanup(servers.Kill)
+	servers := redistest.StartCluster(t, args...)
 	opt := &redis.ClusterOptions{Addrs: servers.Addrs(), ContextTimeoutEnabled: true}
 	if change != nil {
 		change(opt)

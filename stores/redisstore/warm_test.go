@@ -19,13 +19,13 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/quiettest"
-	"github.com/gresil/gresil/internal/tcpproxy"
+	"github.com/gresil/gresil/internal/redistest"
 )
 
 // A distant is servers behind proxies that delay what is sent.
 type distant struct {
 	client  redis.UniversalClient
-	proxies []*tcpproxy.Proxy
+	proxies []*redistest.Proxy
 	trip    time.Duration
 }
 
@@ -47,11 +47,9 @@ func (d distant) cut(during func()) {
 	during()
 }
 
-func distantProxy(tb testing.TB, addr string) *tcpproxy.Proxy {
+func distantProxy(tb testing.TB, addr string) *redistest.Proxy {
 	tb.Helper()
-	p, err := tcpproxy.Start(addr)
-	require.NoError(tb, err)
-	tb.Cleanup(p.Close)
+	p := redistest.StartProxy(tb, addr)
 	return p
 }
 
@@ -62,7 +60,7 @@ func distantServers() map[string]func(t *testing.T, trip time.Duration) distant 
 			t.Helper()
 			srv := startServer(t)
 			p := distantProxy(t, srv.Addr)
-			return distant{srv.client(t, func(o *redis.Options) { o.Addr = p.Addr }), []*tcpproxy.Proxy{p}, trip}
+			return distant{srv.client(t, func(o *redis.Options) { o.Addr = p.Addr }), []*redistest.Proxy{p}, trip}
 		},
 		"tls": func(t *testing.T, trip time.Duration) distant {
 			t.Helper()
@@ -70,11 +68,11 @@ func distantServers() map[string]func(t *testing.T, trip time.Duration) distant 
 			p := distantProxy(t, terminateTLS(t, srv.Addr))
 			return distant{srv.client(t, func(o *redis.Options) {
 				o.PoolSize, o.Addr, o.TLSConfig = 160, p.Addr, &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the certificate is of the test
-			}), []*tcpproxy.Proxy{p}, trip}
+			}), []*redistest.Proxy{p}, trip}
 		},
 		"cluster": func(t *testing.T, trip time.Duration) distant {
 			t.Helper()
-			proxies := map[string]*tcpproxy.Proxy{}
+			proxies := map[string]*redistest.Proxy{}
 			servers, client := startCluster(t, func(o *redis.ClusterOptions) {
 				o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 					var d net.Dialer

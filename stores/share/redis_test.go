@@ -17,8 +17,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/ratelimittest"
-	"github.com/gresil/gresil/internal/redisserver"
-	"github.com/gresil/gresil/internal/tcpproxy"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/stores/denycache"
 	"github.com/gresil/gresil/stores/redisstore"
 )
@@ -202,14 +201,10 @@ func (h *holdsReply) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // debts are charged to the server of each key when that is back.
 func TestAShareOfACluster(t *testing.T) {
 	t.Parallel()
-	servers, err := redisserver.StartCluster(t.TempDir(), 3, "--cluster-require-full-coverage", "no")
-	require.NoError(t, err)
-	t.Cleanup(servers.Kill)
-	proxies := map[string]*tcpproxy.Proxy{}
+	servers := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
+	proxies := map[string]*redistest.Proxy{}
 	for _, s := range servers {
-		proxies[s.Addr], err = tcpproxy.Start(s.Addr)
-		require.NoError(t, err)
-		t.Cleanup(proxies[s.Addr].Close)
+		proxies[s.Addr] = redistest.StartProxy(t, s.Addr)
 	}
 	for _, mode := range []redisstore.Mode{redisstore.Strict, redisstore.Coalesced} {
 		client := redis.NewClusterClient(&redis.ClusterOptions{

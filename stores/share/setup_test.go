@@ -19,7 +19,7 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/redisserver"
-	"github.com/gresil/gresil/internal/tcpproxy"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/stores/redisstore"
 )
 
@@ -145,7 +145,7 @@ func TestMain(m *testing.M) {
 
 // A site is an instance: its own connection to the shared server, which can be lost.
 type site struct {
-	proxy  *tcpproxy.Proxy
+	proxy  *redistest.Proxy
 	redis  *redisstore.Store
 	store  *sharer
 	prefix string
@@ -156,9 +156,7 @@ func prefix() string { return fmt.Sprint("share", shared.prefixes.Add(1)) }
 
 func newSite(tb testing.TB, prefix string, mode redisstore.Mode, limit ratelimit.Limit) *site {
 	tb.Helper()
-	proxy, err := tcpproxy.Start(shared.Addr)
-	require.NoError(tb, err)
-	tb.Cleanup(proxy.Close)
+	proxy := redistest.StartProxy(tb, shared.Addr)
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, DialerRetries: 1})
 	tb.Cleanup(func() { _ = client.Close() })
 	inner := core.Must(redisstore.New(client, redisstore.Config{Prefix: prefix, Mode: mode, Timeout: time.Second}))

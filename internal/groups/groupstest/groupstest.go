@@ -1,11 +1,9 @@
-// Package groupstest has the tests that every groups.Store passes.
+// Package groupstest has the tests that every groups.Store passes, as scripts.
 package groupstest
 
 import (
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,550 +14,320 @@ import (
 	"github.com/gresil/gresil/internal/groups"
 )
 
-// Run tests a store. Each test has queues of its own. sleep lets time pass for the store.
-func Run(t *testing.T, s groups.Store, sleep func(time.Duration)) {
+// Begin returns the time of a store when a test begins, as in a bubble of testing/synctest.
+func Begin() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// An Opener calls a test with a store, and with a function that lets time pass for it, which otherwise stands still.
+type Opener func(t *testing.T, queue string, test func(t *testing.T, s groups.Store, sleep func(time.Duration)))
+
+// Run tests a store. Each test has a queue of its own.
+func Run(t *testing.T, open Opener) {
 	t.Helper()
-	for name, test := range map[string]func(*kit){
-		"flush": flush, "age": age, "size": size, "turns": turns, "bytes": bytes, "unique": unique, "full": full, "ahead": ahead,
-		"again": again, "parts": parts, "order of parts": order, "stale turn": stale, "failed": failed, "results": results,
-		"pause": pause, "delete": remove, "flush of what waits": flushWaiting, "groups": list, "many": many, "added twice": twice,
-	} {
-		t.Run(name, func(t *testing.T) {
-			test(&kit{T: t, store: s, queue: "batch:" + name, sleep: sleep, terms: groups.Terms{
-				MaxRecords: 10, FlushAfter: time.Hour, Ahead: 100, Again: time.Hour,
-			}})
-		})
+	for name, script := range scripts {
+		t.Run(name, func(t *testing.T) { Script(t, open, "batch:"+name, script) })
 	}
+}
+
+// scripts are steps with what they return. A "~" stands for bytes that are no text, and "1001..1003" for words with these numbers.
+//
+//nolint:gochecknoglobals // a constant
+var scripts = map[string]string{
+	"flush": `add a 1 2 = 1 2; add b 3; take = -; flush a none = 2; add a 4 = 4!; next p = a: 1 2 4; take = -; add c 5; flush = 2
+		next = b: 3; next = c: 5; take = -; load p = a: 1 2 4; load none = -`,
+	"age": `set max=2; add a 1 2 3; sleep 1ms; add b 4; state = 4 59m59.999s; sleep 9ms; add b 5; state = 5 59m59.99s; sleep 59m59.989s
+		take = -; sleep 2ms; state = 5 never; add a 6 = 6!; next = a: 1 2; next = b: 4 5; next = a: 3 6; take = -`,
+	"other age": `set max=2; add a 1 2; sleep 1ms; add b 4; sleep 8ms; add a 3; sleep 1ms; add c 5; set age=9ms; next = a: 1 2; next = b: 4
+		next = a: 3; take = -; add a 6; sleep 10ms; set age=1h; take = -`,
+	"size": `set flush=3; add a 0 = 0; add a 1 = 1; add b 2 = 2; add a 3 4 = 3! 4!; next = a: 0 1 3 4; set flush=0; add a 5 6 = 5 6
+		take = -; set flush=1; add a 7 = 7!`,
+	"other size": `add a 1 2 3; add b 4; pause c; add c 5 6; take = -; set size=2; next = a: 1 2 3; set size=0; take = -; resume c
+		next = c: 5 6; take = -`,
+	// Each due group has one call in turn, and one that becomes due comes last.
+	"turns": `set max=2; add a 0 1 2 3 4; add b 5; flush; add c 6; next = a: 0 1; flush c; next = b: 5; next = a: 2 3; next = c: 6
+		next = a: 4; take = -`,
+	"turns by time": `add a 1; add d 2; flush; next p; next q; replace p x:0:30m; replace q y:0:50m; add c 3; sleep 1s; add b 4
+		sleep 29m58s; take = -; sleep 2h; next = a: 1; next = d: 2; next = c: 3; next = b: 4`,
+	"bytes": `set bytes=5; add a 1 22 333 4 large-one 6; flush; next = a: 1 22; next = a: 333 4; next = a: large-one; next = a: 6`,
+	// A record keeps its ID and place while a later one replaces its content, until it is taken. One that has failed holds no key.
+	"unique": `set max=2 pending=6; add a 1/x 2/y 3/~z = 1 2 3; add a 4/x = 1; add a 5/~z = 3; add b 6/x = 6; flush a; next p = a: 4 2
+		add a 7/x = 7!; add a 8/~z = 3!; replace p 1!no 2=; retry a = 1; add a 9/x = 7!; next = a: 8 9; next p = a: 4; replace p 1!no
+		retry a = 1; add a 10/x = 10!; set max=1; next = a: 4; add a 11/x = 10; flush; next = a: 11`,
+	// All records count that are not done: pending, in flight, waiting and failed.
+	"full": `set pending=3; add 1 1/1; add 2 2; add 3 3; add a 4 = full; groups 1 = 1:1/0/0,old=0s,next=1h0m0s; add 1 5/1 = 1; flush
+		next p = 1: 5; next q = 2: 2; add a 4 = full; replace p 1!no; replace q w:0:1h; add a 4 = full; delete 1 = 1; add a 4 = 4`,
+	"ahead": `set max=1 ahead=2; add a 0 1 2 3 4; flush; take p = a #1; take q = a #2; take = -; records = 5; load p = a: 0; take r = a #3
+		load p = a: 0; take = -; load q = a: 1; replace q #2:0; take s = a #2; take = -; load s = a: 1 again 1; load q = -; take = a #4
+		take = -; replace r x:0; take = a x; take = -`,
+	// Records that are sent again are in other batches, which wait for their time.
+	"parts": `add a 0 1 2 3 4 5; flush; next p; replace p now:4,5:0s:0:2 odd:1,3:20ms:4 0=x 2=y; add b 6; flush b; take q = a now
+		load q = a: 4 5 l2; next = b: 6; take = -; groups = a:2/2/0,old=0s,next=20ms,call=0s b:0/1/0,call=0s; sleep 19ms; take = -
+		state = 5 1ms; sleep 1ms; take q = a odd; load q = a: 1 3 a4; take = -`,
+	"order of parts": `add a 1 2 3; add b 4; flush; next p; replace p z:0 y:1 x:2; add a 5; flush; next = b: 4; next = a: 1; next = a: 2
+		next = a: 3; next = a: 5`,
+	// What a process says about a batch counts once, and only in the turn in which it was taken.
+	"stale turn": `add a 1; flush; next p; replace p #1:0:0s:1; load p = -; replace p 1= = replaced; next q = a: 1 again 1 a1; load p = -
+		replace p 1= = replaced; replace q 1=; replace q #1:0 = replaced; load q = -; take = -; results 1 = 1=`,
+	"failed": `add a 0 1 2 3 4; flush; next p; replace p 'last 0= 1!e1 2= 3!e3 4!e4; groups = a:0/0/3,call=0s,err=last; take = -
+		failed a 0 2 = 1!e1 3!e3; failed a 2 2 = 4!e4; failed a 4 2 = ; failed none 0 9 = ; retry b = 0; retry a = 3; retry a = 0
+		next p = a: 1 3 4; failed a 0 9 = ; replace p 1= 3= 4!e5; failed a 0 9 = 4!e5; groups = a:0/0/1,call=0s,err=last`,
+	"results": `add a 0 1 2 3 4; flush; next p; results 2 none = 2?; replace p p:3:1h 0= 1!no 2=~two 4=4
+		results 0 1 2 3 4 none = 0= 1!no 2=~two 3? 4=4; failed a 0 9 = 1!no; retry a; results 1 = 1?; delete a = 2
+		results 0 1 2 3 = 0= 2=~two`,
+	// A pause keeps records and batches back, not what is in flight, and outlives the records.
+	"pause": `pause a = 0; add a 1; state = 1 never; add b 2; flush; next p = b: 2; replace p 2=; take = -; resume a = 0; next p = a: 1
+		pause a; load p = a: 1; replace p p:0:1s; state = 1 never; sleep 1s; take = -; groups = a:1/0/0,paused,old=0s,next=1s,call=0s
+		resume a; next p = a: 1; pause a; replace p 1=; groups = a:0/0/0,paused,call=1s; resume a; groups = ; pause a; add a 3; sleep 2h
+		take = -; state = 1 never; resume a; next = a: 3`,
+	// What is in flight stays, with its keys, which others cannot take from it.
+	"delete": `set max=2; add a 0/0 1/1 2/2 3/3 4/4 5/5; flush; next p; next q; replace q p:0:1h 3!no; add a 7/0 = 7!; delete none = 0
+		delete a = 5; add a 6/5 = 6; delete a = 1; groups = a:0/2/0,call=0s; failed a 0 9 = ; load p = a: 0 1; take = -; records = 2
+		results 2 3 4 = ; replace p 0= 1=; state = 0 never; groups = `,
+	"flush of what waits": `add a 0 1 2; flush; next p; replace p x:0,1:1h #1:2:1000000h; add a 3; take = -; flush a = 4; next = a: 0 1
+		next = a: 2 again 1; next = a: 3`,
+	"groups": `set max=2; add a 0 1 2 3 4; sleep 1m; add b 5; pause c
+		groups = a:5/0/0,old=0s,next=1h0m0s b:1/0/0,old=1m0s,next=1h1m0s c:0/0/0,paused; flush a; next p; next; sleep 30s
+		replace p 'no p:1:1h 0!no; groups 1 = a:2/2/1,old=0s,next=0s,call=1m0s,err=no; next
+		groups 1 = a:1/3/1,old=0s,next=1h1m30s,call=1m30s,err=no; sleep 1m; add a 6; groups 1 = a:2/3/1,old=0s,next=1h1m30s,call=1m30s,err=no`,
+	// Operations with more than what one step does.
+	"many": `set max=1100 bytes=9999; spread 1001..1600; add all 2001..3100; flush all = 1100; next p = all: 2001..3100
+		replace p 2001..3100!no; results 2001..3100 = 2001..3100!no; groups 700 = 1001..1600:1/0/0,old=0s,next=1h0m0s all:0/0/1100,call=0s
+		retry all = 1100; delete all = 1100; flush = 600; delete = 600; groups = `,
+	// An Add that is repeated, since its reply was lost, adds nothing, also if the record was sent meanwhile.
+	"added twice": `add a 1; flush; next p; add a 1 = 1; replace p 1=; add a 1 = 1; add a 2 2 = 2 2; delete a = 1; records = 0`,
+}
+
+// Script does the steps of a script. They are separated by ";" and lines.
+func Script(t *testing.T, open Opener, queue, script string) {
+	t.Helper()
+	open(t, queue, func(t *testing.T, s groups.Store, sleep func(time.Duration)) {
+		t.Helper()
+		k := &kit{T: t, Store: s, queue: queue, sleep: sleep, taken: map[string]groups.Batch{}, rules: groups.Rules{MaxPending: 1e6}}
+		k.terms = groups.Terms{MaxRecords: 10, FlushAfter: time.Hour, Ahead: 100, Again: time.Hour}
+		for step := range strings.FieldsFuncSeq(script, func(r rune) bool { return r == ';' || r == '\n' }) {
+			text, want, checked := strings.Cut(step, " = ")
+			words := expand(text)
+			if got := k.do(words[0], words[1:]); checked {
+				require.Equal(k, strings.Join(expand(want), " "), got, "%s in %s", step, script)
+			}
+		}
+	})
 }
 
 type kit struct {
 	*testing.T
-	store groups.Store
+	groups.Store
+
 	queue string
 	sleep func(time.Duration)
 	terms groups.Terms
-	made  int
+	rules groups.Rules
+	made  int                     // batches
+	taken map[string]groups.Batch // by a name of the script
 }
 
-// add adds a record whose ID is its content.
-func (k *kit) add(group, id string) string {
-	k.Helper()
-	return k.insert(groups.Record{ID: id, Group: group, Payload: []byte(id)}, groups.Rules{MaxPending: 1e6})
+// do does one step, and returns what it has given. Its arguments are texts without spaces.
+func (k *kit) do(verb string, args []string) string {
+	ctx, name := k.Context(), append(args, "")[0]
+	var said []string
+	say := func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+	var err error
+	switch verb {
+	case "set": // terms and rules
+		for _, arg := range args {
+			name, value, _ := strings.Cut(arg, "=")
+			k.set(name, value)
+		}
+	case "sleep":
+		k.sleep(duration(args[0]))
+	case "spread": // records, of groups with their names
+		for _, arg := range args {
+			k.do("add", []string{arg, arg})
+		}
+	case "add": // a group, and records: their IDs, which are their contents, and keys
+		for _, arg := range args[1:] {
+			id, key, _ := strings.Cut(arg, "/")
+			id, due, err := k.Add(ctx, k.queue, groups.Record{ID: id, Group: args[0], Key: strange(key), Payload: []byte(id)}, k.rules)
+			if errors.Is(err, groups.ErrFull) {
+				id, err = "full", nil
+			}
+			require.NoError(k, err)
+			say("%s%s", id, map[bool]string{true: "!"}[due])
+		}
+	case "take", "next": // a name for the batch; next loads it too
+		k.terms.ID = fmt.Sprint("#", k.made+1)
+		var b groups.Batch
+		b, _, err = k.Take(ctx, k.queue, k.terms)
+		if k.taken[name] = b; b.ID == k.terms.ID {
+			k.made++
+		}
+		switch {
+		case b.ID == "":
+			say("-")
+		case verb == "next":
+			say("%s", k.load(name))
+		default:
+			say("%s %s", b.Group, b.ID)
+		}
+	case "load":
+		say("%s", k.load(name))
+	case "replace":
+		err = k.replace(k.taken[name], args[1:])
+		if errors.Is(err, groups.ErrReplaced) {
+			return "replaced"
+		}
+	case "state", "records": // without a Take; "records" without the time
+		var state groups.State
+		terms := k.terms
+		terms.Ahead = 0
+		_, state, err = k.Take(ctx, k.queue, terms)
+		say("%d", state.Records)
+		if verb == "state" && state.Next < 0 {
+			say("never")
+		} else if verb == "state" {
+			say("%v", state.Next)
+		}
+	case "results": // of IDs
+		var all map[string]groups.Result
+		all, err = k.Results(ctx, k.queue, args)
+		for _, id := range args {
+			switch r, ok := all[id]; {
+			case r.Waits:
+				say("%s?", r.ID)
+			case r.Err != nil:
+				say("%s!%v", r.ID, r.Err)
+			case ok:
+				say("%s=%s", r.ID, plain(r.Value))
+			}
+		}
+	case "failed": // of a group, from and how many
+		var all []groups.Failure
+		all, err = k.Failed(ctx, k.queue, args[0], number(args[1]), number(args[2]))
+		for _, f := range all {
+			require.Equal(k, []string{args[0], f.ID}, []string{f.Group, string(f.Payload)})
+			say("%s!%v", f.ID, f.Err)
+		}
+	case "groups": // at most
+		var all []groups.Group
+		all, err = k.Groups(ctx, k.queue, k.terms.FlushAfter, number(append(args, "9")[0]))
+		for _, g := range all {
+			say("%s", describe(g))
+		}
+	default:
+		var n int
+		n, err = k.Control(ctx, k.queue, groups.Verb(verb), args...)
+		say("%d", n)
+	}
+	require.NoError(k, err, verb)
+	return strings.Join(said, " ")
 }
 
-func (k *kit) insert(r groups.Record, rules groups.Rules) string {
-	k.Helper()
-	id, _, err := k.store.Add(k.Context(), k.queue, r, rules)
+func (k *kit) set(name, value string) {
+	switch name {
+	case "age":
+		k.terms.FlushAfter = duration(value)
+	case "again":
+		k.terms.Again = duration(value)
+	default:
+		*map[string]*int{
+			"max": &k.terms.MaxRecords, "bytes": &k.terms.MaxBytes, "ahead": &k.terms.Ahead, "size": &k.terms.FlushSize,
+			"flush": &k.rules.FlushSize, "pending": &k.rules.MaxPending,
+		}[name] = number(value)
+	}
+}
+
+// load loads a batch, and returns its group and contents, and its turn, attempts and losses if they are no usual ones.
+func (k *kit) load(name string) string {
+	taken := k.taken[name]
+	b, err := k.Load(k.Context(), k.queue, taken.ID, taken.Turn)
 	require.NoError(k, err)
-	return id
+	if b.ID == "" {
+		return "-"
+	}
+	taken.Records = b.Records
+	require.Equal(k, taken, b)
+	k.taken[name] = b
+	words := []string{b.Group + ":"}
+	for _, r := range b.Records {
+		words = append(words, string(r.Payload))
+	}
+	for i, n := range []int{b.Turn - 1, b.Attempts, b.Losses} {
+		if n != 0 {
+			words = append(words, fmt.Sprint([]string{"again ", "a", "l"}[i], n))
+		}
+	}
+	return strings.Join(words, " ")
 }
 
-func (k *kit) control(v groups.Verb, names ...string) int {
-	k.Helper()
-	n, err := k.store.Control(k.Context(), k.queue, v, names...)
-	require.NoError(k, err)
+// replace replaces a batch by parts "ID:1,2:after:attempts:losses" and results "ID=value" and "ID!error"; 'text is the last error.
+func (k *kit) replace(b groups.Batch, args []string) error {
+	var parts []groups.Part
+	var results []groups.Result
+	var last error
+	for _, arg := range args {
+		id, value, done := strings.Cut(arg, "=")
+		failedID, text, failed := strings.Cut(arg, "!")
+		switch {
+		case arg[0] == '\'':
+			last = errors.New(arg[1:])
+		case done:
+			results = append(results, groups.Result{ID: id, Value: []byte(strange(value))})
+		case failed:
+			results = append(results, groups.Result{ID: failedID, Err: errors.New(text)})
+		default:
+			f := append(strings.Split(arg, ":"), "0s", "0", "0")
+			p := groups.Part{ID: f[0], After: duration(f[2]), Attempts: number(f[3]), Losses: number(f[4])}
+			for i := range strings.SplitSeq(f[1], ",") {
+				p.Records = append(p.Records, number(i))
+			}
+			parts = append(parts, p)
+		}
+	}
+	return k.Replace(k.Context(), k.queue, b, parts, results, last)
+}
+
+// describe returns what is known of a group. Times are from the beginning.
+func describe(g groups.Group) string {
+	words := []string{fmt.Sprintf("%s:%d/%d/%d", g.Name, g.Pending, g.InFlight, g.Failed)}
+	if g.Paused {
+		words = append(words, "paused")
+	}
+	for i, at := range []time.Time{g.Oldest, g.Next, g.LastCall} {
+		if !at.IsZero() {
+			words = append(words, fmt.Sprint([]string{"old=", "next=", "call="}[i], at.Sub(Begin())))
+		}
+	}
+	if g.LastError != "" {
+		words = append(words, "err="+g.LastError)
+	}
+	return strings.Join(words, ",")
+}
+
+// expand replaces "1..3!x" by "1!x 2!x 3!x".
+func expand(text string) (words []string) {
+	for word := range strings.FieldsSeq(text) {
+		from, rest, ranges := strings.Cut(word, "..")
+		if !ranges {
+			words = append(words, word)
+			continue
+		}
+		for i := number(from); i <= number(rest[:4]); i++ {
+			words = append(words, fmt.Sprint(i, rest[4:]))
+		}
+	}
+	return words
+}
+
+// Texts of scripts have "~" for bytes that are no text.
+func strange(s string) string { return strings.ReplaceAll(s, "~", "\x00\xff") }
+
+func plain(b []byte) string { return strings.ReplaceAll(string(b), "\x00\xff", "~") }
+
+func number(s string) int {
+	n, _ := strconv.Atoi(s)
 	return n
 }
 
-// take takes a batch without loading it.
-func (k *kit) take() (groups.Batch, groups.State) {
-	k.Helper()
-	k.made++
-	k.terms.ID = fmt.Sprint("batch ", k.made)
-	b, state, err := k.store.Take(k.Context(), k.queue, k.terms)
-	require.NoError(k, err)
-	return b, state
-}
-
-// next takes and loads a batch, and returns its contents too.
-func (k *kit) next() (b groups.Batch, text string) {
-	k.Helper()
-	taken, _ := k.take()
-	b = k.load(taken)
-	require.Equal(k, taken.Group, b.Group)
-	texts := []string{b.Group + ":"}
-	for _, r := range b.Records {
-		texts = append(texts, string(r.Payload))
-	}
-	return b, strings.Join(texts, " ")
-}
-
-func (k *kit) load(b groups.Batch) groups.Batch {
-	k.Helper()
-	loaded, err := k.store.Load(k.Context(), k.queue, b.ID, b.Turn)
-	require.NoError(k, err)
-	return loaded
-}
-
-func (k *kit) replace(b groups.Batch, parts []groups.Part, results ...groups.Result) {
-	k.Helper()
-	require.NoError(k, k.store.Replace(k.Context(), k.queue, b, parts, results, ""))
-}
-
-func (k *kit) none() {
-	k.Helper()
-	b, state := k.take()
-	require.Empty(k, b)
-	require.False(k, state.Due)
-}
-
-func done(b groups.Batch) (all []groups.Result) {
-	for _, r := range b.Records {
-		all = append(all, groups.Result{ID: r.ID, Value: []byte("of " + r.ID)})
-	}
-	return all
-}
-
-func flush(k *kit) {
-	k.add("a", "1")
-	k.add("a", "2")
-	k.add("b", "3")
-	k.none()
-	require.Equal(k, 2, k.control(groups.Flush, "a", "none"))
-	k.add("a", "4") // is not due, but goes along
-	b, text := k.next()
-	require.Equal(k, "a: 1 2 4", text)
-	require.Equal(k, 1, b.Turn)
-	k.none()
-	k.add("c", "5")
-	require.Equal(k, 2, k.control(groups.Flush))
-	_, text = k.next()
-	require.Equal(k, "b: 3", text)
-	_, text = k.next()
-	require.Equal(k, "c: 5", text)
-	k.none()
-}
-
-func age(k *kit) {
-	k.terms.MaxRecords = 2
-	for _, id := range []string{"1", "2", "3"} {
-		k.add("a", id)
-	}
-	k.add("b", "4")
-	b, state := k.take()
-	require.Empty(k, b)
-	require.Greater(k, state.Next, k.terms.FlushAfter-time.Minute)
-	require.LessOrEqual(k, state.Next, k.terms.FlushAfter)
-	require.Equal(k, 4, state.Records)
-	k.terms.FlushAfter = 10 * time.Millisecond // of a new Config
-	k.sleep(k.terms.FlushAfter)
-	for _, want := range []string{"a: 1 2", "b: 4", "a: 3"} { // all that were there are due
-		_, text := k.next()
-		require.Equal(k, want, text)
-	}
-	k.terms.FlushAfter = time.Hour
-	k.none()
-}
-
-func size(k *kit) {
-	rules := groups.Rules{FlushSize: 3, MaxPending: 100}
-	for i, want := range []bool{false, false, true, true} {
-		_, due, err := k.store.Add(k.Context(), k.queue, groups.Record{ID: strconv.Itoa(i), Group: "a"}, rules)
-		require.NoError(k, err)
-		require.Equal(k, want, due)
-	}
-	b, _ := k.next()
-	require.Len(k, b.Records, 4)
-	k.add("a", "5")
-	k.none()
-}
-
-// Each due group has one call in turn, and one that becomes due comes last.
-func turns(k *kit) {
-	k.terms.MaxRecords = 2
-	for i := range 5 {
-		k.add("a", fmt.Sprint("a", i))
-	}
-	k.add("b", "b0")
-	k.control(groups.Flush)
-	k.add("c", "c0")
-	var got []string
-	for i := range 5 {
-		_, text := k.next()
-		if got = append(got, text); i == 0 {
-			k.control(groups.Flush, "c")
-		}
-	}
-	require.Equal(k, []string{"a: a0 a1", "b: b0", "a: a2 a3", "c: c0", "a: a4"}, got)
-	k.none()
-}
-
-func bytes(k *kit) {
-	k.terms.MaxBytes = 5
-	for _, id := range []string{"1", "22", "333", "4", "a large one", "6"} {
-		k.add("a", id)
-	}
-	k.control(groups.Flush)
-	for _, want := range []string{"a: 1 22", "a: 333 4", "a: a large one", "a: 6"} {
-		_, text := k.next()
-		require.Equal(k, want, text)
-	}
-}
-
-// A record keeps its ID, place and age while a later one replaces its content, until it is taken.
-func unique(k *kit) {
-	k.terms.MaxRecords = 2
-	add := func(group, id, key string) string {
-		return k.insert(groups.Record{ID: id, Group: group, Key: key, Payload: []byte(id)}, groups.Rules{MaxPending: 6})
-	}
-	require.Equal(k, "1", add("a", "1", "x"))
-	require.Equal(k, "2", add("a", "2", "y"))
-	require.Equal(k, "3", add("a", "3", "\x00 z"))
-	require.Equal(k, "1", add("a", "4", "x"))
-	require.Equal(k, "3", add("a", "5", "\x00 z"))
-	require.Equal(k, "6", add("b", "6", "x"), "another group")
-	k.control(groups.Flush, "a")
-	b, text := k.next()
-	require.Equal(k, "a: 4 2", text)
-	require.Equal(k, []string{"x", "y"}, []string{b.Records[0].Key, b.Records[1].Key})
-	require.Equal(k, "7", add("a", "7", "x"), "its record was taken")
-	require.Equal(k, "3", add("a", "8", "\x00 z"))
-	k.replace(b, nil, groups.Result{ID: "1", Err: errors.New("no")}, groups.Result{ID: "2"})
-	require.Equal(k, 1, k.control(groups.Retry, "a"))
-	require.Equal(k, "7", add("a", "9", "x"), "one that has failed holds no key")
-	_, text = k.next()
-	require.Equal(k, "a: 8 9", text)
-	b, text = k.next()
-	require.Equal(k, "a: 4", text)
-	k.replace(b, nil, groups.Result{ID: "1", Err: errors.New("no")})
-	k.control(groups.Retry, "a")
-	require.Equal(k, "10", add("a", "10", "x"))
-	k.terms.MaxRecords = 1
-	k.next()
-	require.Equal(k, "10", add("a", "11", "x"), "the one before it has taken no key away")
-}
-
-// All records count that are not done: pending, in flight, waiting and failed.
-func full(k *kit) {
-	rules := groups.Rules{MaxPending: 3}
-	for _, id := range []string{"1", "2", "3"} {
-		k.insert(groups.Record{ID: id, Group: id, Key: id}, rules)
-	}
-	refused := func() {
-		k.Helper()
-		_, _, err := k.store.Add(k.Context(), k.queue, groups.Record{ID: "4", Group: "a"}, rules)
-		require.ErrorIs(k, err, groups.ErrFull)
-	}
-	refused()
-	require.Equal(k, "1", k.insert(groups.Record{ID: "5", Group: "1", Key: "1"}, rules), "it is no other one")
-	k.control(groups.Flush)
-	one, _ := k.next()
-	two, _ := k.next()
-	refused()
-	k.replace(one, nil, groups.Result{ID: "1", Err: errors.New("no")})
-	k.replace(two, []groups.Part{{ID: "w", Records: []int{0}, After: time.Hour}})
-	refused()
-	require.Equal(k, 1, k.control(groups.Delete, "1"))
-	k.insert(groups.Record{ID: "4", Group: "a"}, rules)
-}
-
-func ahead(k *kit) {
-	k.terms.MaxRecords, k.terms.Ahead = 1, 2
-	for i := range 4 {
-		k.add("a", strconv.Itoa(i))
-	}
-	k.control(groups.Flush)
-	one, _ := k.take()
-	two, _ := k.take()
-	none, state := k.take()
-	require.Empty(k, none)
-	require.True(k, state.Due)
-	k.load(one)
-	three, _ := k.take()
-	require.Equal(k, "a", three.Group)
-	k.load(one) // again
-	none, _ = k.take()
-	require.Empty(k, none)
-	k.replace(k.load(two), []groups.Part{{ID: two.ID, Records: []int{0}}})
-	four, _ := k.take()
-	require.Equal(k, two.ID, four.ID)
-}
-
-// A batch without a job is given again, also while its group is paused or handlers are missing.
-func again(k *kit) {
-	k.add("a", "1")
-	k.control(groups.Flush)
-	k.terms.Again = 20 * time.Millisecond
-	b, state := k.take()
-	require.LessOrEqual(k, state.Next, k.terms.Again)
-	k.control(groups.Pause, "a")
-	k.sleep(k.terms.Again)
-	k.terms.Ahead, k.terms.Again = 0, time.Hour
-	next, state := k.take()
-	require.Equal(k, b, next)
-	require.Greater(k, state.Next, time.Minute)
-	k.replace(k.load(next), nil, groups.Result{ID: "1"})
-	require.Empty(k, k.load(next))
-}
-
-// Records that are sent again are in other batches, which wait for their time.
-func parts(k *kit) {
-	for i := range 6 {
-		k.add("a", strconv.Itoa(i))
-	}
-	k.control(groups.Flush)
-	b, _ := k.next()
-	k.replace(b, []groups.Part{{ID: "odd", Records: []int{1, 3}, After: 20 * time.Millisecond, Attempts: 4}, {ID: "now", Records: []int{4, 5}, Losses: 2}},
-		groups.Result{ID: "0", Value: []byte("x")}, groups.Result{ID: "2", Value: []byte("y")})
-	k.add("b", "6")
-	k.control(groups.Flush, "b")
-	var got []groups.Batch
-	var texts []string
-	for len(got) < 3 {
-		b, state := k.take()
-		if b.ID == "" {
-			require.Positive(k, state.Next)
-			k.sleep(state.Next)
-			continue
-		}
-		loaded := k.load(b)
-		require.Equal(k, b.Losses, loaded.Losses)
-		got = append(got, b)
-		texts = append(texts, fmt.Sprintf("%s %d%d%d%s", b.ID, loaded.Attempts, b.Losses, len(loaded.Records), loaded.Records[0].Payload))
-	}
-	require.ElementsMatch(k, []string{"now 0224", got[1].ID + " 0016", "odd 4021"}, texts)
-	require.Equal(k, "now", got[0].ID)
-	require.Equal(k, 1, got[0].Turn)
-	k.none()
-}
-
-func order(k *kit) {
-	k.add("a", "1")
-	k.add("a", "2")
-	k.add("a", "3")
-	k.add("b", "4")
-	k.control(groups.Flush)
-	b, _ := k.next()
-	k.replace(b, []groups.Part{{ID: "x", Records: []int{0}}, {ID: "y", Records: []int{1}}, {ID: "z", Records: []int{2}}})
-	k.add("a", "5")
-	k.control(groups.Flush)
-	for _, want := range []string{"b: 4", "a: 1", "a: 2", "a: 3", "a: 5"} {
-		_, text := k.next()
-		require.Equal(k, want, text)
-	}
-}
-
-// What a process says about a batch counts once, and only in the turn in which it was taken.
-func stale(k *kit) {
-	k.add("a", "1")
-	k.control(groups.Flush)
-	b, _ := k.next()
-	same := []groups.Part{{ID: b.ID, Records: []int{0}, Attempts: 1}}
-	k.replace(b, same)
-	require.Empty(k, k.load(b))
-	require.ErrorIs(k, k.store.Replace(k.Context(), k.queue, b, nil, done(b), ""), groups.ErrReplaced)
-	next, _ := k.next()
-	require.Equal(k, groups.Batch{ID: b.ID, Turn: 2, Group: "a", Attempts: 1, Records: b.Records}, next)
-	require.ErrorIs(k, k.store.Replace(k.Context(), k.queue, b, nil, done(b), ""), groups.ErrReplaced)
-	k.replace(next, nil, done(next)...)
-	require.ErrorIs(k, k.store.Replace(k.Context(), k.queue, next, same, nil, ""), groups.ErrReplaced)
-	require.Empty(k, k.load(next))
-	k.none()
-}
-
-func failed(k *kit) {
-	for i := range 5 {
-		k.add("a", strconv.Itoa(i))
-	}
-	k.control(groups.Flush)
-	b, _ := k.next()
-	results := done(b)
-	results[1].Err, results[3].Err, results[4].Err = errors.New("e1"), errors.New("e3"), errors.New("e4")
-	require.NoError(k, k.store.Replace(k.Context(), k.queue, b, nil, results, "the last one"))
-	all, err := k.store.Groups(k.Context(), k.queue, time.Hour, 10)
-	require.NoError(k, err)
-	require.Equal(k, []any{3, "the last one"}, []any{all[0].Failed, all[0].LastError})
-	var got []string
-	for from := 0; ; from += 2 {
-		some, err := k.store.Failed(k.Context(), k.queue, "a", from, 2)
-		require.NoError(k, err)
-		if len(some) == 0 {
-			break
-		}
-		for _, f := range some {
-			got = append(got, f.ID+string(f.Payload)+f.Err.Error())
-			require.WithinRange(k, f.Added, b.Records[0].Added, b.Records[4].Added)
-		}
-	}
-	require.Equal(k, []string{"11e1", "33e3", "44e4"}, got)
-	k.none()
-	require.Zero(k, k.control(groups.Retry, "b"))
-	require.Equal(k, 3, k.control(groups.Retry, "a"))
-	require.Zero(k, k.control(groups.Retry, "a"))
-	b, text := k.next()
-	require.Equal(k, "a: 1 3 4", text)
-	require.Zero(k, b.Attempts)
-	some, err := k.store.Failed(k.Context(), k.queue, "a", 0, 10)
-	require.NoError(k, err)
-	require.Empty(k, some)
-}
-
-func results(k *kit) {
-	for i := range 4 {
-		k.add("a", strconv.Itoa(i))
-	}
-	k.control(groups.Flush)
-	b, _ := k.next()
-	get := func() map[string]groups.Result {
-		k.Helper()
-		got, err := k.store.Results(k.Context(), k.queue, []string{"0", "1", "2", "3", "none"})
-		require.NoError(k, err)
-		require.NotContains(k, got, "none")
-		return got
-	}
-	require.Equal(k, groups.Result{ID: "2", Waits: true}, get()["2"])
-	k.replace(b, []groups.Part{{ID: "p", Records: []int{3}, After: time.Hour}}, groups.Result{ID: "0", Value: []byte("")},
-		groups.Result{ID: "1", Err: errors.New("no")}, groups.Result{ID: "2", Value: []byte("\x00 two")})
-	got := get()
-	require.Empty(k, got["0"].Value)
-	require.Equal(k, groups.Result{ID: "2", Value: []byte("\x00 two")}, got["2"])
-	require.EqualError(k, got["1"].Err, "no")
-	require.True(k, got["3"].Waits)
-	k.control(groups.Retry, "a")
-	require.True(k, get()["1"].Waits, "it is sent again")
-	k.control(groups.Delete, "a")
-	got = get()
-	require.Contains(k, got, "0")
-	require.NotContains(k, got, "1")
-	require.NotContains(k, got, "3")
-}
-
-// A pause keeps records and batches back, not what is in flight, and outlives the records.
-func pause(k *kit) {
-	k.control(groups.Pause, "a")
-	k.add("a", "1")
-	k.add("b", "2")
-	k.control(groups.Flush)
-	_, text := k.next()
-	require.Equal(k, "b: 2", text)
-	_, state := k.take()
-	require.False(k, state.Due)
-	require.Zero(k, k.control(groups.Resume, "a"))
-	b, text := k.next()
-	require.Equal(k, "a: 1", text)
-	k.control(groups.Pause, "a")
-	require.Len(k, k.load(b).Records, 1)
-	k.replace(b, []groups.Part{{ID: "p", Records: []int{0}}})
-	k.none()
-	k.control(groups.Resume, "a")
-	b, text = k.next()
-	require.Equal(k, "a: 1", text)
-	k.replace(b, nil, done(b)...)
-	k.control(groups.Pause, "a")
-	all, err := k.store.Groups(k.Context(), k.queue, time.Hour, 10)
-	require.NoError(k, err)
-	i := slices.IndexFunc(all, func(g groups.Group) bool { return g.Name == "a" })
-	require.Equal(k, groups.Group{Name: "a", Paused: true, LastCall: all[i].LastCall}, all[i])
-}
-
-// What is in flight stays, with its keys, which others cannot take from it.
-func remove(k *kit) {
-	k.terms.MaxRecords = 2
-	for i := range 6 {
-		id := strconv.Itoa(i)
-		k.insert(groups.Record{ID: id, Group: "a", Key: id, Payload: []byte(id)}, groups.Rules{MaxPending: 10})
-	}
-	k.control(groups.Flush)
-	flying, _ := k.next()
-	b, _ := k.next()
-	k.replace(b, []groups.Part{{ID: "p", Records: []int{0}, After: time.Hour}}, groups.Result{ID: "3", Err: errors.New("no")})
-	require.Zero(k, k.control(groups.Delete, "none"))
-	require.Equal(k, 4, k.control(groups.Delete, "a"))
-	require.Equal(k, "5", k.insert(groups.Record{ID: "5", Group: "a", Key: "5"}, groups.Rules{MaxPending: 10}), "its key is free")
-	require.Equal(k, 1, k.control(groups.Delete, "a"))
-	require.Len(k, k.load(flying).Records, 2)
-	_, state := k.take()
-	require.Equal(k, groups.State{Next: state.Next, Records: 2}, state)
-	k.replace(flying, nil, done(flying)...)
-	all, err := k.store.Groups(k.Context(), k.queue, time.Hour, 10)
-	require.NoError(k, err)
-	require.Empty(k, all)
-}
-
-func flushWaiting(k *kit) {
-	for i := range 3 {
-		k.add("a", strconv.Itoa(i))
-	}
-	k.control(groups.Flush)
-	b, _ := k.next()
-	k.replace(b, []groups.Part{{ID: "x", Records: []int{0, 1}, After: time.Hour}, {ID: b.ID, Records: []int{2}, After: math.MaxInt64 / 2}})
-	k.none()
-	require.Equal(k, 3, k.control(groups.Flush, "a"))
-	_, text := k.next()
-	require.Equal(k, "a: 0 1", text)
-	b, text = k.next()
-	require.Equal(k, "a: 2", text)
-	require.Equal(k, 2, b.Turn)
-}
-
-func list(k *kit) {
-	k.terms.MaxRecords = 2
-	for i := range 5 {
-		k.add("a", strconv.Itoa(i))
-	}
-	k.add("b", "5")
-	k.control(groups.Pause, "c")
-	get := func(n int) []groups.Group {
-		k.Helper()
-		all, err := k.store.Groups(k.Context(), k.queue, time.Hour, n)
-		require.NoError(k, err)
-		return all
-	}
-	all := get(10)
-	require.Equal(k, []string{"a", "b", "c"}, []string{all[0].Name, all[1].Name, all[2].Name})
-	require.Equal(k, all[:2], get(2))
-	require.Equal(k, groups.Group{Name: "a", Pending: 5, Oldest: all[0].Oldest, Next: all[0].Oldest.Add(time.Hour)}, all[0])
-	require.Equal(k, groups.Group{Name: "c", Paused: true}, all[2])
-	k.control(groups.Flush, "a")
-	b, _ := k.next()
-	k.next()
-	require.NoError(k, k.store.Replace(k.Context(), k.queue, b, []groups.Part{{ID: "p", Records: []int{1}, After: time.Hour}},
-		[]groups.Result{{ID: "0", Err: errors.New("no")}}, "no"))
-	g := get(1)[0]
-	require.Equal(k, groups.Group{
-		Name: "a", Pending: 2, InFlight: 2, Failed: 1, Oldest: b.Records[1].Added, Next: g.Next, LastCall: g.LastCall, LastError: "no",
-	}, g)
-	require.WithinRange(k, g.LastCall, g.Oldest, g.Oldest.Add(time.Minute))
-	require.False(k, g.Next.After(g.LastCall), "it is due")
-}
-
-// Operations with more than what one step does.
-func many(k *kit) {
-	const n = 2500
-	k.terms.MaxRecords = n
-	for i := range n {
-		k.add(fmt.Sprint("group ", i%600), fmt.Sprint("many ", i))
-		k.insert(groups.Record{ID: strconv.Itoa(i), Group: "all", Key: strconv.Itoa(i)}, groups.Rules{MaxPending: 1e6})
-	}
-	require.Equal(k, n, k.control(groups.Flush, "all"))
-	b, _ := k.next()
-	require.Len(k, b.Records, n)
-	results, ids := done(b), make([]string, n)
-	for i, r := range b.Records {
-		results[i].Err = errors.New("no")
-		ids[i] = r.ID
-	}
-	k.replace(b, nil, results...)
-	got, err := k.store.Results(k.Context(), k.queue, ids)
-	require.NoError(k, err)
-	require.Len(k, got, n)
-	require.Equal(k, n, k.control(groups.Retry, "all"))
-	require.Equal(k, n, k.control(groups.Delete, "all"))
-	require.Equal(k, n, k.control(groups.Flush))
-	all, err := k.store.Groups(k.Context(), k.queue, time.Hour, 10_000)
-	require.NoError(k, err)
-	require.Len(k, all, 600)
-	require.Equal(k, n, k.control(groups.Delete))
-}
-
-// An Add that is repeated, since its reply was lost, adds nothing, also if the record was sent meanwhile.
-func twice(k *kit) {
-	k.add("a", "1")
-	k.control(groups.Flush)
-	b, _ := k.next()
-	k.replace(b, nil, done(b)...)
-	require.Equal(k, "1", k.add("a", "1"))
-	require.Equal(k, "2", k.add("a", "2"))
-	require.Equal(k, "2", k.add("a", "2"))
-	require.Equal(k, 1, k.control(groups.Delete, "a"))
+func duration(s string) time.Duration {
+	d, _ := time.ParseDuration(s)
+	return d
 }

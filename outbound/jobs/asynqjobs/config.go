@@ -1,7 +1,6 @@
 package asynqjobs
 
 import (
-	"cmp"
 	"log/slog"
 	"time"
 
@@ -12,8 +11,6 @@ const (
 	defaultPoll   = 100 * time.Millisecond
 	busyPoll      = 25 * time.Millisecond  // of a server that has work, for pending jobs
 	scheduledPoll = 200 * time.Millisecond // of a server, for scheduled jobs
-	fullEvery     = time.Second            // between two looks that cost more
-	allEvery      = time.Minute            // between two that cost even more
 	idleAfter     = 2 * time.Second        // after which a server without work ends
 	inline        = 2 * time.Second        // that a job waits in its process; well below the lease, which is extended meanwhile
 )
@@ -33,13 +30,4 @@ func (c Config) Validate() error {
 	ok := c.Poll == 0 || c.Poll >= time.Millisecond && c.Poll <= time.Minute
 	check.That(ok, "Poll", c.Poll, "must be 1ms to 1m0s (0 means 100ms)")
 	return check.Err()
-}
-
-// withDefaults returns the Config with its defaults.
-func (c Config) withDefaults() Config {
-	c.Poll = cmp.Or(c.Poll, defaultPoll)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c
 }

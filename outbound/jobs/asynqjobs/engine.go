@@ -1,10 +1,12 @@
 package asynqjobs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/failover"
@@ -21,7 +24,7 @@ import (
 )
 
 const (
-	headerJob  = "gresil"      // the details of a job, as JSON
+	headerJob  = "gresil"      // the job, as JSON
 	headerLost = "gresil-lost" // of a job that was lost with its process, until it is done
 	taskType   = "job"
 	forever    = 10 * 365 * 24 * time.Hour // the timeout of a task: asynq abandons a handler at its end
@@ -34,11 +37,11 @@ type engine struct {
 	client    *asynq.Client
 	inspector *asynq.Inspector
 	config    Config
-	stage     stage
+	stage     *semaphore.Weighted // on which the jobs of this process run
 
 	mu    sync.Mutex
-	rooms map[string]room // of queues
-	lines map[*line]struct{}
+	rooms map[string]room    // of queues
+	lines []*line            // replaced when one leaves
 	stop  context.CancelFunc // of the look at the lines
 
 	recovers bool // the next look is also for jobs of processes that have ended
@@ -54,45 +57,40 @@ func New(client redis.UniversalClient, cfg Config) (*jobs.Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	cfg.Poll = cmp.Or(cfg.Poll, defaultPoll)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return groups.NewEngine(&engine{
 		redis: client, client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
-		config: cfg.withDefaults(), stage: stage{changed: make(chan struct{})}, rooms: map[string]room{}, lines: map[*line]struct{}{},
-	}, &store{redis: client}), nil
+		config: cfg, stage: semaphore.NewWeighted(math.MaxInt64), rooms: map[string]room{},
+	}, newStore(client, groupsText)), nil
 }
 
 func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
 	if err := e.room(ctx, job.Queue, most); err != nil {
 		return err
 	}
-	options := make([]asynq.Option, 0, 6)
-	options = append(options, asynq.Queue(job.Queue), asynq.TaskID(job.ID), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(forever))
-	if job.Retain > 0 {
-		options = append(options, asynq.Retention(job.Retain+time.Second-1)) // it counts whole seconds
+	details, err := json.Marshal(job)
+	if err != nil {
+		return err
+	}
+	options := []asynq.Option{
+		asynq.Queue(job.Queue), asynq.TaskID(job.ID), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(forever),
+		asynq.Retention(job.Retain + time.Second - 1), // it counts whole seconds
 	}
 	if job.NotBefore.After(time.Now()) {
 		options = append(options, asynq.ProcessAt(nextSecond(job.NotBefore)))
 	}
-	headers, err := headersOf(job)
-	if err != nil {
-		return err
-	}
-	task := asynq.NewTaskWithHeaders(taskType, job.Payload, headers)
+	task := asynq.NewTaskWithHeaders(taskType, job.Payload, map[string]string{headerJob: string(details)})
 	for {
 		err := e.send(ctx, func() error {
 			_, err := e.client.EnqueueContext(ctx, task, options...)
 			return err
 		})
-		switch {
-		case err == nil:
-			return nil
-		case !errors.Is(err, asynq.ErrTaskIDConflict):
+		if !errors.Is(err, asynq.ErrTaskIDConflict) {
 			return failed(ctx, err)
 		}
-		switch free, err := e.change(ctx, "free", job.Queue, job.ID); {
-		case err != nil:
-			return err
-		case !free:
-			return groups.ErrExists
+		if free, err := e.script(ctx, job.Queue, "control", "free", job.ID, time.Now().Unix()); err != nil || free == 0 {
+			return cmp.Or(err, groups.ErrExists)
 		}
 	}
 }
@@ -107,30 +105,26 @@ type room struct {
 // processes that share a queue are only a little above most together.
 func (e *engine) room(ctx context.Context, queue string, most int) error {
 	e.mu.Lock()
-	r := e.rooms[queue]
-	known := r.left > 0 && time.Since(r.at) < time.Second
-	if known {
-		r.left--
-		e.rooms[queue] = r
-	}
-	e.mu.Unlock()
-	if known {
-		return nil
-	}
-	all, err := e.Inspect(ctx, queue)
-	if err != nil {
-		return err
-	}
-	left := most - all[0].Pending - all[0].Scheduled - all[0].Active - all[0].Failed
-	if left <= 0 {
-		return groups.ErrNoRoom
-	}
-	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.rooms) > 1000 {
-		clear(e.rooms)
+	r := e.rooms[queue]
+	if r.left == 0 || time.Since(r.at) > time.Second {
+		e.mu.Unlock()
+		all, err := e.Inspect(ctx, queue)
+		e.mu.Lock()
+		if err != nil {
+			return err
+		}
+		left := most - all[0].Pending - all[0].Scheduled - all[0].Active - all[0].Failed
+		if left <= 0 {
+			return groups.ErrNoRoom
+		}
+		if len(e.rooms) > 1000 {
+			clear(e.rooms)
+		}
+		r = room{1 + left/8, time.Now()}
 	}
-	e.rooms[queue] = room{left / 8, time.Now()}
+	r.left--
+	e.rooms[queue] = r
 	return nil
 }
 
@@ -153,29 +147,12 @@ func refusal(err error) error {
 	return err
 }
 
-// details are the fields of a job that a task does not have.
-type details struct {
-	Campaign    string            `json:"campaign,omitempty"`
-	Meta        map[string]string `json:"meta,omitempty"`
-	NotBefore   time.Time         `json:"not_before,omitzero"`
-	MaxAttempts int               `json:"max_attempts,omitempty"`
-	Retain      time.Duration     `json:"retain,omitempty"`
-}
-
-// headersOf returns the headers of a task.
-func headersOf(job groups.Job) (map[string]string, error) {
-	text, err := json.Marshal(details{job.Campaign, job.Meta, job.NotBefore, job.MaxAttempts, job.Retain})
-	return map[string]string{headerJob: string(text)}, err
-}
-
 // jobOf returns the job of a task, which another client can have enqueued.
 func jobOf(id, queue string, payload []byte, headers map[string]string, retried, maxRetry int) groups.Job {
-	d := details{MaxAttempts: maxRetry + 1}
-	_ = json.Unmarshal([]byte(headers[headerJob]), &d)
-	return groups.Job{
-		ID: id, Queue: queue, Campaign: d.Campaign, Payload: payload, Meta: d.Meta,
-		NotBefore: d.NotBefore, MaxAttempts: d.MaxAttempts, Retain: d.Retain, Attempt: retried + 1,
-	}
+	job := groups.Job{MaxAttempts: maxRetry + 1}
+	_ = json.Unmarshal([]byte(headers[headerJob]), &job)
+	job.ID, job.Queue, job.Payload, job.Attempt = id, queue, payload, retried+1
+	return job
 }
 
 // nextSecond returns t, rounded up to a whole second: asynq rounds down, and would be early.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -19,14 +20,19 @@ import (
 	"github.com/gresil/gresil/internal/jobstest"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/redistest"
-	"github.com/gresil/gresil/internal/tcpproxy"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 )
 
 func TestMain(m *testing.M) {
 	logging.Disable() // of connections to servers that the tests stop
-	redistest.Main(processVar, processMain)
+	if value, ok := os.LookupEnv(processVar); ok {
+		if err := processMain(value); err != nil {
+			fmt.Fprintln(os.Stderr, "process:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if err := flag.Set("test.parallel", "12"); err != nil { // the tests wait rather than compute
 		panic(err)
 	}
@@ -116,9 +122,7 @@ func TestConfigValidate(t *testing.T) {
 // The end of the caller is no error of the server: asynq does not wrap the errors of contexts.
 func TestEndOfCaller(t *testing.T) {
 	t.Parallel()
-	proxy, err := tcpproxy.Start(redistest.Start(t).Addr)
-	require.NoError(t, err)
-	t.Cleanup(proxy.Close)
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	e := groups.Open(core.Must(asynqjobs.New(client, asynqjobs.Config{})))
@@ -127,9 +131,9 @@ func TestEndOfCaller(t *testing.T) {
 	operations := map[string]func(ctx context.Context) error{
 		"Enqueue": func(ctx context.Context) error { return e.Enqueue(ctx, groups.Job{ID: "b", Queue: "q"}, 9) },
 		"Hold":    func(ctx context.Context) error { return e.Hold(ctx, "q", time.Now().Add(time.Minute)) },
-		"Pause":   func(ctx context.Context) error { return e.Pause(ctx, "q", true) },
+		"Pause":   func(ctx context.Context) error { return e.Control(ctx, "q", groups.Pause, "") },
 		"Inspect": func(ctx context.Context) error { _, err := e.Inspect(ctx, "q"); return err },
-		"Delete":  func(ctx context.Context) error { return e.Delete(ctx, "q", "a") },
+		"Delete":  func(ctx context.Context) error { return e.Control(ctx, "q", groups.Delete, "a") },
 	}
 	left, leave := context.WithCancelCause(t.Context())
 	leave(cause)
@@ -150,9 +154,9 @@ func TestFailoverBehindOneAddress(t *testing.T) {
 	ctx := t.Context()
 	for name, send := range map[string]func(groups.Queue) error{
 		"Enqueue": func(e groups.Queue) error { return e.Enqueue(ctx, groups.Job{ID: "second", Queue: "q"}, 9) },
-		"Delete":  func(e groups.Queue) error { return e.Delete(ctx, "q", "first") },
-		"Pause":   func(e groups.Queue) error { return e.Pause(ctx, "q", true) },
-		"Resume":  func(e groups.Queue) error { return e.Pause(ctx, "q", false) },
+		"Delete":  func(e groups.Queue) error { return e.Control(ctx, "q", groups.Delete, "first") },
+		"Pause":   func(e groups.Queue) error { return e.Control(ctx, "q", groups.Pause, "") },
+		"Resume":  func(e groups.Queue) error { return e.Control(ctx, "q", groups.Resume, "") },
 		"Hold":    func(e groups.Queue) error { return e.Hold(ctx, "q", time.Now().Add(time.Hour)) },
 		"Run": func(e groups.Queue) error { // of a job that was lost
 			running, stop := context.WithCancel(ctx)

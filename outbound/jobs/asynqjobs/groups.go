@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,9 +19,6 @@ import (
 //go:embed groups.lua
 var groupsText string
 
-//nolint:gochecknoglobals // a constant
-var groupsScript = redis.NewScript(groupsText)
-
 // lostAfter is the time after which a batch that was loaded is given again, in case that its job is lost: the engine runs only one
 // job of it.
 const lostAfter = time.Minute
@@ -31,15 +29,20 @@ var errReply = errors.New("asynqjobs: a reply that the script of groups does not
 
 // A store keeps groups in Redis: all keys of a queue have one slot of a Cluster.
 type store struct {
-	redis redis.UniversalClient
-	conns failover.Conns
+	redis  redis.UniversalClient
+	conns  failover.Conns
+	script *redis.Script
+}
+
+func newStore(client redis.UniversalClient, script string) *store {
+	return &store{redis: client, script: redis.NewScript(script)}
 }
 
 var _ groups.Store = (*store)(nil)
 
 func (s *store) run(ctx context.Context, queue string, args ...any) (r reply, err error) {
 	err = s.conns.Do(ctx, s.redis, func() (err error) {
-		r, err = groupsScript.Run(ctx, s.redis, []string{"gresil:groups:{" + queue + "}:"}, args...).Slice()
+		r, err = s.script.Run(ctx, s.redis, []string{"gresil:groups:{" + queue + "}:"}, args...).Slice()
 		return err
 	})
 	if err != nil {
@@ -61,12 +64,12 @@ func (s *store) Add(ctx context.Context, queue string, r groups.Record, rules gr
 }
 
 func (s *store) Take(ctx context.Context, queue string, t groups.Terms) (b groups.Batch, state groups.State, err error) {
-	r, err := s.run(ctx, queue, "take", micros(t.FlushAfter), t.ID, t.MaxRecords, t.MaxBytes, t.Ahead, micros(t.Again))
+	r, err := s.run(ctx, queue, "take", micros(t.FlushAfter), t.ID, t.MaxRecords, t.MaxBytes, t.Ahead, micros(t.Again), t.FlushSize)
 	if err != nil {
 		return b, state, err
 	}
-	state = groups.State{Due: r.int(0) == 1, Next: time.Duration(r.int(1)) * time.Microsecond, Records: r.int(2)}
-	return groups.Batch{ID: r.text(3), Turn: r.int(4), Group: r.text(5), Attempts: r.int(6), Losses: r.int(7)}, state, nil
+	state = groups.State{Next: time.Duration(r.int(0)) * time.Microsecond, Records: r.int(1)}
+	return groups.Batch{ID: r.text(2), Turn: r.int(3), Group: r.text(4), Attempts: r.int(5), Losses: r.int(6)}, state, nil
 }
 
 func (s *store) Load(ctx context.Context, queue, batch string, turn int) (b groups.Batch, err error) {
@@ -83,18 +86,17 @@ func (s *store) Load(ctx context.Context, queue, batch string, turn int) (b grou
 func records(group string, ids, values reply) (all []groups.Record, err error) {
 	for i := range ids {
 		v := values.text(i)
-		at, err1 := strconv.ParseInt(v[:min(len(v), 16)], 10, 64)
-		n, err2 := strconv.Atoi(v[min(len(v), 16):min(len(v), 24)])
-		if err1 != nil || err2 != nil || n < 0 || 24+n > len(v) {
+		n, err := strconv.Atoi(v[min(len(v), 16):min(len(v), 24)])
+		if err != nil || n < 0 || 24+n > len(v) {
 			return nil, errReply
 		}
-		all = append(all, groups.Record{ID: ids.text(i), Group: group, Key: v[24 : 24+n], Payload: []byte(v[24+n:]), Added: timeOf(at)})
+		all = append(all, groups.Record{ID: ids.text(i), Group: group, Key: v[24 : 24+n], Payload: []byte(v[24+n:])})
 	}
 	return all, nil
 }
 
-func (s *store) Replace(ctx context.Context, queue string, b groups.Batch, parts []groups.Part, results []groups.Result, text string) error {
-	args := []any{"replace", b.ID, b.Turn, text, len(parts)}
+func (s *store) Replace(ctx context.Context, queue string, b groups.Batch, parts []groups.Part, results []groups.Result, last error) error {
+	args := []any{"replace", b.ID, b.Turn, textOf(last), len(parts)}
 	for _, p := range parts {
 		args = append(args, p.ID, micros(p.After), p.Attempts, p.Losses, len(p.Records))
 		for _, i := range p.Records {
@@ -107,7 +109,7 @@ func (s *store) Replace(ctx context.Context, queue string, b groups.Batch, parts
 	}
 	for _, r := range results {
 		if r.Err != nil {
-			args = append(args, places[r.ID], "f", r.Err.Error())
+			args = append(args, places[r.ID], "f", textOf(r.Err))
 		} else {
 			args = append(args, places[r.ID], "d", r.Value)
 		}
@@ -117,6 +119,15 @@ func (s *store) Replace(ctx context.Context, queue string, b groups.Batch, parts
 		return groups.ErrReplaced
 	}
 	return err
+}
+
+// textOf returns the text of an error, which can be long.
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := err.Error()
+	return strings.ToValidUTF8(text[:min(len(text), maxError)], "?")
 }
 
 func (s *store) Control(ctx context.Context, queue string, v groups.Verb, names ...string) (n int, err error) {

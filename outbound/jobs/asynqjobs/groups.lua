@@ -1,10 +1,11 @@
--- The groups of one queue. Times are in µs since 1970, of the server's clock.
+-- The groups of one queue. Times are in µs since 1970, of a clock of the queue: that of the server, but it does not go back.
 --
 -- KEYS[1]  the first part of the names of all keys of the queue. These are:
 --   rec       a hash of all records by ID: 16 digits of the arrival, 8 digits of the length of the key, the key, and the payload
 --   bat       a hash of all batches by ID, packed: o, the group; t, the turn; a, attempts; l, losses; h, whether it is taken and
 --             not loaded; n, the IDs of its records
---   m         a hash: out, how many batches have h; last, the last place in q
+--   m         a hash, while there are groups: at, a time that is over, and no older than a second if something has happened since; late,
+--             by how much the clock of the server was set back; out, how many batches have h; last, the last place in q
 --   taken     a sorted set of the batches that are taken, by the time at which they are given again
 --   all       a sorted set of all groups, by the time at which they were made
 --   q         a sorted set of the groups that are due, by their turn
@@ -34,8 +35,18 @@ end
 
 -- A server that is out of memory refuses commands that need some until the script has written something. Records must be able to
 -- leave it.
-local function relax()
+if ARGV[1] ~= 'add' then
   call('DEL', base .. 'none')
+end
+
+local known = call('HMGET', meta, 'at', 'late')
+local at, late = tonumber(known[1]), tonumber(known[2] or 0)
+now = now + late
+if at and now < at then
+  late, now = late + at - now, at
+  call('HSET', meta, 'late', int(late))
+elseif at and now >= at + 1000000 then
+  call('HSET', meta, 'at', int(now))
 end
 
 -- Sends a command with many values in slices.
@@ -135,6 +146,12 @@ local function place(opt, served)
   end
 end
 
+-- Notes that a group is there.
+local function made(opt)
+  call('ZADD', all, 'NX', int(now), opt)
+  call('HSETNX', meta, 'at', int(now))
+end
+
 local function mark(opt)
   call('HSET', base .. 'g:' .. opt, 'due', call('LLEN', base .. 'p:' .. opt))
 end
@@ -182,7 +199,7 @@ local function added()
       mark(opt)
     end
     if n == 1 then
-      call('ZADD', all, 'NX', int(now), opt)
+      made(opt)
     end
     if n == 1 or full then
       place(opt)
@@ -214,12 +231,17 @@ local function make(opt, most, bytes)
 end
 
 -- ARGV: the age at which records are due, the ID of a new batch, the most records and bytes of it, how many batches can be taken and
--- not loaded, and after which time one is given again.
--- Reply: whether a group is due, the time until one is, or -1, the number of records, and the ID, turn, group, attempts
--- and losses of the batch.
+-- not loaded, after which time one is given again, and how many records make a group due, or 0.
+-- Reply: the time until a group is due, or -1, the number of records, and the ID, turn, group, attempts and losses of the batch.
 local function take()
   local after, id, most, bytes, ahead, again = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
-  relax()
+  local flush = tonumber(ARGV[8])
+  for _, opt in ipairs(flush > 0 and call('ZRANGE', all, 0, -1) or {}) do
+    if call('LLEN', base .. 'p:' .. opt) >= flush then
+      mark(opt)
+      place(opt)
+    end
+  end
   promote(after)
   local b
   local old, at = first(taken)
@@ -257,11 +279,10 @@ local function take()
   soon(ages, after)
   soon(waits, 0)
   soon(taken, 0)
-  local reply = {call('EXISTS', queue), next, call('HLEN', rec)}
   if b then
-    reply[4], reply[5], reply[6], reply[7], reply[8] = id, b.t, b.o, b.a, b.l
+    return {next, call('HLEN', rec), id, b.t, b.o, b.a, b.l}
   end
-  return reply
+  return {next, call('HLEN', rec)}
 end
 
 -- The batch of an ID that is taken in a turn.
@@ -280,7 +301,6 @@ local function load()
   if not b then
     return {}
   end
-  relax()
   call('ZADD', taken, int(now + ARGV[4]), id)
   if b.h == 1 then
     b.h = 0
@@ -299,7 +319,6 @@ local function replace()
   if not b then
     return {0}
   end
-  relax()
   local opt = b.o
   local g, t, f = base .. 'g:' .. opt, base .. 't:' .. opt, base .. 'f:' .. opt
   call('HDEL', bat, id)
@@ -351,7 +370,7 @@ end
 
 function verbs.pause(opt)
   call('HSET', base .. 'g:' .. opt, 'paused', 1)
-  call('ZADD', all, 'NX', int(now), opt)
+  made(opt)
   return 0, 0
 end
 
@@ -398,7 +417,6 @@ end
 -- ARGV: a verb, and groups. Reply: how many records were changed, and whether there are more.
 local function control()
   local n, more = 0, 0
-  relax()
   for i = 3, #ARGV do
     if ARGV[2] == 'pause' or call('ZSCORE', all, ARGV[i]) then
       local changed, left = verbs[ARGV[2]](ARGV[i])
@@ -410,7 +428,8 @@ local function control()
 end
 
 -- ARGV: groups. Reply: of each its name; how many records are pending, in flight, failed; whether it is paused, and due; the arrival
--- of the oldest, also of those of the batch that waits for the earliest time; that time; the last call and error.
+-- of the oldest, also of those of the batch that waits for the earliest time; that time; the last call and error. Times are those of the
+-- server, or 0.
 local function groups()
   local reply = {}
   for i = 2, #ARGV do
@@ -423,8 +442,12 @@ local function groups()
       local value = call('HGET', rec, get(id).n[1])
       arrival = parts(value)
     end
+    local function shown(t)
+      return t and t > 0 and t - late or 0
+    end
     reply[#reply + 1] = {opt, pending + tonumber(g[2] or 0), tonumber(g[3] or 0), call('LLEN', base .. 'f:' .. opt), g[4] and 1 or 0,
-      pending > 0 and tonumber(g[1] or 0) > 0 and 1 or 0, old, old > 0 and min(old, arrival) or arrival, at or 0, tonumber(g[5] or 0), g[6] or ''}
+      pending > 0 and tonumber(g[1] or 0) > 0 and 1 or 0, shown(old), shown(old > 0 and min(old, arrival) or arrival), shown(at), shown(tonumber(g[5])),
+      g[6] or ''}
   end
   return reply
 end

@@ -19,21 +19,32 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/groups/groupstest"
-	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 )
 
+// opener opens a store whose clock does not go by itself.
+func opener(client redis.UniversalClient) groupstest.Opener {
+	return func(t *testing.T, queue string, test func(*testing.T, groups.Store, func(time.Duration))) {
+		t.Helper()
+		clock := "gresil:groups:{" + queue + "}:clock"
+		require.NoError(t, client.Set(t.Context(), clock, groupstest.Begin().UnixMicro(), 0).Err())
+		test(t, asynqjobs.ClockedGroups(client), func(d time.Duration) {
+			require.NoError(t, client.IncrBy(t.Context(), clock, d.Microseconds()).Err())
+		})
+	}
+}
+
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	s := start(t, asynqjobs.Config{})
-	groupstest.Run(t, groups.OpenStore(s.engine), time.Sleep) // by the clock of the server
+	groupstest.Run(t, opener(s.client))
 	keys := s.client.Keys(t.Context(), "gresil:groups:*{batch:unique}*").Val()
 	require.NotEmpty(t, keys)
 	for _, queue := range []string{"batch:delete", "batch:many"} { // nothing is left of groups that are gone
-		for _, key := range s.client.Keys(t.Context(), "gresil:groups:{"+queue+"}:*").Val() {
+		for _, key := range s.client.Keys(t.Context(), "gresil:groups:{"+queue+"}:[^c]*").Val() {
 			require.Positive(t, s.client.PTTL(t.Context(), key).Val(), key)
 		}
 	}
@@ -41,12 +52,35 @@ func TestGroups(t *testing.T) {
 
 func TestGroupsInACluster(t *testing.T) {
 	t.Parallel()
-	cluster, err := redisserver.StartCluster(t.TempDir(), 3)
-	require.NoError(t, err)
-	t.Cleanup(cluster.Kill)
+	cluster := redistest.StartCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
 	t.Cleanup(func() { _ = client.Close() })
-	groupstest.Run(t, groups.OpenStore(core.Must(asynqjobs.New(client, asynqjobs.Config{}))), time.Sleep)
+	groupstest.Run(t, opener(client))
+}
+
+// What only a store in Redis does.
+func TestGroupsInRedis(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{})
+	for name, script := range map[string]string{
+		// A batch without a job is given again, also while its group is paused or handlers are missing.
+		"no job": `add a 1; flush; set again=20ms; take p = a #1; state = 1 20ms; pause a; sleep 19ms; take = -; sleep 1ms
+			set ahead=0 again=1h; take q = a #1; state = 1 1h0m0s; load p = a: 1; load q = a: 1; replace q 1=; load q = -; state = 0 never`,
+		"lost job": `add a 1; flush; take p = a #1; sleep 30m; load p = a: 1; sleep 59s; load p = a: 1; sleep 59s; take = -; state = 1 1s
+			sleep 1s; set ahead=0; take q = a #1; load q = a: 1; replace p 1=; sleep 2m; take = -`,
+		// What waits does so for as long as it would, whatever is done to the clock of the server, within a second.
+		"clock that goes back": `add a 1; sleep 10m; add b 2; flush b; next p; replace p p:0:20m; state = 2 20m0s; sleep -5h; state = 2 20m0s
+			sleep 19m; take = -; sleep 1m; take p = b p; groups = a:1/0/0,old=-5h0m0s,next=-4h0m0s b:0/1/0,call=-4h30m0s; load p = b: 2
+			replace p 2=; sleep -1h; add c 3; sleep 29m; take = -; sleep 1m; next p = a: 1; replace p 1=; sleep 29m; take = -; sleep 1m
+			next = c: 3`,
+		"clock that goes forward": `add a 1; sleep 10h; next p = a: 1; replace p p:0:1h; sleep -10h; state = 1 1h0m0s; sleep 59m59s; take = -
+			sleep 1s; next = a: 1`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			groupstest.Script(t, opener(s.client), "batch:"+name, script)
+		})
+	}
 }
 
 // Random operations have the same results in Redis as in memory.
@@ -89,7 +123,7 @@ func TestGroupsAsInMemory(t *testing.T) {
 					if s == stores[0] && b.ID != "" {
 						taken = append(taken, b)
 					}
-					return fmt.Sprint(b, state.Due, state.Records), err
+					return fmt.Sprint(b, state.Records), err
 				})
 			case op < 13 && len(taken) > 0:
 				i := random.IntN(len(taken))
@@ -99,9 +133,6 @@ func TestGroupsAsInMemory(t *testing.T) {
 					if s == stores[0] {
 						b = full
 					}
-					for i := range full.Records {
-						full.Records[i].Added = time.Time{}
-					}
 					return full, err
 				})
 				if random.IntN(4) == 0 && b.ID != "" {
@@ -109,9 +140,11 @@ func TestGroupsAsInMemory(t *testing.T) {
 				}
 				taken = slices.Delete(taken, i, i+1)
 				parts, results := outcome(random, b, id)
-				both(step, func(s groups.Store) (any, error) { return nil, s.Replace(ctx, queue, b, parts, results, "e"+id) })
+				both(step, func(s groups.Store) (any, error) {
+					return nil, s.Replace(ctx, queue, b, parts, results, errors.New("e"+id))
+				})
 				if random.IntN(8) == 0 {
-					both(step, func(s groups.Store) (any, error) { return nil, s.Replace(ctx, queue, b, parts, results, "") })
+					both(step, func(s groups.Store) (any, error) { return nil, s.Replace(ctx, queue, b, parts, results, nil) })
 				}
 			case op == 13:
 				verb := [...]groups.Verb{groups.Flush, groups.Flush, groups.Pause, groups.Resume, groups.Resume, groups.Retry, groups.Delete}[random.IntN(7)]
@@ -167,7 +200,7 @@ const poisonRecord = -1
 
 func newBatcher(engine *jobs.Engine, send func(ctx context.Context, option string, records []int) error) *batch.Batcher[int, int] {
 	return core.Must(batch.New(batch.Config[int, int]{
-		Name: "b", Engine: engine, MaxRecords: 10, Concurrency: 3, FlushAfter: 20 * time.Millisecond,
+		Name: "b", Engine: engine, MaxRecords: 10, Concurrency: 2, FlushAfter: 20 * time.Millisecond,
 		Option: func(n int) string { return strconv.Itoa((n + 3) % 3) },
 		Send: func(ctx context.Context, option string, records []int) ([]batch.Result[int], error) {
 			results := make([]batch.Result[int], len(records))
@@ -200,7 +233,6 @@ func batchMain(client *redis.Client, engine *jobs.Engine) error {
 // records under its key.
 func TestBatchOverProcesses(t *testing.T) {
 	t.Parallel()
-	const records = 120
 	for name, row := range map[string]struct{ poison, kills, most int }{
 		"poison":           {poison: 1, most: 9}, // 2, one for each half of 10, 5, 3 and 2, and 3
 		"kills":            {kills: 12, most: 12},
@@ -208,49 +240,68 @@ func TestBatchOverProcesses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, asynqjobs.Config{})
-			b := newBatcher(s.engine, nil)
-			for n := range records {
-				if _, err := b.Add(t.Context(), n-row.poison); err != nil {
-					t.Fatal(err)
-				}
-			}
-			deaths := 0
-			for over := false; !over; deaths++ {
-				require.LessOrEqual(t, deaths, row.most)
-				over = batchProcess(t, s, b, deaths < row.kills)
-				s.expireOf(t, "batch:b")
-			}
-			failed := 0
-			for option := range 3 {
-				for f, err := range b.Failed(t.Context(), strconv.Itoa(option)) {
-					require.NoError(t, err)
-					require.Equal(t, poisonRecord, f.Record)
-					require.ErrorContains(t, f.Err, "5 processes ended, or lost the engine, during the call")
-					failed++
-				}
-			}
-			require.Equal(t, row.poison, failed)
-			require.EqualValues(t, records-row.poison, s.client.HLen(t.Context(), "sent").Val())
-			for _, key := range s.client.Keys(t.Context(), "calls:*").Val() {
-				same := s.client.LRange(t.Context(), key, 0, -1).Val()
-				require.Len(t, slices.Compact(same), 1, key)
-			}
+			batchOverProcesses(t, 120, row.poison, row.kills, row.most, 1)
 		})
 	}
 }
 
-// batchProcess runs a process until it has ended or all records have. It kills it when it has begun a call, or at the end.
-func batchProcess(t *testing.T, s setup, b *batch.Batcher[int, int], kill bool) (over bool) {
+// batchOverProcesses sends records in calls of 10, two at a time, by one process after the other. The first ones are killed when they have
+// begun 1, 2, … calls, up to a number, after which it begins with 1 again.
+func batchOverProcesses(t *testing.T, records, poison, kills, most, calls int) {
 	t.Helper()
-	cmd := redistest.Process(t.Context(), processVar, s.server.Addr+" batch")
+	s := start(t, asynqjobs.Config{})
+	b := newBatcher(s.engine, nil)
+	for n := range records {
+		if _, err := b.Add(t.Context(), n-poison); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deaths := 0
+	for over := false; !over; deaths++ {
+		require.LessOrEqual(t, deaths, most)
+		kill := 0
+		if deaths < kills {
+			kill = 1 + deaths%calls
+		}
+		over = batchProcess(t, s, b, kill)
+		s.expireOf(t, "batch:b")
+	}
+	failed := 0
+	for option := range 3 {
+		for f, err := range b.Failed(t.Context(), strconv.Itoa(option)) {
+			require.NoError(t, err)
+			require.Equal(t, poisonRecord, f.Record)
+			require.ErrorContains(t, f.Err, "5 processes ended, or lost the engine, during the call")
+			failed++
+		}
+	}
+	require.Equal(t, poison, failed)
+	require.EqualValues(t, records-poison, s.client.HLen(t.Context(), "sent").Val())
+	made := 0
+	for _, key := range s.client.Keys(t.Context(), "calls:*").Val() {
+		same := s.client.LRange(t.Context(), key, 0, -1).Val()
+		made += len(same)
+		require.Len(t, slices.Compact(same), 1, key)
+	}
+	t.Logf("%d calls, %d kills", made, kills)
+	if poison == 0 {
+		require.GreaterOrEqual(t, deaths, kills)
+		require.LessOrEqual(t, made, (records+9)/10+2*kills)
+	}
+}
+
+// batchProcess runs a process until it has ended or all records have. It kills it in the call of a number, or at the end.
+func batchProcess(t *testing.T, s setup, b *batch.Batcher[int, int], kill int) (over bool) {
+	t.Helper()
+	cmd := process(t.Context(), s.server.Addr+" batch")
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() {
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			if kill {
+		lines := bufio.NewScanner(out)
+		for n := 1; lines.Scan(); n++ {
+			if n == kill {
 				_ = cmd.Process.Kill()
 			}
 		}
@@ -333,7 +384,7 @@ func TestGroupsOutOfMemory(t *testing.T) {
 	for _, r := range b.Records {
 		results = append(results, groups.Result{ID: r.ID})
 	}
-	require.NoError(t, store.Replace(ctx, "batch:q", b, nil, results, ""))
+	require.NoError(t, store.Replace(ctx, "batch:q", b, nil, results, nil))
 	require.Zero(t, s.client.HLen(ctx, "gresil:groups:{batch:q}:rec").Val())
 }
 
@@ -361,7 +412,7 @@ func BenchmarkGroupsCPU(b *testing.B) {
 				for _, r := range batch.Records {
 					results = append(results, groups.Result{ID: r.ID})
 				}
-				require.NoError(b, store.Replace(ctx, "batch:q", batch, nil, results, ""))
+				require.NoError(b, store.Replace(ctx, "batch:q", batch, nil, results, nil))
 			}
 			b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "µs-of-redis/op")
 		})

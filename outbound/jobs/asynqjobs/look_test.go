@@ -13,7 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/groups"
-	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 )
@@ -60,9 +60,7 @@ func TestIdleCost(t *testing.T) {
 // In a Cluster each queue is on one node.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	cluster, err := redisserver.StartCluster(t.TempDir(), 3)
-	require.NoError(t, err)
-	t.Cleanup(cluster.Kill)
+	cluster := redistest.StartCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
 	t.Cleanup(func() { _ = client.Close() })
 	engine := core.Must(asynqjobs.New(client, asynqjobs.Config{}))

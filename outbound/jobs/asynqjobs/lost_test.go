@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,7 +18,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/internal/groups"
-	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
@@ -26,11 +26,18 @@ import (
 // processVar is the variable of the environment that makes the test binary a worker, with the address of Redis.
 const processVar = "GRESIL_TEST_JOBS"
 
+// process returns the command that runs the test binary as a worker.
+func process(ctx context.Context, value string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, core.Must(os.Executable())) //nolint:gosec // ourselves
+	cmd.Env = append(os.Environ(), processVar+"="+value)
+	return cmd
+}
+
 // poison is the ID of a job that ends the process of its handler.
 const poison = "poison"
 
-// processMain takes jobs and prints the ID of each. With "done" after the address, it ends them, otherwise
-// never.
+// processMain takes jobs, five at a time, and prints the ID of each. With "done" after the address, it ends them, otherwise
+// never. With "ten", it ends them, and has ten at a time.
 func processMain(text string) error {
 	addr, done, _ := strings.Cut(text, " ")
 	client := redis.NewClient(&redis.Options{Addr: addr})
@@ -41,7 +48,11 @@ func processMain(text string) error {
 	if done == "batch" {
 		return batchMain(client, engine)
 	}
-	r, err := jobs.New(jobs.Config{Engine: engine, Queues: map[string]jobs.Queue{"q": {Concurrency: 5, Handler: func(_ context.Context, job jobs.Job) error {
+	concurrency := 5
+	if done == "ten" {
+		concurrency = 10
+	}
+	r, err := jobs.New(jobs.Config{Engine: engine, Queues: map[string]jobs.Queue{"q": {Concurrency: concurrency, Handler: func(_ context.Context, job jobs.Job) error {
 		fmt.Println(job.ID)
 		switch {
 		case job.ID == poison:
@@ -80,7 +91,7 @@ func (s setup) expireOf(t *testing.T, queue string) {
 func restart(t *testing.T, s setup, kills int) (deaths int) {
 	t.Helper()
 	for range 12 + kills {
-		cmd := redistest.Process(t.Context(), processVar, s.server.Addr+" done")
+		cmd := process(t.Context(), s.server.Addr+" done")
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
@@ -164,7 +175,7 @@ func TestPoison(t *testing.T) {
 // kill starts a worker, waits until it has five jobs, and kills it. It returns their IDs.
 func kill(t *testing.T, s setup) (ids []string) {
 	t.Helper()
-	cmd := redistest.Process(t.Context(), processVar, s.server.Addr)
+	cmd := process(t.Context(), s.server.Addr)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())

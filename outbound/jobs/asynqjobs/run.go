@@ -40,23 +40,20 @@ func (e *engine) Run(ctx context.Context, queue string, w groups.Worker) {
 	defer stop()
 	l := &line{Worker: w, engine: e, queue: queue, work: make(chan struct{}, 1), stopping: ctx}
 	defer e.join(l)() //nolint:contextcheck // all lines are looked at together
-	done := make(chan struct{})
 	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			select {
-			case <-l.work:
-				l.serve(ctx)
-			case <-ctx.Done():
-			}
+		defer stop()
+		select {
+		case <-w.Closing:
+		case <-ctx.Done():
 		}
 	}()
-	select {
-	case <-ctx.Done():
-	case <-w.Closing:
-		stop()
+	for ctx.Err() == nil {
+		select {
+		case <-l.work:
+			l.serve(ctx)
+		case <-ctx.Done():
+		}
 	}
-	<-done
 }
 
 // serve runs a server until there is no work for a while.

@@ -3,11 +3,17 @@
 package asynqjobs_test
 
 import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/internal/redistest"
+	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 )
 
@@ -36,4 +42,52 @@ func TestSoakNeverEarlyNorBlunt(t *testing.T) {
 func TestSoakOutage(t *testing.T) {
 	t.Parallel()
 	outage(t, 100_000)
+}
+
+// 50 kills lose no record, fail none, and cost two more calls each at most.
+func TestSoakBatchOverProcesses(t *testing.T) {
+	t.Parallel()
+	batchOverProcesses(t, 3000, 0, 50, 50, 5)
+}
+
+// A job that ends its process takes nothing with it, by the leases of asynq as they are: four processes are started again whenever one
+// has ended, and only the job that ends them fails.
+func TestSoakPoison(t *testing.T) {
+	t.Parallel()
+	const n = 1000
+	s := start(t, asynqjobs.Config{})
+	producer, err := jobs.New(jobs.Config{Engine: s.engine})
+	require.NoError(t, err)
+	for i := range n {
+		job := jobs.Job{ID: fmt.Sprint(i), MaxAttempts: 1, Retain: time.Hour}
+		if i == n/2 {
+			job.ID = poison
+		}
+		enqueue(t, producer, job)
+	}
+	began := time.Now()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var processes sync.WaitGroup
+	var ends atomic.Int64
+	for range 4 {
+		processes.Go(func() {
+			for ctx.Err() == nil {
+				if err := redistest.Process(ctx, processVar, s.server.Addr+" ten").Run(); ctx.Err() == nil {
+					t.Logf("a process ended after %v: %v", time.Since(began), err)
+					ends.Add(1)
+				}
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return s.counts(t).Done+s.counts(t).Failed == n }, 20*time.Minute, time.Second)
+	t.Logf("all are over after %v and %d ends of processes", time.Since(began), ends.Load())
+	cancel()
+	processes.Wait()
+	require.EqualValues(t, 5, ends.Load(), "MaxDeliveries")
+	require.Equal(t, []int{n - 1, 1}, []int{s.counts(t).Done, s.counts(t).Failed})
+	for info, err := range producer.Jobs(t.Context(), "q", jobs.Failed) {
+		require.NoError(t, err)
+		require.Equal(t, poison, info.ID)
+	}
 }

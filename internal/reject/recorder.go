@@ -1,6 +1,4 @@
-// Package recorder observes the responses of handlers for the plugins around them: which status was sent, and whether an inner
-// plugin has rejected the request.
-package recorder
+package reject
 
 import (
 	"bufio"
@@ -9,11 +7,12 @@ import (
 	"net/http"
 )
 
-// A Recorder observes the response of a handler, through the writer that [Recorder.Wrap]
-// returns. Like that writer, it belongs to the goroutine of the handler.
+// A Recorder observes the response of a handler for the plugin around it, through the writer that [Recorder.Wrap]
+// returns: which status was sent, and whether an inner plugin has rejected the request. Like that writer, it belongs to the
+// goroutine of the handler.
 //
 // Calls on the writer of an inner middleware reach the Recorder if that writer passes
-// them on. A mark of [MarkRejected] reaches it only if that writer has Unwrap.
+// them on. A mark of [Mark] reaches it only if that writer has Unwrap.
 type Recorder struct {
 	w        http.ResponseWriter
 	observer interface{ OnHeader(status int) } // may be nil
@@ -51,12 +50,12 @@ func (rec *Recorder) Status() int {
 func (rec *Recorder) Wrote() bool { return rec.status != 0 || rec.hijacked }
 
 // Rejected returns the error of an inner plugin that refused the request, so that the
-// handler was not called, or nil. See [MarkRejected].
+// handler was not called, or nil. See [Mark].
 func (rec *Recorder) Rejected() error { return rec.rejected }
 
 // Observe has o.OnHeader called, once, when it is too late to send another response: with the status, just before the final header is
 // passed on, or with 0, right after the connection was taken over. An upgrade that is announced by WriteHeader has 101, and no call for
-// the Hijack that follows. Status and Rejected are up to date by then, so it knows of a request that [MarkRejected] was called for. Where
+// the Hijack that follows. Status and Rejected are up to date by then, so it knows of a request that [Mark] was called for. Where
 // the handler returns without having sent anything there is no call.
 //
 // Changes of o to Header are sent, except after a Hijack: then they reach only a handler that sends Header itself, as
@@ -67,19 +66,13 @@ func (rec *Recorder) Observe(o interface{ OnHeader(status int) }) { rec.observer
 
 // Observed reports whether is says so of the observer of w, or of a writer that w wraps.
 func Observed(w http.ResponseWriter, is func(observer any) bool) bool {
-	for {
-		if r, ok := w.(interface{ observing() any }); ok && is(r.observing()) {
+	for rec := range recorders(w) {
+		if is(rec.observer) {
 			return true
 		}
-		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return false
-		}
-		w = u.Unwrap()
 	}
+	return false
 }
-
-func (rec *Recorder) observing() any { return rec.observer }
 
 // Header returns the header of the writer below.
 func (rec *Recorder) Header() http.Header { return rec.w.Header() }

@@ -1,5 +1,4 @@
-// Package muxpattern checks patterns of http.ServeMux.
-package muxpattern
+package phase
 
 import (
 	"errors"

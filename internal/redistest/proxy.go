@@ -1,16 +1,17 @@
-// Package tcpproxy stands between a client and a server in tests, and fails as networks do: it delays,
-// cuts, or swallows the bytes of their connections.
-package tcpproxy
+package redistest
 
 import (
 	"context"
 	"net"
 	"sync"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
-// A Proxy passes connections on to an address. Its faults can be changed at any time, by any
-// goroutine.
+// A Proxy stands between clients and a server, and fails as networks do: it delays, cuts, or swallows the bytes of their
+// connections. Its faults can be changed at any time, by any goroutine.
 type Proxy struct {
 	Addr string // HOST:PORT, where it listens
 
@@ -39,17 +40,17 @@ func (l *link) close() {
 	}
 }
 
-// Start listens on a free port of the loopback.
-func Start(to string) (*Proxy, error) {
+// StartProxy starts a proxy before an address, which ends with the test.
+func StartProxy(tb testing.TB, to string) *Proxy {
+	tb.Helper()
 	var lc net.ListenConfig
 	l, err := lc.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
+	require.NoError(tb, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Proxy{Addr: l.Addr().String(), to: to, l: l, done: ctx.Done(), stop: cancel, links: map[*link]struct{}{}}
 	p.wg.Go(p.accept)
-	return p, nil
+	tb.Cleanup(p.Close)
+	return p
 }
 
 // Delay delays bytes that are sent from now on, in each direction.

@@ -1,4 +1,4 @@
-package recorder_test
+package reject_test
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/recorder"
+	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/server"
 )
 
@@ -236,7 +236,7 @@ func (f flushErr) FlushError() error { return f.err }
 // Over a real connection: what the writer of net/http can do still works.
 func TestRecorder_RealServer(t *testing.T) {
 	t.Parallel()
-	var rec *recorder.Recorder
+	var rec *reject.Recorder
 	done := make(chan struct{}, 1)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/copy", func(w http.ResponseWriter, _ *http.Request) {
@@ -284,7 +284,7 @@ func TestRecorder_Allocations(t *testing.T) {
 	inner := writers(httptest.NewRecorder())["FHR"]
 	var w http.ResponseWriter
 	require.InDelta(t, 1, testing.AllocsPerRun(1000, func() { w, _ = record(inner) }), 0)
-	var rec recorder.Recorder
+	var rec reject.Recorder
 	o := on(func(int) {})
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		w = rec.Wrap(inner)
@@ -295,15 +295,15 @@ func TestRecorder_Allocations(t *testing.T) {
 
 func TestMarkRejected_AfterHeader(t *testing.T) {
 	t.Parallel()
-	var rec recorder.Recorder
+	var rec reject.Recorder
 	w := rec.Wrap(httptest.NewRecorder())
 	w.WriteHeader(http.StatusOK)
-	require.False(t, recorder.MarkRejected(w, core.ErrRejected))
+	require.False(t, reject.Mark(w, func() error { return core.ErrRejected }))
 	require.NoError(t, rec.Rejected(), "the handler was called")
 }
 
-func record(w http.ResponseWriter) (http.ResponseWriter, *recorder.Recorder) {
-	rec := new(recorder.Recorder)
+func record(w http.ResponseWriter) (http.ResponseWriter, *reject.Recorder) {
+	rec := new(reject.Recorder)
 	return rec.Wrap(w), rec
 }
 
@@ -411,7 +411,7 @@ func TestRecorder_MarkBeforeOnHeader(t *testing.T) {
 			server.Reject(w, r, server.Rejection{})
 		},
 		"by itself": func(w http.ResponseWriter, _ *http.Request) {
-			recorder.MarkRejected(w, core.ErrRejected)
+			reject.Mark(w, func() error { return core.ErrRejected })
 			_, _ = w.Write(nil)
 		},
 		"foreign writer": func(w http.ResponseWriter, r *http.Request) { server.Reject(logging{w}, r, server.Rejection{}) },
@@ -421,7 +421,7 @@ func TestRecorder_MarkBeforeOnHeader(t *testing.T) {
 			w1, outer := record(httptest.NewRecorder())
 			w2, inner := record(logging{w1})
 			var seen []string
-			for name, rec := range map[string]*recorder.Recorder{"outer": outer, "inner": inner} {
+			for name, rec := range map[string]*reject.Recorder{"outer": outer, "inner": inner} {
 				rec.Observe(on(func(int) {
 					require.ErrorIs(t, inner.Rejected(), core.ErrRejected)
 					require.ErrorIs(t, outer.Rejected(), core.ErrRejected)

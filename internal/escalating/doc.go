@@ -1,2 +1,0 @@
-// Package escalating simulates vendors that punish haste, for tests and demos of outbound/gate.
-package escalating

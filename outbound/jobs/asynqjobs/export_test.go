@@ -1,0 +1,14 @@
+package asynqjobs
+
+import (
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/gresil/gresil/internal/groups"
+)
+
+// ClockedGroups returns a store of groups whose clock is the key "clock" of each queue, in µs since 1970.
+func ClockedGroups(client redis.UniversalClient) groups.Store {
+	return newStore(client, strings.Replace(groupsText, "call('TIME')", "{0, call('GET', base .. 'clock')}", 1))
+}

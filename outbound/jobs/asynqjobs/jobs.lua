@@ -1,0 +1,160 @@
+-- What jobs need of a queue of asynq besides its own commands. Times are in seconds since 1970, as asynq keeps them.
+--
+-- KEYS[1]  the prefix of the names of the queue's keys; look has none, and a prefix for each queue
+-- ARGV[1]  the operation, at the end of this file; ARGV[2..] its arguments
+--
+-- The hash of a task has fields that asynq does not know, and that end with it:
+--   gresil-lost   how many leases have expired during the attempt
+--   gresil-waits  the lease is not for an attempt yet
+local call = redis.call
+local far = 10000000000 -- the score from which a task in the set of retries has failed: the archive of asynq forgets tasks
+local heldBy = 'gresil:hold'
+
+local function upTo(key, score)
+  return call('ZCOUNT', key, '-inf', score)
+end
+
+-- Lets the jobs run again whose leases have expired, and counts that. Their messages get what is in mark. A process of asynq that has
+-- just read the same leases finds no active task: so a job does not run again before a second has passed.
+local function recover(p, lost, now, mark)
+  for _, id in ipairs(call('ZRANGEBYSCORE', p .. 'lease', '-inf', lost, 'LIMIT', 0, 1000)) do
+    local key = p .. 't:' .. id
+    local msg = call('HGET', key, 'msg')
+    if msg and call('LREM', p .. 'active', 0, id) > 0 then
+      call('ZREM', p .. 'lease', id)
+      if call('HDEL', key, 'gresil-waits') == 0 then
+        call('HINCRBY', key, 'gresil-lost', 1)
+        msg = msg .. mark
+      end
+      call('HSET', key, 'msg', msg, 'state', 'retry')
+      call('ZADD', p .. 'retry', now + 2, id)
+    end
+  end
+end
+
+-- Gives active tasks without a lease, which asynq never delivers again, one that has expired. There are some after certain errors of
+-- Redis. A process that runs one nevertheless extends the lease.
+local function repair(p, now)
+  for _, id in ipairs(call('LRANGE', p .. 'active', 0, -1)) do
+    if not call('ZSCORE', p .. 'lease', id) then
+      if call('EXISTS', p .. 't:' .. id) == 0 then
+        call('LREM', p .. 'active', 0, id)
+      else
+        call('ZADD', p .. 'lease', 'NX', now, id)
+        call('HSET', p .. 't:' .. id, 'gresil-waits', 1) -- no process has ended with it
+      end
+    end
+  end
+end
+
+local some, all = {'pending'}, {'pending', 'active', 'scheduled', 'retry', 'archived', 'completed', 'paused'}
+
+-- ARGV: the time; the one up to which a lease has ended with its process; whether only pending jobs count; what recover appends to a
+-- message, or "": then nothing is recovered; whether the queues are looked at together, so that idle ones cost one command, as a
+-- command in a Cluster cannot; and the prefixes of the queues.
+-- Reply: of each queue that is not empty its index; whether it is paused and held; when its oldest job became pending; how many jobs
+-- are pending, scheduled, active, failed, done, scheduled within a minute, and done for longer than their Retain.
+local function look()
+  local now, lost, pendingOnly, mark, first = ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5], 7
+  local found = {}
+  local function read(i)
+    local p = ARGV[i]
+    local pending, by = call('LLEN', p .. 'pending'), call('GET', p .. 'paused')
+    local paused, held = by and by ~= heldBy and 1 or 0, by == heldBy and 1 or 0
+    if pendingOnly then
+      found[#found + 1] = {i - first, paused, held, '', pending}
+      return
+    end
+    local scheduled, retry, completed, active = p .. 'scheduled', p .. 'retry', p .. 'completed', call('LLEN', p .. 'active')
+    local due, failed, over = upTo(scheduled, now) + upTo(retry, now), call('ZCOUNT', retry, far, '+inf'), upTo(completed, now)
+    local waiting, oldest = call('ZCARD', scheduled) + call('ZCARD', retry) - failed, call('LINDEX', p .. 'pending', -1)
+    local leases = call('ZCARD', p .. 'lease')
+    found[#found + 1] = {
+      i - first, paused, held, oldest and call('HGET', p .. 't:' .. oldest, 'pending_since') or '', pending + due, waiting - due, active,
+      failed + call('ZCARD', p .. 'archived'), call('ZCARD', completed) - over, upTo(scheduled, now + 60) + upTo(retry, now + 60) - due, over,
+    }
+    if mark ~= '' and upTo(p .. 'lease', lost) > 0 then
+      recover(p, lost, now, mark)
+    end
+    if mark ~= '' and active > leases then
+      repair(p, now)
+    end
+  end
+  local function search(from, to)
+    local keys = {}
+    for i = from, to do
+      for _, name in ipairs(pendingOnly and some or all) do
+        keys[#keys + 1] = ARGV[i] .. name
+      end
+    end
+    if call('EXISTS', unpack(keys)) == 0 then
+      return
+    elseif from == to then
+      return read(from)
+    end
+    local middle = math.floor((from + to) / 2)
+    search(from, middle)
+    search(middle + 1, to)
+  end
+  local together = ARGV[6] == '1' and #ARGV - first + 1 or 1
+  for i = first, #ARGV, together do
+    search(i, i + together - 1)
+  end
+  return found
+end
+
+-- Pauses or resumes the queue; or lets a task run now that waits, deletes one that is not active, or frees the ID of one that has failed,
+-- or is done and whose retention is over: the janitor of asynq runs only beside a handler. A task that runs now has no attempts: field 6
+-- of the encoding is their number, and its last value counts.
+-- ARGV: the verb, the ID, the time. Reply: whether it could.
+local function control()
+  local prefix, verb, id, now = KEYS[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+  if verb == 'pause' then
+    call('SET', prefix .. 'paused', ARGV[4])
+    return 1
+  elseif verb == 'resume' then
+    call('DEL', prefix .. 'paused')
+    return 1
+  end
+  local key = prefix .. 't:' .. id
+  local state = call('HGET', key, 'state')
+  if not state then
+    return verb == 'free' and call('EXISTS', key) == 0 and 1 or 0
+  end
+  local score = state ~= 'active' and state ~= 'pending' and tonumber(call('ZSCORE', prefix .. state, id) or -1)
+  if state == 'active' or verb == 'retry' and (not score or state == 'completed')
+    or verb == 'free' and not (state == 'archived' or state == 'retry' and score >= far or state == 'completed' and score <= now) then
+    return 0
+  elseif score then
+    call('ZREM', prefix .. state, id)
+  else
+    call('LREM', prefix .. state, 0, id)
+  end
+  if verb == 'retry' then
+    call('HSET', key, 'msg', call('HGET', key, 'msg') .. '\48\0', 'state', 'pending', 'pending_since', ARGV[4] .. '000000000')
+    call('HDEL', key, 'gresil-lost')
+    call('LPUSH', prefix .. 'pending', id)
+    return 1
+  end
+  local unique = call('HGET', key, 'unique_key') -- of a task of another client
+  if unique and unique ~= '' and call('GET', unique) == id then
+    call('DEL', unique)
+  end
+  call('DEL', key)
+  return 1
+end
+
+-- Holds a queue for a number of milliseconds, unless it is paused or held for longer. Its expiry ends the hold, also if all processes
+-- have died. Any other value of the key is the pause of a person, by Pause or by a tool of asynq.
+local function hold()
+  local key = KEYS[1] .. 'paused'
+  local by = call('GET', key)
+  if by and (by ~= heldBy or call('PTTL', key) >= tonumber(ARGV[2])) then
+    return 0
+  end
+  call('SET', key, heldBy, 'PX', ARGV[2])
+  return 1
+end
+
+local operations = {look = look, control = control, hold = hold}
+return operations[ARGV[1]]()
