@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -68,7 +69,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 		}
 	}()
 	slot, err := l.lines.Wait(ctx, l.open.Done(), key, most, &waitq.Caller[Result]{
-		Weight: n, Every: set.every(n), Room: cfg.room(set.plan.Capacity), Hint: hint, After: set.after,
+		Weight: n, Every: set.every(n), Room: cmp.Or(cfg.MaxQueue, max(1000, 2*set.plan.Capacity)), Hint: hint, After: set.after,
 		Reserve: func(ctx context.Context, most time.Duration) (waitq.Slot[Result], error) {
 			r, err := l.apply(ctx, key, limits.Op{Kind: limits.Reserve, Cost: n, MaxWait: most})
 			at := time.Now().Add(r.Wait + r.RetryAfter)

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 )
@@ -109,23 +110,20 @@ func (a *Account) origin(r *Rule) (from int) {
 // other limits.
 func (k *Key) foreign(p *Plan, r *Rule, cost int64) (raw Raw, from int) {
 	from, most := -1, int64(0)
+	raw[available] = math.MaxInt64
 	for i, v := range k.Values() {
 		if of := v.Rule.kind(); slices.ContainsFunc(p.Rules, func(other *Rule) bool { return other.kind() == of }) {
 			continue
 		}
 		num, den := v.Rule.alg.used(v.State, v.due(k.Now))
 		is, used := v.under(r, k.Now, cost), ceilDiv(num, den)
-		if from < 0 {
-			raw, from, most = is, i, used
-			continue
-		}
-		if is[earliest] > raw[earliest] || is[earliest] == raw[earliest] && used > most {
+		if from < 0 || is[earliest] > raw[earliest] || is[earliest] == raw[earliest] && used > most {
 			from, most = i, used
 		}
 		if is[available] < raw[available] || is[available] == raw[available] && is[more] > raw[more] {
 			raw[available], raw[more] = is[available], is[more]
 		}
-		raw[earliest], raw[full] = max(raw[earliest], is[earliest]), max(raw[full], is[full])
+		raw[earliest], raw[full] = max(raw[earliest], is[earliest]), max(raw[full], is[full]) // times are not before 0
 	}
 	return raw, from
 }
@@ -136,15 +134,15 @@ func (k *Key) under(p *Plan, r *Rule, cost int64) (v Value, raw Raw, from int, r
 	from = k.origin(r)
 	alone := from >= 0 || k.n == 1 && len(p.Rules) == 1 // a refused take can restate the value
 	if from < 0 {
-		if raw, from = k.foreign(p, r, cost); from < 0 {
-			v = Value{r, k.start(r)}
-			return v, r.alg.look(v.State, k.Now, cost), from, false
-		}
-		v = k.values[from]
-	} else if v = k.values[from]; v.Rule == r {
+		raw, from = k.foreign(p, r, cost)
+	} else if k.values[from].Rule != r {
+		raw = k.values[from].under(r, k.Now, cost)
+	}
+	if v = k.values[max(0, from)]; from < 0 {
+		v = Value{r, k.start(r)}
+	}
+	if v.Rule == r {
 		return v, r.alg.look(v.State, k.Now, cost), from, false
-	} else {
-		raw = v.under(r, k.Now, cost)
 	}
 	if alone && cost > 0 && raw[earliest] > k.Now {
 		if s, ok := v.restate(r, k.Now, v.due(k.Now)); ok {
@@ -238,31 +236,24 @@ func (r *Rule) kind() Spec {
 // already stays as it is.
 func (k *Key) Owe(p *Plan, d Debt) {
 	for _, r := range p.Rules {
-		end := d.Until
+		end, bucket := d.Until, r.Spec.Algorithm == TokenBucket
 		if end > k.Now && r.Spec.Aligned {
 			end = k.Now + r.alg.recovery(k.Now)
-		}
-		if end <= k.Now {
-			continue
 		}
 		v, raw, from, _ := k.under(p, r, 0)
 		owed := r.owing(end, d.Permits, k.Now)
 		more := r.alg.look(owed, k.Now, 0)
-		switch {
-		case r.Spec.Algorithm == TokenBucket && more[full] <= raw[full],
-			r.Spec.Algorithm != TokenBucket && more[available] >= raw[available]:
+		if end <= k.Now || bucket && more[full] <= raw[full] || !bucket && more[available] >= raw[available] {
 			continue
-		case from >= 0 && v.Rule == r:
-			if r.Spec.Algorithm == TokenBucket {
-				owed.Moved = v.Moved
-			}
-			k.values[from].State = owed
-		case from >= 0 && (v.Rule.kind() == r.kind() || k.n == MaxLimits):
+		}
+		if bucket && v.Rule == r {
+			owed.Moved = v.Moved
+		}
+		if k.Changed = true; from >= 0 && (v.Rule.kind() == r.kind() || k.n == MaxLimits) {
 			k.values[from] = Value{r, owed}
-		default:
+		} else {
 			k.Add(Value{r, owed})
 		}
-		k.Changed = true
 	}
 }
 
