@@ -75,6 +75,7 @@ func TestLifetime(t *testing.T) {
 					require.Equal(t, closed, l.Run(ctx, nil, work))
 				}
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				require.Equal(t, []time.Duration{c.stopping, c.working}, []time.Duration{stopping, working})
 			})
 		})
