@@ -791,3 +791,25 @@ func TestQueueLeavesNoKeys(t *testing.T) {
 		require.Zero(t, l.Stats().Keys)
 	})
 }
+
+// A window gives all of its permits at once, so as many wait for its end alone.
+func TestWaitForWholeWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.FixedWindow(10, time.Minute), MaxWait: 61 * time.Second})
+		require.True(t, take(t, l, "k", 10).Allowed)
+		errs := make(chan error, 10)
+		for range cap(errs) {
+			go func() {
+				_, err := l.Wait(t.Context(), "k", 1)
+				errs <- err
+			}()
+			synctest.Wait()
+		}
+		_, err := l.Wait(t.Context(), "k", 1)
+		require.ErrorIs(t, err, ratelimit.ErrLimited, "that is for the window after it")
+		for range cap(errs) {
+			require.NoError(t, <-errs)
+		}
+	})
+}
