@@ -16,18 +16,16 @@
 //	GET URL/judge     its figures as JSON, or 404
 //
 // The names of campaigns begin with a name of the run. The figures are arrivals, unique (different keys), duplicates,
-// most_sliding (in any second), most_fixed (in a second of the clock, which can begin at 20 phases), seconds (from the first
-// arrival to the last), and stall_ms.
+// most_sliding (in any second), most_fixed (in a second of the clock), seconds (from the first arrival to the last), and
+// stall_ms. They are asked for before the first call too.
 //
-// Each worker is a process. It reads the numbers of calls from its standard input, and writes when one is started, and done.
-// With -kill N, a worker is killed N times on the way. A worker that has ended is replaced by another process, and its
-// numbers go to other workers. The calls that were in flight are listed with -json. They are repeated with the same Idempotency-Key:
-// each can have arrived before. Other calls arrive once.
-//
-// The calls are jobs of outbound/jobs. With the engine memory, they are in the memory of the program and of the worker that
-// makes them. With asynq, which needs the algorithm gresil, the program feeds them to Redis a little ahead, each worker takes
-// them from there, and those of a worker that was killed run again 60 to 120 seconds later. runs_per_call are the runs of
-// handlers, and retried those that followed a failure.
+// Each worker is a process, which feeds its part of each campaign to outbound/jobs, a little ahead of the calls. With the
+// engine memory, the jobs are in the memory of the worker. With asynq, they are in Redis, and all workers take them from there;
+// those of the control are in memory in any case. With -kill N, a worker is killed N times on the way. A worker that was killed is
+// replaced by another process, which has the calls of its part that are not served yet. The calls that were in flight are
+// listed with -json. They are repeated with the same Idempotency-Key: each can have arrived before. Other calls arrive once.
+// With asynq, jobs that were active run again 60 to 120 seconds later. runs_per_call are the runs of handlers, and retried
+// those that followed a failure.
 //
 // The exit code is 0 if all calls were served and the vendor saw no second above the limit, otherwise 1, and 2 for a wrong
 // command line. It is 3 if the run is void: a second was above the limit because the machine stalled, as a process or a call
@@ -53,25 +51,20 @@ func command() demo.Command {
 	return demo.Command{Whole: run, Worker: work, Parts: map[string]demo.Part{"vendor": demo.Vendor("campaigns vendor", vendor)}}
 }
 
-func vendor(*flag.FlagSet) func(*demo.Stall) http.Handler {
-	return func(s *demo.Stall) http.Handler { return newVendor(demo.NewArrivals(time.Second), s) }
-}
+func vendor(*flag.FlagSet) func(context.Context) http.Handler { return newVendor }
 
-func newVendor(a *demo.Arrivals, s *demo.Stall) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /judge", func(w http.ResponseWriter, _ *http.Request) { demo.WriteJSON(w, a.Judge(s.Duration())) })
-	mux.HandleFunc("POST /call", func(w http.ResponseWriter, r *http.Request) {
-		now := time.Now() // before anything
+func newVendor(ctx context.Context) http.Handler {
+	a := demo.NewArrivals(ctx, time.Second)
+	return demo.NewVendor("POST /call", func(w http.ResponseWriter, r *http.Request) {
 		key := r.Header.Get("Idempotency-Key")
 		if key == "" || r.Header.Get("X-Campaign") == "" {
 			http.Error(w, "the headers Idempotency-Key and X-Campaign must be given", http.StatusBadRequest)
 			return
 		}
-		a.Add(now, r.Header, 0)
-		a.Key([]byte(key))
+		a.Add(r.Header)
+		a.Key(key)
 		w.WriteHeader(http.StatusNoContent)
-	})
-	return mux
+	}, func() any { return a.Judge() })
 }
 
 // config has the values of the flags. A worker has it as JSON.
@@ -82,12 +75,15 @@ type config struct {
 	Workers, CPS     int
 	Engine           string // of the jobs
 	Kill             int
+	Run              string // its name
 }
 
 func (c config) total() int { return c.Campaigns * c.Calls }
 
-// ideal is the time of all calls at the limit, in seconds.
-func (c config) ideal() float64 { return float64(c.total()) / float64(c.CPS) }
+// ideal is the time of all calls at the limit.
+func (c config) ideal() time.Duration {
+	return time.Duration(c.total()) * time.Second / time.Duration(c.CPS)
+}
 
 // needsRedis reports whether the workers must share something.
 func (c config) needsRedis() bool {
@@ -96,36 +92,25 @@ func (c config) needsRedis() bool {
 
 const mostCalls = 10_000_000
 
-// parse reads the command line, and reports its mistakes itself.
-func parse(args []string, stderr io.Writer) (config, error) {
+// run returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c := config{Campaigns: 20, Calls: 1000, Workers: 4, CPS: 500, Engine: "memory"}
 	flags := flag.NewFlagSet("campaigns", flag.ContinueOnError)
-	flags.Func("campaigns", "`number` of campaigns (default 20)", demo.Whole(&c.Campaigns, 1, 10_000))
-	flags.Func("calls", "`number` of calls of each campaign (default 1000)", demo.Whole(&c.Calls, 1, 1_000_000))
-	flags.Func("workers", "`number` of processes that make calls (default 4)", demo.Whole(&c.Workers, 1, 64))
-	flags.Func("cps", "`calls` that the vendor permits in any second (default 500)", demo.Whole(&c.CPS, 1, 100_000))
+	demo.Number(flags, &c.Campaigns, "campaigns", 1, 10_000, "`number` of campaigns")
+	demo.Number(flags, &c.Calls, "calls", 1, 1_000_000, "`number` of calls of each campaign")
+	demo.Number(flags, &c.Workers, "workers", 1, 64, "`number` of processes that make calls")
+	demo.Number(flags, &c.CPS, "cps", 1, 100_000, "`calls` that the vendor permits in any second")
 	flags.Func("engine", "memory|asynq: where the jobs are (default memory)", demo.OneOf(&c.Engine, "memory", "asynq"))
-	flags.Func("kill", "`number` of times that a worker is killed, and replaced, on the way (default 0)", demo.Whole(&c.Kill, 0, 100))
-	c.Define(flags, "without it, the program starts its own")
-	err := demo.Parse(flags, args, stderr, "-cps 500", func() error {
-		switch {
-		case c.total() > mostCalls:
+	demo.Number(flags, &c.Kill, "kill", 0, 100, "`number` of times that a worker is killed, and replaced, on the way")
+	c.Define(flags, true)
+	code, ok := demo.Parse(flags, args, stderr, func() error {
+		if c.total() > mostCalls {
 			return fmt.Errorf("-campaigns %d -calls %d: must be %d calls in total at most", c.Campaigns, c.Calls, mostCalls)
-		case c.Engine == "asynq" && c.Algorithm == demo.Control:
-			return fmt.Errorf("-engine asynq -algorithm %s: must be -algorithm gresil", c.Algorithm)
-		case c.Kill >= c.total():
-			return fmt.Errorf("-kill %d: must be less than the number of calls, %d", c.Kill, c.total())
 		}
 		return nil
 	})
-	return c, err
-}
-
-// run returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	c, err := parse(args, stderr)
-	if err != nil {
-		return demo.ExitCode(err)
+	if !ok {
+		return code
 	}
 	demand := fmt.Sprintf("The vendor permits %d calls in any second. %d campaigns make %d calls each, from %d processes.",
 		c.CPS, c.Campaigns, c.Calls, c.Workers)

@@ -22,7 +22,7 @@ func TestSoakCampaigns(t *testing.T) {
 		})
 		t.Log(r.Stdout)
 		requireServed(t, r)
-		r.RequireSoon(t, 1.15)
+		require.LessOrEqual(t, r.Num("elapsed_seconds"), 1.15*r.Num("ideal_seconds")+r.Num("stall_ms")/100) // ten such stalls
 	}
 }
 

@@ -2,37 +2,33 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
-	"sync"
+	"strconv"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/gresil/gresil/examples/internal/demo"
-	"github.com/gresil/gresil/outbound/jobs"
 )
 
-// A task has all calls, and gives their numbers to the workers. Campaigns take turns. With the engine asynq, workers take
-// them from Redis instead.
+// A task has the state of all calls.
 type task struct {
-	order
-	crew *demo.Crew
+	config
+	workers *demo.Workers
 
-	next     int                           // the first number that no worker had
-	returned []int                         // numbers of workers that have ended
-	hands    map[*demo.Member]map[int]bool // the numbers that a worker has, and whether it has sent the call
-	inFlight []int                         // numbers that were sent when their worker ended
-	done     map[int]struct{}
+	sent     map[int]*demo.Process // calls on their way, and who has sent them
+	inFlight []string              // the names of calls that were sent when their worker ended
+	ended    []bool                // by number
 	ends     []end
-	feed     func()               // called once, when all workers are ready
-	passed   map[*demo.Member]int // by the gate
-	started  int
+	gates    map[*demo.Process]int // attempts that the gate of a worker let pass
+	passed   int                   // by all of them
+	attempts int                   // that were sent
 	served   int
 	failed   int
-	runs     int // of handlers
-	retried  int // of these, not the first attempt
+	runs     int     // of handlers
+	retried  int     // of these, not the first attempt
+	percent  float64 // of a processor, that Redis used
 }
 
 // An end is the time at which a call was served, since the start.
@@ -41,100 +37,73 @@ type end struct {
 	campaign int
 }
 
-const mostAhead = 5000 // numbers that a worker has: they fit in a pipe
-
 func newTask(c config, screen *demo.Screen) *task {
+	c.Run = demo.NewRun()
 	t := &task{
-		hands: map[*demo.Member]map[int]bool{}, done: map[int]struct{}{}, feed: func() {}, passed: map[*demo.Member]int{},
-		order: order{c, demo.NewRun(), min(mostAhead, max(100, 2*c.CPS/c.Workers))},
+		config: c, sent: map[int]*demo.Process{}, inFlight: []string{}, ended: make([]bool, c.total()), gates: map[*demo.Process]int{},
 	}
-	t.crew = &demo.Crew{Task: t, Word: "worker", Size: c.Workers, Kill: c.Kill, Screen: screen}
+	t.workers = &demo.Workers{Task: t, Name: "worker", Number: c.Workers, Kill: c.Kill, Screen: screen}
 	return t
 }
 
 // Order returns what all workers are told.
-func (t *task) Order(*demo.Member) any { return t.order }
+func (t *task) Order(*demo.Process) any { return t.config }
 
-// Feed returns the first numbers of a worker.
-func (t *task) Feed(m *demo.Member) string {
-	t.feed()
-	t.feed = func() {}
-	t.hands[m] = map[int]bool{}
-	return t.deal(m)
-}
-
-// deal returns the numbers for which a worker has room, a line for each.
-func (t *task) deal(m *demo.Member) string {
-	var lines strings.Builder
-	for hand := t.hands[m]; len(hand) < t.Ahead && t.Engine != "asynq"; {
-		var n int
-		switch {
-		case len(t.returned) > 0:
-			n, t.returned = t.returned[0], t.returned[1:]
-		case t.next < t.total():
-			n = t.next
-			t.next++
-		default:
-			return lines.String()
+// Input returns the calls of a worker that have not ended. Each worker has its part of each campaign.
+func (t *task) Input(p *demo.Process) any {
+	numbers := []int{}
+	for n, ended := range t.ended {
+		if !ended && n/t.Campaigns%t.Workers == p.Place {
+			numbers = append(numbers, n)
 		}
-		hand[n] = false
-		fmt.Fprintln(&lines, n)
 	}
-	return lines.String()
+	return numbers
 }
 
-// Hear is a step of a call, or a count of a worker.
-func (t *task) Hear(m *demo.Member, word string, n int, rest string) {
-	hand := t.hands[m]
+// Line is a step of a call, or a count of a worker.
+func (t *task) Line(p *demo.Process, word string, n int, rest string) {
 	switch word {
 	case "passed":
-		t.passed[m] = n
+		t.passed += n - t.gates[p]
+		t.gates[p] = n
 	case "run":
 		t.runs++
 		if rest != "1" {
 			t.retried++
 		}
-		hand[n] = false
-	case "started":
-		hand[n] = true
-		t.started++
+		delete(t.sent, n)
+	case "sent":
+		t.sent[n] = p
+		t.attempts++
 	case "done", "failed":
-		delete(hand, n)
-		t.ended(n, word == "done", rest)
-		t.crew.Send(m, t.deal(m))
+		delete(t.sent, n)
+		t.end(n, word == "done", rest)
 	}
 }
 
-// ended notes the end of a call. Only the first one counts: a worker can be killed before the engine has noted the end.
-func (t *task) ended(n int, served bool, why string) {
-	_, twice := t.done[n]
-	t.done[n] = struct{}{}
+// end notes the end of a call. Only the first one counts: a worker can be killed before the engine has noted the end.
+func (t *task) end(n int, served bool, why string) {
+	again := t.ended[n]
+	t.ended[n] = true
 	switch {
-	case !served:
-		t.crew.Wrong(why)
-		if !twice {
-			t.failed++
-		}
-	case !twice:
+	case again:
+	case served:
 		t.served++
-		t.ends = append(t.ends, end{time.Since(t.crew.Start), n % t.Campaigns})
-		fallthrough
+		t.ends = append(t.ends, end{time.Since(t.workers.Start), n % t.Campaigns})
 	default:
-		t.crew.Right()
+		t.failed++
+		t.workers.Note(why)
 	}
 }
 
-// Fold takes back the calls of a worker that has ended.
-func (t *task) Fold(m *demo.Member) bool {
-	for _, n := range slices.Sorted(maps.Keys(t.hands[m])) {
-		if t.hands[m][n] {
-			t.inFlight = append(t.inFlight, n)
-		}
-		if t.Engine != "asynq" { // which runs the job again
-			t.returned = append(t.returned, n)
+// Ended notes the calls of a worker that were on their way.
+func (t *task) Ended(p *demo.Process) bool {
+	for n, from := range t.sent {
+		if from == p {
+			t.inFlight = append(t.inFlight, t.key(n))
+			delete(t.sent, n)
 		}
 	}
-	delete(t.hands, m)
 	return true
 }
 
@@ -144,63 +113,58 @@ func (t *task) Progress() (done, total int, text string) {
 	return done, total, fmt.Sprintf("%d of %d served, %d failed", t.served, total, t.failed)
 }
 
-// keys returns the names of the calls that were in flight.
-func (t *task) keys() []string {
-	keys := []string{} // in JSON, not null
-	for _, n := range t.inFlight {
-		keys = append(keys, t.key(n))
-	}
-	return keys
-}
-
-// times returns how long the calls took, in seconds, and the parts that were served at half of the time, of the campaigns
-// with the smallest and the largest.
-func (t *task) times() (elapsed, worst, best float64) {
+// halves returns the parts that were served at half of the time, of the campaigns with the smallest and the largest.
+func (t *task) halves() (worst, best float64) {
 	served := make([]int, t.Campaigns)
-	if len(t.ends) > 0 {
-		last := t.ends[len(t.ends)-1].at
-		elapsed = demo.Round(last.Seconds())
-		for _, e := range t.ends {
-			if e.at <= last/2 {
-				served[e.campaign]++
-			}
+	for _, e := range t.ends {
+		if e.at <= t.ends[len(t.ends)-1].at/2 {
+			served[e.campaign]++
 		}
 	}
 	part := func(n int) float64 { return demo.Round(float64(n) / float64(t.Calls)) }
-	return elapsed, part(slices.Min(served)), part(slices.Max(served))
+	return part(slices.Min(served)), part(slices.Max(served))
 }
 
-// feeder sets feed, which feeds the campaigns to the engine asynq. stop ends it, and removes the queue.
-func (t *task) feeder(ctx context.Context, fail context.CancelCauseFunc) (stop func(), err error) {
-	engine, client, err := t.newEngine()
-	if engine == nil || err != nil {
-		return func() {}, err
+// work makes the calls, and measures what Redis needs. No job is left there.
+func (t *task) work(ctx context.Context) error {
+	if t.Redis == "" {
+		return t.workers.Work(ctx)
 	}
-	runner, err := jobs.New(jobs.Config{Engine: engine})
+	connections := redis.NewClient(&redis.Options{Addr: t.Redis, DialerRetries: 1})
+	defer func() { _ = connections.Close() }() // nothing is sent
+	before, err := cpuSeconds(ctx, connections)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("redis at %s: %w", t.Redis, err)
 	}
-	var feeding sync.WaitGroup
-	t.feed = func() {
-		for campaign := range t.Campaigns {
-			feeding.Go(func() {
-				_, _, err := runner.Feed(ctx, func(yield func(jobs.Job) bool) {
-					for n := campaign; n < t.total(); n += t.Campaigns {
-						if !yield(t.job(n)) {
-							return
-						}
-					}
-				})
-				if err != nil && !errors.Is(err, jobs.ErrClosed) && ctx.Err() == nil {
-					fail(err)
-				}
-			})
-		}
+	if t.Engine == "asynq" {
+		defer t.forget(context.WithoutCancel(ctx), connections)
 	}
-	return func() {
-		_ = runner.Close(ctx) // nothing runs
-		feeding.Wait()
-		t.forget(context.WithoutCancel(ctx), client)
-		_ = client.Close()
-	}, nil
+	if err := t.workers.Work(ctx); err != nil {
+		return err
+	}
+	after, err := cpuSeconds(ctx, connections)
+	t.percent = 100 * (after - before) / time.Since(t.workers.Start).Seconds()
+	return err
+}
+
+func cpuSeconds(ctx context.Context, c *redis.Client) (sum float64, err error) {
+	info, err := c.InfoMap(ctx, "cpu").Result()
+	for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
+		seconds, _ := strconv.ParseFloat(info["CPU"][name], 64) // 0 of a server that does not say it
+		sum += seconds
+	}
+	return sum, err
+}
+
+const forgetTime = 10 * time.Second // to remove the queue
+
+// forget removes all keys of the queue. asynq itself would keep its counts, and also all jobs if a worker that was killed
+// has one.
+func (t *task) forget(ctx context.Context, c *redis.Client) {
+	ctx, cancel := context.WithTimeout(ctx, forgetTime)
+	defer cancel()
+	for keys := c.Scan(ctx, 0, "asynq:{"+t.queue()+"}:*", 1000).Iterator(); keys.Next(ctx); {
+		_ = c.Unlink(ctx, keys.Val()) // Redis can be gone
+	}
+	_ = c.SRem(ctx, "asynq:queues", t.queue())
 }

@@ -12,8 +12,10 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/examples/internal/demoserver"
 	"github.com/gresil/gresil/examples/internal/demotest"
+	"github.com/gresil/gresil/plugins/ratelimit"
 )
 
 func TestMain(m *testing.M) {
@@ -39,13 +41,13 @@ func TestEveryScenarioAgainstItsOwnServer(t *testing.T) {
 
 func TestEachScenarioAgainstAGivenServer(t *testing.T) {
 	t.Parallel()
-	handler, closeLimits, err := demoserver.New(demoserver.Config{Limit: 5, Period: 2 * time.Second})
+	handler, closeLimits, err := demoserver.New(ratelimit.Config{Limit: ratelimit.FixedWindow(5, 2*time.Second), Registry: &core.Registry{}})
 	require.NoError(t, err)
 	srv := httptest.NewServer(handler)
 	t.Cleanup(func() { srv.Close(); require.NoError(t, closeLimits()) })
 	for _, s := range scenarios() {
 		var out bytes.Buffer
-		require.Zero(t, runScenarios(t.Context(), []string{"-target", srv.URL + "/", "-scenario", s.name}, &out, io.Discard), "%s", &out)
+		require.Zero(t, play(t.Context(), []scenario{s}, srv.URL, &out, io.Discard), "%s", &out)
 		require.Equal(t, 1, strings.Count(out.String(), "\nok\n"))
 	}
 }
@@ -60,7 +62,7 @@ func TestEveryScenarioCanFail(t *testing.T) {
 			t.Cleanup(srv.Close)
 			for _, s := range scenarios() {
 				var out, stderr bytes.Buffer
-				require.Equal(t, 1, runScenarios(t.Context(), []string{"-target", srv.URL, "-scenario", s.name}, &out, &stderr), "%s: %s", s.name, &out)
+				require.Equal(t, 1, play(t.Context(), []scenario{s}, srv.URL, &out, &stderr), "%s: %s", s.name, &out)
 				require.Contains(t, out.String(), "FAILED: ")
 				require.Equal(t, "demo-client: 1 of 1 scenarios failed\n", stderr.String())
 			}
@@ -71,25 +73,18 @@ func TestEveryScenarioCanFail(t *testing.T) {
 func TestNoServerAtAll(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	require.Equal(t, 1, runScenarios(t.Context(), []string{"-target", "http://127.0.0.1:1", "-scenario", "ratelimit"}, &out, io.Discard))
+	require.Equal(t, 1, runScenarios(t.Context(), []string{"-target", "http://127.0.0.1:1/"}, &out, io.Discard))
 	require.Contains(t, out.String(), "connection refused")
 }
 
 func TestWrongCommandLines(t *testing.T) {
 	t.Parallel()
 	demotest.WrongCommandLines(t, command(), map[string]string{
-		"-colour red":                  "flag provided but not defined: -colour",
-		"-scenario flood":              `invalid value "flood" for flag -scenario: must be all, ratelimit, retry, breaker, timeout, override`,
-		"-target localhost:8080":       `invalid value "localhost:8080" for flag -target: must be a URL`,
-		"-target http://":              "must be a URL without a query, such as http://127.0.0.1:8090",
-		"extra":                        `demo-client: unexpected argument "extra": there are only flags`,
-		"-scenario ratelimit -target ": "flag needs an argument: -target",
-		"cluster extra":                `demo-client cluster: unexpected argument "extra": there are only flags`,
-		"cluster -duration 900ms":      "demo-client cluster: -duration 900ms: must be 1s to 10m",
-		"cluster -duration 1h":         "demo-client cluster: -duration 1h0m0s: must be 1s to 10m",
-		"cluster -limit 0":             `invalid value "0" for flag -limit: must be a whole number, 1 to 1000`,
-		"cluster -servers 0":           `invalid value "0" for flag -servers: must be a whole number, 1 to 32`,
-		"cluster -mode lazy":           `invalid value "lazy" for flag -mode: must be strict, coalesced`,
-		"cluster -redis localhost":     `invalid value "localhost" for flag -redis: must be HOST:PORT, such as 127.0.0.1:6379`,
+		"-colour red":        "flag provided but not defined: -colour",
+		"extra":              `demo-client: unexpected argument "extra": there are only flags`,
+		"-target":            "flag needs an argument: -target",
+		"cluster extra":      `demo-client cluster: unexpected argument "extra": there are only flags`,
+		"cluster -limit 0":   `invalid value "0" for flag -limit: must be a whole number, 1 to 1000`,
+		"cluster -servers 1": `invalid value "1" for flag -servers: must be a whole number, 2 to 32`,
 	})
 }

@@ -10,8 +10,8 @@
 // share the groups and the limit in Redis, so a call has records of any of them. The control, naive, makes one call for each
 // record, without a limit, and repeats none. Without -algorithm, -vendor and -json, it makes its calls afterwards.
 //
-// If a process ends, such as by a kill, another one replaces it, and takes its records. Those of its calls in flight can
-// arrive again, with the same Idempotency-Key. A control, and a single process, cannot go on.
+// If a process is killed, another one replaces it, and takes its records. Those of its calls in flight can arrive again, with
+// the same Idempotency-Key. A control, and a single process, cannot go on.
 //
 // Without -redis, the program starts a redis-server of its own, on a free port, if it needs one: naive and a single process
 // with gresil do not. The names in Redis have the name of the run.
@@ -25,15 +25,14 @@
 // sent as X-Sent, and the arguments of its option as more parameters. The status 400 is for a call that is too big or
 // malformed, and 429 for one that is over the limit, which counts too. The figures are arrivals (calls), over (those that
 // were refused), too_big, bad, calls_by_option (accepted), records (of these), unique and duplicates (of the records),
-// most_sliding (calls in any minute), most_fixed (calls in a minute of the clock, which can begin at 20 phases), seconds
-// (from the first arrival to the last), and stall_ms. With -scale S, a minute of the vendor is 1/S of a real one. Times in
-// the figures are real ones.
+// most_sliding (calls in any minute), most_fixed (calls in a minute of the clock), seconds (from the first arrival to the
+// last), and stall_ms. They are asked for before the first call too. With -scale S, a minute of the vendor is 1/S of a real
+// one. Times in the figures are real ones.
 //
 // The exit code is 0 if all records were served once, by the smallest number of calls of each option, or with a process that
 // ended at least once, and the vendor saw no minute above the limit, otherwise 1, and 2 for a wrong command line. It is 3 if
 // the run is void: a minute was above the limit because the machine stalled, as a process or a call was delayed by more than
-// the Slack of the gate. No limiter can prevent that. A control that has run exits with 0 in any case. A run without a record
-// that is accepted for three minutes of the vendor is stopped.
+// the Slack of the gate. No limiter can prevent that. A control that has run exits with 0 in any case.
 //
 // "grouped-calls vendor -addr 127.0.0.1:8090" is the vendor alone.
 package main
@@ -74,9 +73,9 @@ type terms struct {
 // define adds the flags that the vendor has too.
 func (c *terms) define(flags *flag.FlagSet) {
 	c.MaxRecords, c.CallsPerMinute, c.Scale = 200, 100, 1
-	flags.Func("max-records", "`number` of records that the vendor accepts in a call (default 200)", demo.Whole(&c.MaxRecords, 1, 10_000))
-	flags.Func("calls-per-minute", "`calls` that the vendor accepts in any minute (default 100)", demo.Whole(&c.CallsPerMinute, 1, 1_000_000))
-	flags.Func("scale", "`factor` by which the minute of the vendor is shorter (default 1)", demo.Number(&c.Scale, 0.1, 600))
+	demo.Number(flags, &c.MaxRecords, "max-records", 1, 10_000, "`number` of records that the vendor accepts in a call")
+	demo.Number(flags, &c.CallsPerMinute, "calls-per-minute", 1, 1_000_000, "`calls` that the vendor accepts in any minute")
+	demo.Number(flags, &c.Scale, "scale", 0.1, 600, "`factor` by which the minute of the vendor is shorter")
 }
 
 // minute is that of the vendor.
@@ -84,53 +83,38 @@ func (c *terms) minute() time.Duration { return c.scaled(time.Minute) }
 
 func (c *terms) scaled(d time.Duration) time.Duration { return time.Duration(float64(d) / c.Scale) }
 
-// ideal returns the smallest number of calls of an option, and of all together.
-func (c config) ideal() (each func(option int) int, all int) {
-	each = func(option int) int {
-		records := (c.Records - option + c.Options - 1) / c.Options
-		return (records + c.MaxRecords - 1) / c.MaxRecords
-	}
+// ideal returns the smallest number of calls, and their time at the limit.
+func (c config) ideal() (calls int, d time.Duration) {
 	for option := range c.Options {
-		all += each(option)
+		records := (c.Records - option + c.Options - 1) / c.Options
+		calls += (records + c.MaxRecords - 1) / c.MaxRecords
 	}
-	return each, all
-}
-
-// idealSeconds is the time of these calls at the limit.
-func (c config) idealSeconds() float64 {
-	_, all := c.ideal()
-	return float64(all) / float64(c.CallsPerMinute) * c.minute().Seconds()
+	return calls, c.minute() * time.Duration(calls) / time.Duration(c.CallsPerMinute)
 }
 
 // needsRedis reports whether the processes must share something.
 func (c config) needsRedis() bool { return c.Algorithm != demo.Control && c.Processes > 1 }
 
-// parse reads the command line, and reports its mistakes itself.
-func parse(args []string, stderr io.Writer) (config, error) {
+// run returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c := config{Records: 20_000, Processes: 2, terms: terms{Options: 8}}
 	flags := flag.NewFlagSet("grouped-calls", flag.ContinueOnError)
-	flags.Func("options", "`number` of options, each with calls of its own (default 8)", demo.Whole(&c.Options, 1, 10_000))
-	flags.Func("records", "`number` of records, of all options (default 20000)", demo.Whole(&c.Records, 1, 10_000_000))
-	flags.Func("processes", "`number` of processes that add records and make calls (default 2)", demo.Whole(&c.Processes, 1, 64))
+	demo.Number(flags, &c.Options, "options", 1, 10_000, "`number` of options, each with calls of its own")
+	demo.Number(flags, &c.Records, "records", 1, 10_000_000, "`number` of records, of all options")
+	demo.Number(flags, &c.Processes, "processes", 1, 64, "`number` of processes that add records and make calls")
 	c.define(flags)
-	c.Define(flags, "without it, the program starts its own, if it needs one")
-	err := demo.Parse(flags, args, stderr, "-scale 60", func() error {
+	c.Define(flags, true)
+	code, ok := demo.Parse(flags, args, stderr, func() error {
 		if c.Records < c.Options {
 			return fmt.Errorf("-records %d -options %d: each option must have a record", c.Records, c.Options)
 		}
 		return nil
 	})
-	return c, err
-}
-
-// run returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	c, err := parse(args, stderr)
-	if err != nil {
-		return demo.ExitCode(err)
+	if !ok {
+		return code
 	}
 	demand := fmt.Sprintf("The vendor accepts %d calls in any %v, and %d records in a call. %d processes add %d records, in %d options.",
 		c.CallsPerMinute, c.minute().Round(time.Millisecond), c.MaxRecords, c.Processes, c.Records, c.Options)
-	const ok = "ok: all records were served by the smallest number of calls, and no minute was above the limit"
-	return c.Show(ctx, stdout, stderr, demand, ok, c.report)
+	const fine = "ok: all records were served by the smallest number of calls, and no minute was above the limit"
+	return c.Show(ctx, stdout, stderr, demand, fine, c.report)
 }

@@ -2,9 +2,9 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strconv"
 	"strings"
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { demotest.Main(m, main) }
 func TestWrongCommandLines(t *testing.T) {
 	t.Parallel()
 	demotest.WrongCommandLines(t, command(), map[string]string{
-		"extra":                       `grouped-calls: unexpected argument "extra": there are only flags, such as -scale 60`,
+		"extra":                       `grouped-calls: unexpected argument "extra": there are only flags`,
 		"-records 0":                  `invalid value "0" for flag -records: must be a whole number, 1 to 10000000`,
 		"-records 7":                  "grouped-calls: -records 7 -options 8: each option must have a record",
 		"-options 1.5":                `invalid value "1.5" for flag -options: must be a whole number, 1 to 10000`,
@@ -41,36 +41,24 @@ func TestWrongCommandLines(t *testing.T) {
 	})
 }
 
-func TestDefaults(t *testing.T) {
+func TestIdealCalls(t *testing.T) {
 	t.Parallel()
-	c, err := parse(nil, io.Discard)
-	require.NoError(t, err)
-	require.Equal(t, config{
-		Flags: demo.Flags{Algorithm: "gresil"}, Records: 20_000, Processes: 2,
-		terms: terms{Options: 8, MaxRecords: 200, CallsPerMinute: 100, Scale: 1},
-	}, c)
-	require.True(t, c.needsRedis())
-	_, calls := c.ideal()
-	require.Equal(t, 8*13, calls, "2,500 records of each option")
-	require.InDelta(t, 62.4, c.idealSeconds(), 1e-9)
-	c.Scale = 60
-	require.InDelta(t, 1.04, c.idealSeconds(), 1e-9)
-}
-
-func TestEachOptionNeedsItsCalls(t *testing.T) {
-	t.Parallel()
-	each, all := config{Records: 602, terms: terms{Options: 3, MaxRecords: 200}}.ideal()
-	require.Equal(t, [4]int{2, 2, 1, 5}, [4]int{each(0), each(1), each(2), all}, "201, 201 and 200 records")
+	c := config{Records: 602, terms: terms{Options: 3, MaxRecords: 200, CallsPerMinute: 100, Scale: 60}}
+	calls, d := c.ideal()
+	require.Equal(t, 2+2+1, calls, "of 201, 201 and 200 records")
+	require.Equal(t, 50*time.Millisecond, d)
+	for processes, want := range map[int]bool{1: false, 2: true} {
+		c.Processes, c.Algorithm = processes, "gresil"
+		require.Equal(t, want, c.needsRedis())
+		c.Algorithm = demo.Control
+		require.False(t, c.needsRedis())
+	}
 }
 
 func TestSlackOfShortMinute(t *testing.T) {
 	t.Parallel()
-	for scale, want := range map[float64][2]time.Duration{
-		1: {600 * time.Millisecond, 300 * time.Millisecond}, 60: {50 * time.Millisecond, 25 * time.Millisecond},
-		600: {5 * time.Millisecond, 2500 * time.Microsecond},
-	} {
-		minute := (&terms{Scale: scale}).minute()
-		require.Equal(t, want, [2]time.Duration{slack(minute), skew(minute)}, scale)
+	for scale, want := range map[float64]time.Duration{1: 600 * time.Millisecond, 60: 50 * time.Millisecond, 600: 5 * time.Millisecond} {
+		require.Equal(t, want, slack((&terms{Scale: scale}).minute()), scale)
 	}
 }
 
@@ -93,14 +81,9 @@ func requireGrouped(t *testing.T, r demotest.Output) {
 	require.Equal(t, []int{0, 0, 0, 0}, r.Nums("over", "too_big", "bad", "duplicates"))
 	require.LessOrEqual(t, r.Num("most_sliding"), r.Num("calls_per_minute"))
 	require.LessOrEqual(t, r.Num("most_fixed"), r.Num("calls_per_minute"))
-	var byOption map[string]int
+	var byOption map[string]int // no option needs less than its part, and their sum is the smallest
 	require.NoError(t, json.Unmarshal(r.Figures["calls_by_option"], &byOption))
-	c := config{Records: records, terms: terms{Options: int(r.Num("options")), MaxRecords: int(r.Num("max_records"))}}
-	each, _ := c.ideal()
-	require.Len(t, byOption, c.Options)
-	for i := range c.Options {
-		require.Equal(t, each(i), byOption[optionName(i)], optionName(i))
-	}
+	require.Len(t, byOption, int(r.Num("options")))
 }
 
 func TestGroupedCalls(t *testing.T) {
@@ -126,13 +109,14 @@ func TestTwoRunsShareLimit(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(redis.Kill)
 	repeated(t, 50, func(scale float64) demotest.Output {
-		url := demotest.StartVendor(t, "-scale", fmt.Sprint(scale))
+		srv := httptest.NewServer(newVendor(t.Context(), terms{MaxRecords: 200, CallsPerMinute: 100, Scale: scale}))
+		t.Cleanup(srv.Close)
 		var runs [2]demotest.Output
 		var wg sync.WaitGroup
 		for i := range runs {
 			wg.Go(func() {
 				const args = "-records 4000 -max-records 50 -scale %g -redis %s -vendor %s"
-				runs[i] = demotest.RunBinary(t.Context(), t, io.Discard, args, scale, redis.Addr, url)
+				runs[i] = demotest.RunBinary(t.Context(), t, io.Discard, args, scale, redis.Addr, srv.URL)
 			})
 		}
 		wg.Wait()
@@ -143,7 +127,7 @@ func TestTwoRunsShareLimit(t *testing.T) {
 			require.Zero(t, r.Code, r.Stdout)
 			require.Equal(t, []int{80}, r.Nums("calls"), "each run is below the limit")
 		}
-		f, err := demo.Judge(t.Context(), url)
+		f, err := demo.Judge(t.Context(), srv.URL)
 		require.NoError(t, err)
 		require.Equal(t, []int{8000, 160}, demotest.Output{Figures: f}.Nums("unique", "arrivals"))
 		require.LessOrEqual(t, f.Num("most_sliding"), 100.0)
@@ -234,15 +218,4 @@ func TestControlBreaksLimit(t *testing.T) {
 	require.Contains(t, r.Text("problem"), "calls in a minute, the limit is 100")
 	require.Positive(t, r.Num("failed"))
 	require.InDelta(t, 2000, r.Num("served")+r.Num("failed"), 0)
-}
-
-// Redis-server is not installed.
-func TestOneProcessNeedsNoRedis(t *testing.T) {
-	t.Parallel()
-	const small = " -options 2 -records 4 -scale 60"
-	demotest.WithoutRedisServer(t, map[string]string{
-		"-processes 2" + small:                  "redis-server is not installed: install it, or give the -redis HOST:PORT of one that runs",
-		"-processes 1" + small:                  "",
-		"-processes 2 -algorithm naive" + small: "",
-	})
 }

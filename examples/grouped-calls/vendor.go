@@ -1,14 +1,15 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
-	"time"
 
 	"github.com/gresil/gresil/examples/internal/demo"
 )
@@ -44,82 +45,68 @@ type verdict struct {
 type ledger struct {
 	terms
 	*demo.Arrivals
-	stall *demo.Stall
 
 	mu  sync.Mutex
 	sum verdict
 }
 
-func vendor(flags *flag.FlagSet) func(*demo.Stall) http.Handler {
+func vendor(flags *flag.FlagSet) func(context.Context) http.Handler {
 	var c terms
 	c.define(flags)
-	return func(s *demo.Stall) http.Handler { return newVendor(c, s) }
+	return func(ctx context.Context) http.Handler { return newVendor(ctx, c) }
 }
 
-func newVendor(c terms, s *demo.Stall) http.Handler {
-	l := &ledger{terms: c, Arrivals: demo.NewArrivals(c.minute()), stall: s, sum: verdict{Calls: map[string]int{}}}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /judge", func(w http.ResponseWriter, _ *http.Request) { demo.WriteJSON(w, l.judge()) })
-	mux.HandleFunc("POST /merge", l.merge)
-	return mux
+func newVendor(ctx context.Context, c terms) http.Handler {
+	l := &ledger{terms: c, Arrivals: demo.NewArrivals(ctx, c.minute()), sum: verdict{Calls: map[string]int{}}}
+	return demo.NewVendor("POST /merge", l.merge, func() any { return l.judge() })
 }
 
-// merge answers a call. One that is over the limit counts too.
+// merge answers a call. One that is over the limit, or rejected, counts too.
 func (l *ledger) merge(w http.ResponseWriter, r *http.Request) {
-	if !l.Add(time.Now(), r.Header, l.CallsPerMinute) { // before anything
-		l.count(func(v *verdict) { v.Over++ })
+	inMinute := l.Add(r.Header) // before anything
+	c, err := read(w, r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case inMinute > l.CallsPerMinute:
+		l.sum.Over++
 		http.Error(w, "too many calls in a minute", http.StatusTooManyRequests)
 		return
-	}
-	c, err := read(w, r)
-	switch {
 	case err != nil:
-		l.count(func(v *verdict) { v.Bad++ })
+		l.sum.Bad++
 	case len(c.Records) > l.MaxRecords:
-		l.count(func(v *verdict) { v.TooBig++ })
+		l.sum.TooBig++
 		err = fmt.Errorf("%d records: must be %d at most", len(c.Records), l.MaxRecords)
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	l.count(func(v *verdict) {
-		v.Calls[c.Option]++
-		v.Records += len(c.Records)
-	})
+	l.sum.Calls[c.Option]++
+	l.sum.Records += len(c.Records)
 	a := answer{Results: make([]result, len(c.Records))}
 	for i, record := range c.Records {
-		l.Key(record)
+		l.Key(string(record))
 		a.Results[i].OK = true
 	}
 	demo.WriteJSON(w, a)
 }
 
-func (l *ledger) count(add func(*verdict)) {
+// judge returns the verdict so far.
+func (l *ledger) judge() verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	add(&l.sum)
-}
-
-// judge returns the verdict so far.
-func (l *ledger) judge() (v verdict) {
-	l.count(func(sum *verdict) {
-		v = *sum
-		v.Calls = maps.Clone(sum.Calls)
-	})
-	v.Verdict = l.Judge(l.stall.Duration())
+	v := l.sum
+	v.Calls, v.Verdict = maps.Clone(v.Calls), l.Judge()
 	return v
 }
 
 // read returns the call of a request, or the reason why it is malformed.
 func read(w http.ResponseWriter, r *http.Request) (c call[json.RawMessage], err error) {
 	err = json.NewDecoder(http.MaxBytesReader(w, r.Body, demo.Most)).Decode(&c)
-	switch {
-	case err != nil:
-	case r.URL.Query().Get("method") == "" || r.Header.Get("Idempotency-Key") == "":
-		err = errors.New("the parameter method and the header Idempotency-Key must be given")
-	case c.Option == "" || len(c.Records) == 0:
-		err = errors.New("there must be an option and a record at least")
+	given := []string{c.Option, r.URL.Query().Get("method"), r.Header.Get("Idempotency-Key")}
+	if err == nil && (slices.Contains(given, "") || len(c.Records) == 0) {
+		err = errors.New("an option, a record, the parameter method and the header Idempotency-Key must be given")
 	}
 	return c, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -14,9 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/examples/internal/demo"
 	"github.com/gresil/gresil/examples/internal/demotest"
 	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/outbound/batch"
 )
 
 func TestVendorWithoutJudge(t *testing.T) {
@@ -26,7 +27,7 @@ func TestVendorWithoutJudge(t *testing.T) {
 			t.Parallel()
 			f := foreign()
 			const args = "-options 3 -records 31 -max-records 5 -scale 60 -vendor %s -algorithm %s"
-			r := demotest.Run(t.Context(), t, command(), args, f.Start(t, pattern), algorithm)
+			r := demotest.Run(t.Context(), t, args, f.Start(t, pattern), algorithm)
 			require.Zero(t, r.Code, r)
 			require.False(t, r.Is("judged"))
 			require.Equal(t, []int{31}, r.Nums("served"))
@@ -39,7 +40,7 @@ func TestVendorWithoutJudge(t *testing.T) {
 				body := parsed(bodies[i])
 				calls[body.Option]++
 				keys[s.Header.Get("Idempotency-Key")] = true
-				require.Equal(t, catalog(3)[body.Option], s.URL.Query().Encode())
+				require.Equal(t, arguments(body.Option), s.URL.Query().Encode())
 				require.NotEmpty(t, s.Header.Get("X-Sent"))
 				for _, record := range body.Records {
 					require.Equal(t, r.Text("run"), record["run"])
@@ -57,20 +58,11 @@ func TestVendorWithoutJudge(t *testing.T) {
 	}
 }
 
-func TestUnreachableVendorOrRedis(t *testing.T) {
+func TestUnreachableRedis(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range []string{"gresil", "naive"} {
-		t.Run(algorithm, func(t *testing.T) {
-			t.Parallel()
-			r := demotest.Run(t.Context(), t, command(), "-processes 1 -scale 600 -vendor http://%s -algorithm %s", demotest.Unreachable, algorithm)
-			require.Equal(t, 1, r.Code, r)
-			require.Zero(t, r.Num("served"))
-			require.Contains(t, r.Text("problem"), "no answer from the vendor at http://"+demotest.Unreachable+": dial tcp")
-		})
-	}
-	r := demotest.Run(t.Context(), t, command(), "-redis %s", demotest.Unreachable)
+	r := demotest.Run(t.Context(), t, "-redis %s", demotest.Unreachable)
 	require.Equal(t, 1, r.Code, r)
-	require.Contains(t, r.Text("problem"), "redis at "+demotest.Unreachable+": dial tcp")
+	require.Contains(t, r.Text("problem"), "dial tcp "+demotest.Unreachable)
 }
 
 // Calls that are sent are waited for, and the other records deleted.
@@ -96,35 +88,30 @@ func TestInterruptDrains(t *testing.T) {
 	requireNoRecords(t, redis)
 }
 
-func TestUnknownOptionIsRejected(t *testing.T) {
+// Each record belongs to one worker, which has records of each option.
+func TestRecordsOfWorkers(t *testing.T) {
 	t.Parallel()
-	w := &worker{order: order{config: config{terms: terms{Options: 2, MaxRecords: 1, CallsPerMinute: 1, Scale: 60}, Records: 1, Processes: 1}, Added: true}}
-	w.Worker, w.catalog, w.client = &demo.Worker{}, catalog(2), &http.Client{}
-	require.NoError(t, w.start(t.Context()))
-	r := newRecord("run", 0, 2)
-	require.NoError(t, w.add(t.Context(), r))
-	r.option = "list-1:delete"
-	require.EqualError(t, w.add(t.Context(), r), `unknown option "list-1:delete": it must be one of the predefined ones, such as "list-1:upsert"`)
-}
-
-// Each record belongs to one worker, and each worker has records of each option.
-func TestWorkersDealRecords(t *testing.T) {
-	t.Parallel()
-	owners := map[int]int{}
-	for worker := range 2 {
-		options := map[int]int{}
-		o := order{config: config{terms: terms{Options: 4}, Records: 26, Processes: 2}, Worker: worker}
-		require.NoError(t, o.numbers(t.Context(), 1, func(_ context.Context, n int) error {
-			owners[n]++
-			options[n%4]++
-			return nil
-		}))
-		require.Len(t, options, 4)
+	for place := range 2 {
+		b, err := batch.New(batch.Config[record, struct{}]{
+			Name: "test", Option: func(r record) string { return optionName(r.Number % 4) },
+			Send: func(context.Context, string, []record) ([]batch.Result[struct{}], error) { return nil, nil },
+		})
+		require.NoError(t, err)
+		w := &worker{order: order{config: config{terms: terms{Options: 4}, Records: 26, Processes: 2}, Place: place}}
+		require.NoError(t, w.add(t.Context(), b))
+		groups, err := b.Groups(t.Context())
+		require.NoError(t, err)
+		require.Len(t, groups, 4)
+		n := 0
+		for _, g := range groups {
+			n += g.Pending
+		}
+		require.Equal(t, []int{14, 12}[place], n)
+		w.Added = true
+		require.NoError(t, w.add(t.Context(), b))
+		require.EqualValues(t, n, b.Stats().Added)
 	}
-	require.Len(t, owners, 26)
-	for n, times := range owners {
-		require.Equal(t, 1, times, n)
-	}
+	require.Equal(t, url.Values{"method": {"merge"}, "list": {"list-2"}, "match": {"email"}, "mode": {"insert"}}.Encode(), arguments(optionName(5)))
 }
 
 func TestAnswersOfVendor(t *testing.T) {
@@ -159,6 +146,10 @@ func TestAnswersOfVendor(t *testing.T) {
 		"no results": {
 			"-options 1 -records 2", func(w http.ResponseWriter, n int, _ []byte) { _, _ = w.Write(results(2 * (n - 1))) }, 0, 2, 0, 2, 2, "",
 		},
+		"more calls than are enough": {
+			"-options 1 -records 2", func(w http.ResponseWriter, n int, _ []byte) { _, _ = w.Write(results(2 * (n - 1))) },
+			1, 2, 0, 2, 2, "2 calls were made, 1 are enough",
+		},
 		"too many results": {
 			"-options 1 -records 2", func(w http.ResponseWriter, n int, _ []byte) { _, _ = w.Write(results(4 - n)) }, 0, 2, 0, 2, 2, "",
 		},
@@ -175,7 +166,10 @@ func TestAnswersOfVendor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := &demotest.Foreign{Call: func(w http.ResponseWriter, _ *http.Request, n int, body []byte) { c.call(w, n, body) }}
-			r := demotest.Run(t.Context(), t, command(), "-scale 600 -processes 1 -vendor %s %s", f.Start(t, pattern), c.args)
+			if c.code == 1 && c.failed == 0 {
+				f.Figures = `{"records":2}`
+			}
+			r := demotest.Run(t.Context(), t, "-scale 600 -processes 1 -vendor %s %s", f.Start(t, pattern), c.args)
 			require.Equal(t, c.code, r.Code, r)
 			require.Equal(t, []int{c.served, c.failed, c.calls, 0}, r.Nums("served", "failed", "calls", "lost"))
 			seen, _ := f.Seen()
@@ -197,7 +191,7 @@ func TestRefusedCallIsRepeatedAlone(t *testing.T) {
 		accept(w, body)
 	}}
 	const args = "-options 3 -records 12 -max-records 2 -processes 1 -calls-per-minute 10 -scale 60 -vendor %s"
-	r := demotest.Run(t.Context(), t, command(), args, f.Start(t, pattern))
+	r := demotest.Run(t.Context(), t, args, f.Start(t, pattern))
 	require.Zero(t, r.Code, r)
 	require.Equal(t, []int{12, 6, 1}, r.Nums("served", "calls", "refused"))
 	seen, bodies := f.Seen()

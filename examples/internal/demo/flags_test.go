@@ -1,8 +1,9 @@
 package demo
 
 import (
+	"bytes"
+	"errors"
 	"flag"
-	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,30 +15,35 @@ func TestFlags(t *testing.T) {
 		args []string
 		want string // the error
 	}{
-		"good":         {[]string{"-redis", "h:1", "-vendor", "http://h/x/", "-algorithm", "naive", "-json"}, ""},
-		"no port":      {[]string{"-redis", "localhost:"}, `invalid value "localhost:" for flag -redis: must be HOST:PORT, such as 127.0.0.1:6379`},
-		"no scheme":    {[]string{"-vendor", "h:80"}, `invalid value "h:80" for flag -vendor: must be a URL without a query, such as http://127.0.0.1:8090`},
-		"a query":      {[]string{"-vendor", "http://h/?q=1"}, `invalid value "http://h/?q=1" for flag -vendor: must be a URL without a query`},
+		"good":         {[]string{"-redis", "h:1", "-vendor", "http://h/x", "-algorithm", "naive", "-json"}, ""},
 		"an algorithm": {[]string{"-algorithm", "magic"}, `invalid value "magic" for flag -algorithm: must be gresil, naive`},
 		"a fraction":   {[]string{"-n", "1.5"}, `invalid value "1.5" for flag -n: must be a whole number, 1 to 9`},
 		"too many":     {[]string{"-n", "10"}, `invalid value "10" for flag -n: must be a whole number, 1 to 9`},
 		"no number":    {[]string{"-x", "NaN"}, `invalid value "NaN" for flag -x: must be a number, 0.5 to 2`},
 		"too large":    {[]string{"-x", "Inf"}, `invalid value "Inf" for flag -x: must be a number, 0.5 to 2`},
-		"an argument":  {[]string{"-n", "1", "extra"}, `unexpected argument "extra": there are only flags, such as -n 1`},
+		"an argument":  {[]string{"-n", "1", "extra"}, `test: unexpected argument "extra": there are only flags`},
+		"a default":    {[]string{"-m", "1"}, "  -n number\n    \tnumber of calls (default 7)\n"},
+		"a check":      {[]string{"-n", "8"}, "test: no 8, please"},
 	} {
 		var f Flags
-		var n int
-		var x float64
+		n, x := 7, 1.
 		flags := flag.NewFlagSet("test", flag.ContinueOnError)
-		f.Define(flags, "a Redis")
-		flags.Func("n", "", Whole(&n, 1, 9))
-		flags.Func("x", "", Number(&x, 0.5, 2))
-		err := Parse(flags, c.args, io.Discard, "-n 1", nil)
-		if c.want != "" {
-			require.ErrorContains(t, err, c.want, name)
+		f.Define(flags, true)
+		Number(flags, &n, "n", 1, 9, "`number` of calls")
+		Number(flags, &x, "x", 0.5, 2, "")
+		var stderr bytes.Buffer
+		code, ok := Parse(flags, c.args, &stderr, func() error {
+			if n == 8 {
+				return errors.New("no 8, please")
+			}
+			return nil
+		})
+		require.Equal(t, c.want == "", ok, name)
+		if !ok {
+			require.Equal(t, 2, code)
+			require.Contains(t, stderr.String(), c.want, name)
 			continue
 		}
-		require.NoError(t, err)
-		require.Equal(t, Flags{Redis: "h:1", Vendor: "http://h/x", Algorithm: "naive", JSON: true, Alone: true}, f)
+		require.Equal(t, Flags{Redis: "h:1", Vendor: "http://h/x", Algorithm: "naive", JSON: true}, f)
 	}
 }

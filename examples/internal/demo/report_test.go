@@ -2,8 +2,13 @@ package demo
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,13 +44,48 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// No stall makes a run faster than the limit.
-func TestStallExcusesRun(t *testing.T) {
+// A vendor that cannot be reached, or judged, is an error before the first call.
+func TestLoad(t *testing.T) {
 	t.Parallel()
-	for elapsed, want := range map[float64]bool{1: false, 8.9: false, 9.1: true, 12: true} {
-		require.Equal(t, want, Excused(60, 20, elapsed, 10, 1), elapsed)
+	for name, c := range map[string]struct {
+		status  int
+		judge   string
+		err     error // of the calls
+		problem string
+		calls   bool
+		judged  bool
+	}{
+		"judged":        {200, `{"arrivals":1}`, nil, "", true, true},
+		"no judge":      {404, "", nil, "", true, false},
+		"a failed run":  {200, `{"arrivals":1}`, errors.New("broken pipe"), "broken pipe", true, false},
+		"a broken one":  {503, "", nil, "/judge answers 503 Service Unavailable: must be 200 with JSON, or 404", false, false},
+		"no object":     {200, "fine", nil, "/judge must answer with a JSON object of numbers", false, false},
+		"out of reach":  {0, "", nil, "no answer from http://127.0.0.1:1: dial tcp", false, false},
+		"not even HTTP": {-1, "", nil, "unsupported protocol scheme", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, c.judge)
+			}))
+			t.Cleanup(srv.Close)
+			f := &Flags{Vendor: map[int]string{0: "http://127.0.0.1:1", -1: "h:80"}[c.status]}
+			if f.Vendor == "" {
+				f.Vendor = srv.URL
+			}
+			called := false
+			r := &Report{}
+			r.Load(t.Context(), f, &Screen{Writer: io.Discard}, false, func(context.Context) error {
+				called = true
+				return c.err
+			})
+			require.Equal(t, c.calls, called)
+			require.Equal(t, c.problem != "", r.err != nil)
+			require.Contains(t, strings.Join(r.problems, "; "), c.problem)
+			require.Equal(t, c.judged, r.values["judged"])
+		})
 	}
-	require.False(t, Excused(20, 20, 12, 10, 1))
 }
 
 func TestReportAsJSONAndText(t *testing.T) {
@@ -58,7 +98,7 @@ func TestReportAsJSONAndText(t *testing.T) {
 	ours.Take("other", "not there", "None.")
 	text, err := json.Marshal(ours)
 	require.NoError(t, err)
-	require.Equal(t, `{"algorithm":"gresil","calls":3,"scale":0.5,"served":3,"which":["a","b"],"arrivals":1.50,"ok":true}`, string(text))
+	require.JSONEq(t, `{"algorithm":"gresil","calls":3,"scale":0.5,"served":3,"which":["a","b"],"arrivals":1.50,"ok":true}`, string(text))
 	control := &Report{Algorithm: Control}
 	control.Set("served", 1, "Calls that were served.")
 	control.Broken(true, false, "a limit")

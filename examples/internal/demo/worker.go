@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -15,13 +14,14 @@ import (
 // NewRun returns a name that no other run has.
 func NewRun() string { return strings.ToLower(rand.Text()[:8]) }
 
-// A Worker is this process, if it is one of a [Crew]. It writes a line for each step: a word, a number, and more. A line
-// that was written is not lost if the worker is killed. It reads lines, and ends with its input.
+// A Worker is this process, if it is one of [Workers]. It writes a line for each step: a word, a number, and more. A line that
+// was written is not lost if the worker is killed.
 type Worker struct {
-	Lines *bufio.Scanner
-	Stats func() // says more than the stall, five times a second and at the end; nil for none
+	Stats func() // says more than the stall, five times a second and at the end
 
-	told  string
+	order string
+	in    io.Reader
+	end   context.CancelFunc
 	stall Stall
 	mu    sync.Mutex
 	out   io.Writer
@@ -30,10 +30,10 @@ type Worker struct {
 const reportTime = 200 * time.Millisecond
 
 // RunWorker returns the exit code of a worker with an order in JSON.
-func (c Command) RunWorker(told string, in io.Reader, out, stderr io.Writer) int {
-	w := &Worker{Lines: bufio.NewScanner(in), Stats: func() {}, told: told, out: out}
+func (c Command) RunWorker(order string, in io.Reader, out, stderr io.Writer) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	w := &Worker{Stats: func() {}, order: order, in: in, out: out, end: cancel}
 	go w.stall.Watch(ctx)
 	if err := c.Worker(ctx, w); err != nil {
 		fmt.Fprintf(stderr, "worker: %v\n", err)
@@ -43,13 +43,22 @@ func (c Command) RunWorker(told string, in io.Reader, out, stderr io.Writer) int
 	return 0
 }
 
-// Order reads what the crew has told the worker.
-func (w *Worker) Order(order any) error { return json.Unmarshal([]byte(w.told), order) }
+// Order reads what the worker was told at its start.
+func (w *Worker) Order(to any) error { return json.Unmarshal([]byte(w.order), to) }
 
-// Ready says that the worker can begin, and reports from now on.
-func (w *Worker) Ready(ctx context.Context) {
+// Begin says that the worker is ready, and reads its input, which comes when all are. The context of the worker ends with the
+// run.
+func (w *Worker) Begin(ctx context.Context, input any) error {
 	w.Say("ready", 0, "")
+	if err := json.NewDecoder(w.in).Decode(input); err != nil {
+		return err
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, w.in)
+		w.end()
+	}()
 	go Repeat(ctx, reportTime, w.report)
+	return nil
 }
 
 func (w *Worker) report() {

@@ -1,11 +1,12 @@
+// Package demoserver is the service that all demos run: a chi router with
+// limited, flaky, slow and unstable routes.
 package demoserver
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -18,47 +19,19 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-// Config has the values of the flags of the demo server.
-type Config struct {
-	Limit   int64           // permits of /hello for each Period; at least 1
-	Period  time.Duration   // at least 1ns; in Redis whole microseconds
-	Aligned bool            // whether periods begin with the clock
-	Sliding bool            // whether each period has the limit, wherever it begins
-	Store   ratelimit.Store // holds the state of all limits; if nil, memory does
-
-	Registry *core.Registry // exported at /metrics; if nil, only the limiter is
-}
-
-// limits returns the limits of all routes.
-func (cfg Config) limits() ratelimit.Config {
-	hello := ratelimit.FixedWindow(cfg.Limit, cfg.Period)
-	switch {
-	case cfg.Sliding:
-		hello = ratelimit.SlidingLog(cfg.Limit, cfg.Period)
-	case cfg.Aligned:
-		hello = ratelimit.AlignedWindow(cfg.Limit, cfg.Period)
+// New makes the service. The limit, store and registry of cfg are those of /hello, and of the other limits. The function that
+// it returns closes the limiter.
+func New(cfg ratelimit.Config) (handler http.Handler, closeLimits func() error, err error) {
+	cfg.Name, cfg.OnStoreError = "demo", ratelimit.Deny // without a count no request passes
+	cfg.Limits = map[string]ratelimit.Limit{
+		"search": ratelimit.TokenBucket(5, time.Second, 5),
+		"upload": ratelimit.TokenBucket(100, time.Minute, 100),
 	}
-	return ratelimit.Config{
-		Name:     "demo",
-		Registry: cmp.Or(cfg.Registry, &core.Registry{}),
-		Limit:    hello,
-		Limits: map[string]ratelimit.Limit{
-			"search": ratelimit.TokenBucket(5, time.Second, 5),
-			"upload": ratelimit.TokenBucket(100, time.Minute, 100),
-		},
-		Store:        cfg.Store,
-		OnStoreError: ratelimit.Deny, // without a count no request passes
-	}
-}
-
-// New makes the service. The function that it returns closes its limiter.
-func New(cfg Config) (handler http.Handler, closeLimits func() error, err error) {
-	own := cfg.limits()
-	limits, err := ratelimit.New(own)
+	limits, err := ratelimit.New(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	byKey, err := ratelimit.NewServer(limits, ratelimit.ServerOptions{
+	byKey := core.Must(ratelimit.NewServer(limits, ratelimit.ServerOptions{
 		// A client can make up a key: a real service checks it before the limiter.
 		Key: server.FirstOf(server.Header("X-API-Key"), server.ClientIP),
 		Routes: []ratelimit.Route{
@@ -66,16 +39,9 @@ func New(cfg Config) (handler http.Handler, closeLimits func() error, err error)
 			{Pattern: "POST /upload", Limit: "upload", Weight: startedKiB},
 		},
 		RateLimit: true,
-	})
-	if err != nil {
-		return nil, nil, errors.Join(err, limits.Close())
-	}
-	collector, err := metrics.New(own.Registry, metrics.Config{})
-	if err != nil {
-		return nil, nil, errors.Join(err, limits.Close())
-	}
+	}))
 	exported := prometheus.NewRegistry()
-	exported.MustRegister(collector)
+	exported.MustRegister(core.Must(metrics.New(cfg.Registry, metrics.Config{})))
 
 	r := chi.NewRouter()
 	limited := r.With(byKey.Handler)
@@ -83,12 +49,20 @@ func New(cfg Config) (handler http.Handler, closeLimits func() error, err error)
 	limited.Get("/search", text("found"))
 	limited.Post("/upload", upload)
 	r.Get("/health", text("ok"))
-	r.Get("/flaky", (&flaky{}).ServeHTTP)
-	var down unstable
-	r.Get("/unstable", down.ServeHTTP)
-	r.Post("/unstable/down", down.set(true))
-	r.Post("/unstable/up", down.set(false))
+	r.Get("/flaky", (&flaky{seen: map[string]int{}}).ServeHTTP)
 	r.Get("/slow", slow)
+	var down atomic.Bool
+	r.Get("/unstable", func(w http.ResponseWriter, _ *http.Request) {
+		if down.Load() {
+			http.Error(w, "down", http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprintln(w, "up")
+	})
+	r.Post("/unstable/{state}", func(w http.ResponseWriter, r *http.Request) {
+		down.Store(chi.URLParam(r, "state") == "down")
+		w.WriteHeader(http.StatusNoContent)
+	})
 	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(exported, promhttp.HandlerOpts{}))
 	return r, limits.Close, nil
 }

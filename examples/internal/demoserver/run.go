@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/examples/internal/demo"
+	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/stores/redisstore"
 )
 
@@ -21,37 +22,17 @@ const slowestRoute = 35 * time.Second
 // wrong command line.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("demo-server", flag.ContinueOnError)
-	flags.Usage = func() {
-		fmt.Fprintln(stderr, "Usage of demo-server: routes are /hello /search /upload "+
-			"/flaky?id=ID&fail=N /unstable /unstable/down /unstable/up /slow?d=2s /health /metrics")
-		flags.PrintDefaults()
-	}
-	cfg := Config{Registry: &core.Registry{}}
-	mode, addr := redisstore.Strict, ""
+	limit, mode, addr := 20, redisstore.Mode(""), ""
 	listen := flags.String("addr", "127.0.0.1:8080", "`address` to listen on; port 0 takes a free one")
-	flags.Int64Var(&cfg.Limit, "limit", 20, "requests that /hello takes from one key in each period")
-	flags.DurationVar(&cfg.Period, "period", 10*time.Second, "length of the period")
-	flags.BoolVar(&cfg.Aligned, "aligned", false, "begin periods with the clock, as seconds and minutes do, not with a request")
-	flags.BoolVar(&cfg.Sliding, "sliding", false, "let no period have more than the limit, wherever it begins")
-	flags.Func("redis", "`HOST:PORT` of a Redis that keeps the state of all limiters, for all servers that name it; "+
-		"without it, each server has its own in memory. While Redis is unavailable, the answer is 503",
-		demo.HostPort(&addr))
-	flags.Func("mode", "how decisions get to Redis: `strict|coalesced` (default strict)",
-		demo.OneOf((*string)(&mode), "strict", "coalesced"))
-	err := demo.Parse(flags, args, stderr, "-limit 20", func() (err error) {
-		flags.Visit(func(f *flag.Flag) {
-			if f.Name == "mode" && addr == "" {
-				err = fmt.Errorf("-mode %v: is for -redis HOST:PORT, without which the state is in memory", mode)
-			}
-		})
-		if invalid := cfg.limits().Validate(); invalid != nil {
-			err = fmt.Errorf("-limit %d -period %v: %w", cfg.Limit, cfg.Period, invalid)
-		}
-		return err
-	})
-	if err != nil {
-		return demo.ExitCode(err)
+	demo.Number(flags, &limit, "limit", 1, 1_000_000, "`requests` that /hello takes from one key in each period")
+	period := flags.Duration("period", 10*time.Second, "length of the period")
+	flags.StringVar(&addr, "redis", "", "`HOST:PORT` of a Redis that keeps the state of all limiters, for all servers that name it; "+
+		"without it, each server has its own in memory. While Redis is unavailable, the answer is 503")
+	flags.StringVar((*string)(&mode), "mode", "strict", "how decisions get to Redis: `strict|coalesced`")
+	if code, ok := demo.Parse(flags, args, stderr, nil); !ok {
+		return code
 	}
+	cfg := ratelimit.Config{Registry: &core.Registry{}, Limit: ratelimit.FixedWindow(int64(limit), *period)}
 	if err := serve(ctx, *listen, addr, mode, cfg, stdout); err != nil {
 		fmt.Fprintf(stderr, "demo-server: %v\n", err)
 		return 1
@@ -59,7 +40,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-func serve(ctx context.Context, listen, addr string, mode redisstore.Mode, cfg Config, stdout io.Writer) (err error) {
+func serve(ctx context.Context, listen, addr string, mode redisstore.Mode, cfg ratelimit.Config, stdout io.Writer) (err error) {
 	if addr != "" {
 		client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1})
 		defer func() { err = errors.Join(err, client.Close()) }()

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +34,7 @@ func TestVendorWithoutJudge(t *testing.T) {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
 			f := foreign()
-			r := demotest.Run(t.Context(), t, command(), "-calls 9 -rate 1000 -vendor %s -algorithm %s", f.Start(t, pattern), algorithm)
+			r := demotest.Run(t.Context(), t, "-calls 9 -rate 1000 -vendor %s -algorithm %s", f.Start(t, pattern), algorithm)
 			require.Zero(t, r.Code, r)
 			require.False(t, r.Is("judged"))
 			require.Equal(t, []int{9}, r.Nums("served"))
@@ -51,22 +55,17 @@ func TestVendorWithoutJudge(t *testing.T) {
 
 func TestFiguresAreThoseOfVendor(t *testing.T) {
 	t.Parallel()
-	const figures = `"arrivals":7,"unique":5,"duplicates":2,"most_sliding":3,"most_fixed":2,"seconds":1.25,"trips":%,"escalations":0,"worst_penalty_s":0.5`
 	for trips, code := range map[string]int{"0": 0, "2": 1} {
-		want := strings.Replace(figures, "%", trips, 1)
 		f := foreign()
-		f.Judge = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{"+want+`,"other":1}`) }
-		r := demotest.Run(t.Context(), t, command(), "-calls 2 -rate 1000 -scale 3 -vendor %s", f.Start(t, pattern))
+		f.Figures = `{"arrivals":7,"unique":5,"duplicates":2,"most_sliding":3,"most_fixed":2,"seconds":1.25,"trips":` + trips +
+			`,"escalations":0,"worst_penalty_s":0.5,"other":1}`
+		r := demotest.Run(t.Context(), t, "-calls 2 -rate 1000 -scale 3 -vendor %s", f.Start(t, pattern))
 		require.Equal(t, code, r.Code, r)
-		require.Contains(t, r.Stdout, want)
-		require.NotContains(t, r.Stdout, "other")
+		require.Equal(t, []int{7, 5, 2, 3, 2, 0}, r.Nums("arrivals", "unique", "duplicates", "most_sliding", "most_fixed", "escalations"))
+		require.Equal(t, [3]string{"1.25", trips, "0.5"},
+			[3]string{string(r.Figures["seconds"]), string(r.Figures["trips"]), string(r.Figures["worst_penalty_s"])})
+		require.NotContains(t, r.Figures, "other")
 	}
-}
-
-func TestFailingJudges(t *testing.T) {
-	t.Parallel()
-	const args = "-calls 2 -rate 1000 -algorithm "
-	demotest.FailingJudges(t, command(), pattern, foreign, args+"gresil", args+"naive")
 }
 
 // X-Retry-After-Ms wins, and the scale changes neither header.
@@ -90,7 +89,7 @@ func TestPauseOfVendor(t *testing.T) {
 						w.WriteHeader(http.StatusTooManyRequests)
 					}
 				}}
-				r := demotest.Run(t.Context(), t, command(), "-calls 1 -scale 100 -vendor %s -algorithm %s", f.Start(t, pattern), algorithm)
+				r := demotest.Run(t.Context(), t, "-calls 1 -scale 100 -vendor %s -algorithm %s", f.Start(t, pattern), algorithm)
 				require.Zero(t, r.Code, r)
 				seen, _ := f.Seen()
 				require.Len(t, seen, 2)
@@ -120,7 +119,7 @@ func TestNothingIsSentInPause(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 	}}
-	r := demotest.Run(t.Context(), t, command(), "-calls 50 -rate 1000 -capacity 1 -vendor %s", f.Start(t, pattern))
+	r := demotest.Run(t.Context(), t, "-calls 50 -rate 1000 -capacity 1 -vendor %s", f.Start(t, pattern))
 	require.Zero(t, r.Code, r)
 	require.Equal(t, []int{50, 0}, r.Nums("served", "failed"))
 	require.Equal(t, [2]int{3, 0}, [2]int{refused, inside})
@@ -134,7 +133,7 @@ func TestOtherAnswersFailCall(t *testing.T) {
 		}
 	}}
 	url := f.Start(t, pattern)
-	r := demotest.Run(t.Context(), t, command(), "-calls 3 -rate 1000 -vendor %s", url)
+	r := demotest.Run(t.Context(), t, "-calls 3 -rate 1000 -vendor %s", url)
 	require.Equal(t, 1, r.Code, r)
 	require.Equal(t, []int{2}, r.Nums("served"))
 	want := "1 of 3 calls were not served; 1 failed, the first: the vendor at " + strings.TrimSuffix(url, "/") + " answers 418 I'm a teapot to a call"
@@ -144,15 +143,26 @@ func TestOtherAnswersFailCall(t *testing.T) {
 func TestUnreachableVendor(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range algorithms() {
-		for _, calls := range []string{"3", "100000"} {
-			const args = "-rate 10000 -vendor http://%s -algorithm %s -calls %s"
-			r := demotest.Run(t.Context(), t, command(), args, demotest.Unreachable, algorithm, calls)
-			require.Equal(t, 1, r.Code, r)
-			require.Zero(t, r.Num("served"))
-			require.False(t, r.Is("judged"))
-			require.Contains(t, r.Text("problem"), "no answer from the vendor at http://"+demotest.Unreachable+": dial tcp")
-		}
+		const args = "-vendor http://%s -algorithm %s"
+		r := demotest.Run(t.Context(), t, args, demotest.Unreachable, algorithm)
+		require.Equal(t, 1, r.Code, r)
+		require.Zero(t, r.Num("served"))
+		require.False(t, r.Is("judged"))
+		require.Contains(t, r.Text("problem"), "no answer from http://"+demotest.Unreachable+": dial tcp")
 	}
+}
+
+// It could wait for hours.
+func TestControlGivesUpLongPause(t *testing.T) {
+	t.Parallel()
+	f := &demotest.Foreign{Call: func(w http.ResponseWriter, _ *http.Request, _ int, _ []byte) {
+		w.Header().Set("Retry-After", "61")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}}
+	r := demotest.Run(t.Context(), t, "-calls 2 -rate 1000 -algorithm naive -vendor %s", f.Start(t, pattern))
+	require.Zero(t, r.Code, r)
+	require.Equal(t, []int{0, 2}, r.Nums("served", "failed"))
+	require.Contains(t, r.Text("problem"), "2 failed, the first: the vendor refuses the call")
 }
 
 // The first call is on its way, and is waited for.
@@ -165,10 +175,29 @@ func TestInterruptDrains(t *testing.T) {
 		cancel()
 		<-release
 	}}
-	f.Judge = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"arrivals":1}`) }
+	f.Figures = `{"arrivals":1}`
 	context.AfterFunc(ctx, func() { time.AfterFunc(100*time.Millisecond, func() { close(release) }) })
-	r := demotest.Run(ctx, t, command(), "-capacity 1 -vendor %s", f.Start(t, pattern))
-	require.Equal(t, 1, r.Code, r)
+	var stdout bytes.Buffer
+	require.Equal(t, 1, run(ctx, []string{"-json", "-capacity", "1", "-vendor", f.Start(t, pattern)}, &stdout, io.Discard))
+	var r demotest.Output
+	require.NoError(t, json.Unmarshal(stdout.Bytes(), &r.Figures))
 	require.Equal(t, []int{1, 1, 0}, r.Nums("served", "arrivals", "failed"))
 	require.Equal(t, "interrupted; 5999 of 6000 calls were not served", r.Text("problem"))
+}
+
+func TestCallsAreOfferedInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, start := &actor{config: config{calls: 100, rate: 7, scale: 3}}, time.Now()
+		a.offer(t.Context(), func(_ context.Context, _ string, n int) error {
+			require.InDelta(t, float64(n-1)/21, time.Since(start).Seconds(), 1e-6)
+			time.Sleep(time.Hour) // other calls do not wait for this one
+			if n == 50 {
+				return errors.New("of 50")
+			}
+			return nil
+		})
+		require.Equal(t, [2]int{99, 1}, [2]int{a.served, a.failed})
+		require.EqualError(t, a.first, "of 50")
+	})
 }
