@@ -203,17 +203,14 @@ type want struct {
 // wants returns the limits that a call is under. What the first of its Calls says goes before the others and the request, which can
 // be nil.
 func (s *settings) wants(r *http.Request, calls []Call) (all []want, err error) {
-	unknown := func(name string) bool {
-		return !slices.ContainsFunc(s.limits, func(l *limit) bool { return l.Name == name })
-	}
 	for _, c := range calls {
 		for name := range c.Keys {
-			if unknown(name) {
+			if s.find(name) == nil {
 				return nil, validate.Bad("gate.Call.Keys", name, "must be the name of a limit")
 			}
 		}
 		for name := range c.Costs {
-			if unknown(name) {
+			if s.find(name) == nil {
 				return nil, validate.Bad("gate.Call.Costs", name, "must be the name of a limit")
 			}
 		}

@@ -157,8 +157,8 @@ func (g *Gate) Holds() (all []Hold) {
 	return all[:min(len(all), maxHolds)]
 }
 
-// Resume ends the hold of a key before its time, and with an empty limit and key all holds. Answers to calls from before do not begin them again. The next call is a probe. With a Store, the other processes know
-// it within 3 seconds; the error is that of the Store.
+// Resume ends the hold of a key before its time, and with an empty limit and key all holds. Answers to calls from before do not begin
+// them again. The next call is a probe. With a Store, the other processes know it within 3 seconds; the error is that of the Store.
 func (g *Gate) Resume(ctx context.Context, limit, key string) error {
 	all := limit == "" && key == ""
 	of := func(s *scope) bool { return all || !s.vendor && s.name == limit && s.key == key }

@@ -70,7 +70,8 @@ func (g *Gate) send(over bool) (next time.Duration) {
 		holds, sh.reports = sh.reports, nil
 	}
 	for _, h := range holds {
-		r.Holds = append(r.Holds, gatestore.Hold{Key: h.shared(), For: max(time.Microsecond, h.until.Sub(begun)), Generation: h.seen, Halve: h.halve})
+		left := max(time.Microsecond, h.until.Sub(begun))
+		r.Holds = append(r.Holds, gatestore.Hold{Key: h.shared(), For: left, Generation: h.seen, Halve: h.halve})
 	}
 	if due {
 		sh.renewed = begun

@@ -441,7 +441,8 @@ func TestSharedReserveCanceled(t *testing.T) {
 func TestResumeEndsAllHolds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 3, gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}})
+		cfg := gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}
+		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 3, cfg)
 		defer closeAll(gates)
 		refused(t, gates[0], account("a"), 0, 24*time.Hour)
 		time.Sleep(time.Hour)
