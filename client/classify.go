@@ -9,7 +9,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
-	"github.com/gresil/gresil/internal/h2err"
 )
 
 // Classify returns the outcome of an attempt for a breaker. A status from 500 to 599 is a core.Failure, except 501 and 505, which
@@ -33,7 +32,7 @@ func Classify(req *http.Request, resp *http.Response, err error) core.Outcome {
 		return core.Ignored
 	case blame.Any(err, refused), observed(req.Body).fault(ctx.Err() != nil || blame.Timeout(err)):
 		return core.Ignored
-	case h2err.Throttled(err):
+	case blame.Throttled(err):
 		return core.Success
 	}
 	return core.Failure

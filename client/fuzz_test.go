@@ -109,6 +109,8 @@ func FuzzRetryAfter(f *testing.F) {
 	}
 	for _, s := range []string{
 		"120", "-1", "1.5", "2.0", "0", "9223372036", "9223372036.9", "9223372037", "99999999999999999999", "0.0000000001", " 3\t", "5,6", "\x00", "1e3",
+		"0.0", "007", "64.57", "1.00000000010", "1.000000001", "0.9999999999", "18446744073709551616", "18446744073709551617", " ", ".", "-0.5", "1.5.5",
+		"1,5", "0x10", "Inf", "5s", "5, 10", "+5",
 		"Thu, 01 Jan 2026 00:00:30 GMT", "Thursday, 01-Jan-26 00:00:30 GMT", "Thu Jan  1 00:00:30 2026", "Thu, 01 Jan 2026 00:00:30 UTC", "Thu, 01 Jan 2026 00:00:30 +0100", "Thursday, 01-Jan-26 00:00:30 PST", "Fri, 31 Dec 9999 23:59:59 GMT",
 	} {
 		add(429, "Retry-After: "+s)
@@ -116,10 +118,13 @@ func FuzzRetryAfter(f *testing.F) {
 		add(200, "Retry-After: "+s)
 		add(503, "Retry-After-Ms: "+s, "Retry-After: 7")
 	}
-	for _, s := range []string{"0", "60", "60.5", "999999999", "999999999.999", "1000000000", "1767225660", "1767225660.5", "999999999999", "1000000000000", "1767225660123", "1767225660123456", "9223372036854775808", "-1", "+1", ""} {
+	for _, s := range []string{"0", "60", "60.5", "999999999", "999999999.999", "1000000000", "1767225660", "1767225660.5", "999999999999", "1000000000000", "1767225660123", "1767225660123456", "9223372036854775808", "-1", "+1", "", "999999999.5", "1767225660007.5", "1767225600", "99999999999999999999", "soon", " 60\t"} {
 		add(200, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: "+s, "Date: "+date)
 		add(429, "X-RateLimit-Remaining: 0.0", "X-RateLimit-Reset: "+s, "Draft: 1")
 		add(429, "X-RateLimit-Remaining: 1", "X-RateLimit-Reset: "+s, "Date: yesterday", "Age: 0")
+		for _, remaining := range []string{"0.5", "-1", "none", "\t0 "} {
+			add(200, "X-RateLimit-Remaining: "+remaining, "X-RateLimit-Reset: "+s)
+		}
 	}
 	f.Fuzz(func(t *testing.T, status int, retryAfter, millis, remaining, reset, date, age string, draft bool) {
 		prefix := "X-RateLimit-"

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
-	"github.com/gresil/gresil/internal/h2err"
 )
 
 // Idempotent reports whether a request may be sent twice with the effect of once:
@@ -51,7 +50,7 @@ func NotSent(err error) bool {
 		return false
 	case errors.Is(err, core.ErrRejected), known != nil && known.NotSent,
 		blame.Has[*net.DNSError](err), blame.Has[*tls.CertificateVerificationError](err),
-		h2err.Refused(err), refusedConnect(err), blame.Any(err, noHandshake):
+		blame.Refused(err), refusedConnect(err), blame.Any(err, noHandshake):
 		return true
 	}
 	op, ok := errors.AsType[*net.OpError](err)

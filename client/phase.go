@@ -16,7 +16,5 @@ const (
 
 // String returns the name of the phase, or of the next outer one and the distance to it, as in "Attempt+10".
 func (p Phase) String() string {
-	type name = phase.Name[Phase]
-	return phase.String(p, name{Phase: Overall, Name: "Overall"}, name{Phase: Attempts, Name: "Attempts"},
-		name{Phase: Admission, Name: "Admission"}, name{Phase: Attempt, Name: "Attempt"})
+	return phase.String(p, map[Phase]string{Overall: "Overall", Attempts: "Attempts", Admission: "Admission", Attempt: "Attempt"})
 }

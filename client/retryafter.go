@@ -29,7 +29,8 @@ import (
 // function of your own.
 //
 // A date, which servers cut to the second, counts to the end of that second. Dates and Unix
-// times are taken relative to the Date of the response, so that a wrong clock does no harm.
+// times are taken relative to the Date of the response, which is cut too, so that a wrong clock
+// does no harm: a call can return up to two seconds after the date.
 // Numbers can have decimals, and are rounded up to the nanosecond; one that does not fit is the longest
 // duration. A field that cannot be read, 0, a negative number and a past time say nothing:
 // a limited call is never repeated at once. The result is not clamped: it can be a century.

@@ -2,11 +2,9 @@ package client_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,30 +261,6 @@ func TestTogether(t *testing.T) {
 			x.Set()
 			_, err := x.get(t.Context(), t)
 			require.NoError(t, err)
-		},
-		"errors are reachable": func(x *together) {
-			t := x.t
-			x.Set(resiltest.Reply{Err: errDown})
-			_, err := x.get(t.Context(), t)
-			require.ErrorIs(t, err, errDown)
-			require.Equal(t, 3, x.Calls())
-		},
-		"the request of a repeated attempt is the caller's": func(x *together) {
-			t := x.t
-			x.Set(resiltest.Reply{Status: http.StatusServiceUnavailable}, resiltest.Reply{Body: "x"})
-			resp, err := x.get(t.Context(), t)
-			require.NoError(t, err)
-			require.Equal(t, http.StatusOK, resp.StatusCode)
-		},
-		"an upload that breaks off": func(x *together) {
-			t := x.t
-			for range 10 {
-				body := io.MultiReader(strings.NewReader("abc"), reads(func([]byte) (int, error) { return 0, errors.New("the disk is gone") }))
-				_, err := x.transport.RoundTrip(core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, "http://a.test/", body)))
-				require.ErrorContains(t, err, "the disk is gone")
-			}
-			require.Equal(t, 10, x.Calls(), "it is no reason to retry")
-			require.EqualValues(t, 10, x.group.Stats().Ignored, "and opens no breaker")
 		},
 		"an upload that is too slow": func(x *together) {
 			t := x.t

@@ -35,6 +35,9 @@ func (e *ConfigError) Error() string {
 func plain(v any) string {
 	switch k := reflect.ValueOf(v).Kind(); {
 	case k == reflect.Invalid, k >= reflect.Bool && k <= reflect.Complex128, k == reflect.String:
+		if v == "" {
+			return `""`
+		}
 		return fmt.Sprint(v)
 	}
 	return fmt.Sprintf("%T", v)

@@ -37,7 +37,7 @@ func (c Config) Validate() error {
 
 // An Action is a control that a client wants.
 type Action struct {
-	Verb string // as "pause", "resume", "flush", "retry" or "delete"
+	Verb string // as "pause", "resume", "flush", "retry", "delete", "delete_failed", "force_open" or "close"
 	Kind string // of the instance in the registry, as "batch"
 	Name string // of the instance
 	Row  string // of the instance: an option, a queue, a key; it can be any text

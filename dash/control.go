@@ -1,6 +1,7 @@
 package dash
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,7 +91,7 @@ func (h *Handler) find(ctx context.Context, r *http.Request, c *command) (*row, 
 	case at < 0:
 		return nil, errUnknown
 	case !slices.Contains(rows[at].Verbs, c.Verb):
-		can := strings.Join(rows[at].Verbs, ", ")
+		can := cmp.Or(strings.Join(rows[at].Verbs, ", "), "none")
 		return nil, &controlError{http.StatusConflict, fmt.Sprintf("verb = %q: its state permits only: %s", short(c.Verb), can)}
 	}
 	return &row{of: rows[at], in: e}, nil

@@ -360,12 +360,12 @@ func TestGate(t *testing.T) {
 				}))
 				b, _ := newBook(t, registry, slog.LevelInfo, row.cfg)
 				var group sync.WaitGroup
-				for _, took := range []time.Duration{1000, 1100, 1200, 5000} {
+				for _, ms := range []int{1000, 1100, 1200, 5000} {
 					group.Go(func() {
 						n := 0
 						require.NoError(t, ads.Do(t.Context(), gate.Call{Keys: map[string]string{"account": "k"}}, func(context.Context) error {
 							if n++; n == 1 {
-								time.Sleep(took * time.Millisecond)
+								time.Sleep(time.Duration(ms) * time.Millisecond)
 								return errSlowDown
 							}
 							return nil

@@ -17,7 +17,7 @@ const (
 
 // String returns the name of the phase, or of the next outer one and the distance to it, as in "Admission+10".
 func (p Phase) String() string {
-	type name = phase.Name[Phase]
-	return phase.String(p, name{Phase: Setup, Name: "Setup"}, name{Phase: Monitoring, Name: "Monitoring"},
-		name{Phase: Admission, Name: "Admission"}, name{Phase: Handling, Name: "Handling"}, name{Phase: Fallback, Name: "Fallback"})
+	return phase.String(p, map[Phase]string{
+		Setup: "Setup", Monitoring: "Monitoring", Admission: "Admission", Handling: "Handling", Fallback: "Fallback",
+	})
 }

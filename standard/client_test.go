@@ -16,6 +16,7 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/iotest"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/client"
@@ -169,6 +171,46 @@ func TestClientPause(t *testing.T) {
 				get("http://one.test/", header.wait)
 			})
 		})
+	}
+}
+
+// Any number of requests that are refused together, and later ones, wait for the end of the pause: no breaker opens.
+func TestClientPauseOfMany(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{429, 503} {
+		for _, own := range []*gate.Gate{nil, core.Must(gate.New(gate.Config{}))} {
+			synctest.Test(t, func(t *testing.T) {
+				if own != nil {
+					own = core.Must(gate.New(gate.Config{}))
+				}
+				start := time.Now()
+				c := newClient(t, standard.ClientConfig{Gate: own, Base: roundTrip(func(r *http.Request) (*http.Response, error) {
+					resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}
+					switch time.Sleep(50 * time.Millisecond); {
+					case time.Since(start) < 100*time.Millisecond:
+						resp.StatusCode, resp.Header = status, http.Header{"Retry-After": {"3"}}
+					case time.Since(start) < 3*time.Second:
+						t.Error("sent inside the pause")
+					}
+					return resp, nil
+				})})
+				var all sync.WaitGroup
+				for i := range 30 {
+					all.Go(func() {
+						if i >= 10 {
+							time.Sleep(time.Duration(i) * 50 * time.Millisecond)
+						}
+						resp, err := c.Get("http://one.test/")
+						if assert.NoError(t, err) {
+							assert.Equal(t, http.StatusOK, resp.StatusCode)
+							assert.NoError(t, resp.Body.Close())
+						}
+					})
+				}
+				all.Wait()
+				require.Less(t, time.Since(start), 10*time.Second)
+			})
+		}
 	}
 }
 

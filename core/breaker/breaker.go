@@ -86,17 +86,17 @@ func newBreaker(s *shared, key string) *Breaker {
 	if b.rules.Initial == Open {
 		b.askDelay(0)
 	}
-	b.enter(b.rules.Initial, s.now())
+	b.enter(b.rules.Initial)
 	return b
 }
 
 func (s *shared) now() time.Duration { return time.Since(s.base) }
 
-// Name returns the name of the breaker or its Group.
-func (b *Breaker) Name() string { return b.life.Name() }
+// Name returns the name of the breaker or the group.
+func (s *shared) Name() string { return s.life.Name() }
 
-// Config returns the Config of New or of the last SetConfig.
-func (b *Breaker) Config() Config { return b.life.Load().Config }
+// Config returns the Config of New or NewGroup, or of the last SetConfig.
+func (s *shared) Config() Config { return s.life.Load().Config }
 
 // SetConfig replaces the Config while the breaker is in use. The state stays; a window of another size begins empty. An empty Name
 // and a nil Registry stay as they are. Another one, and each error of Config.Validate, is a *core.ConfigError, and nothing changes.
@@ -114,7 +114,7 @@ func (b *Breaker) SetConfig(cfg Config) error {
 
 // adopt makes the breaker follow the current rules, also if they were replaced again.
 func (b *Breaker) adopt() {
-	b.change(func(context.Context, time.Duration) {
+	b.change(func(context.Context) {
 		old := b.rules
 		if b.rules = b.life.Load().Settings; b.rules.Window != old.Window || b.rules.WindowTime != old.WindowTime {
 			b.resize()

@@ -2,7 +2,6 @@ package breaker
 
 import (
 	"context"
-	"math"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
@@ -29,13 +28,13 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 	if classify := b.config(ctx).Classify; classify != nil {
 		outcome = classify(ctx, result, err)
 	} else {
-		outcome = Classify(ctx, nil, err)
+		outcome = Classify(ctx, nil, err) // as an any the result would be allocated
 	}
 	return result, blame.Strip(err)
 }
 
 // running is the outcome of an operation that has not returned. It counts as [core.Ignored].
-const running = core.Outcome(math.MaxUint8)
+const running = core.Failure + 1
 
 // Run does the same as [Do]. It makes a Breaker a core.Mechanism.
 func (b *Breaker) Run(ctx context.Context, next core.Next) (any, error) { return Do(ctx, b, next.Run) }

@@ -15,13 +15,13 @@ import (
 // A Group has a breaker for each key, with one Config. It is safe for concurrent use.
 type Group struct {
 	*shared
-	bound, secret atomic.Bool // there are plugins, and ones whose keys are no hosts
+	keys atomic.Uint32 // what plugins have said: 1 there is one, 2 the keys of one are no hosts
 
 	mu                  sync.RWMutex
 	byKey               map[string]*Breaker
-	overflow            *Breaker // of the keys that found no room; nil if there are none
-	evicted, overflowed uint64   // breakers; calls of For
-	retired             Stats    // of the evicted breakers
+	overflow            *Breaker      // of the keys that found no room; nil if there are none
+	evicted, overflowed atomic.Uint64 // breakers; calls of For
+	retired             Stats         // of the evicted breakers
 }
 
 // NewGroup makes a group without breakers. It is registered under the kind "breaker" and its name. It returns the errors of
@@ -56,7 +56,7 @@ func (g *Group) add(key string) *Breaker {
 		return b
 	}
 	if len(g.byKey) >= g.life.Load().Settings.MaxKeys && !g.evict() {
-		if g.overflowed++; g.overflow == nil {
+		if g.overflowed.Add(1); g.overflow == nil {
 			g.overflow = newBreaker(g.shared, "")
 		}
 		return g.overflow
@@ -67,10 +67,7 @@ func (g *Group) add(key string) *Breaker {
 	return b
 }
 
-// probes is the number of breakers that are looked at to find one to evict.
-const probes = 16
-
-// evict evicts the first idle breaker of some, and reports whether it has found one.
+// evict evicts the first idle breaker of 16, and reports whether it has found one.
 func (g *Group) evict() bool {
 	looked := 0
 	for key, b := range g.byKey { // the order is random
@@ -78,11 +75,11 @@ func (g *Group) evict() bool {
 			b.mu.Lock()
 			g.retired = g.retired.plus(b.snapshot())
 			b.mu.Unlock()
-			g.evicted++
+			g.evicted.Add(1)
 			delete(g.byKey, key)
 			return true
 		}
-		if looked++; looked == probes {
+		if looked++; looked == 16 {
 			break
 		}
 	}
@@ -126,12 +123,6 @@ func (g *Group) Override(ctx context.Context, f func(*Config)) context.Context {
 	g.overridden.Store(true)
 	return override.Context(ctx, g.shared, f)
 }
-
-// Name returns the name of the group.
-func (g *Group) Name() string { return g.life.Name() }
-
-// Config returns the Config of NewGroup or of the last SetConfig.
-func (g *Group) Config() Config { return g.life.Load().Config }
 
 // SetConfig replaces the Config of all breakers, as [Breaker.SetConfig] does.
 func (g *Group) SetConfig(cfg Config) error {

@@ -120,7 +120,7 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, slow bool, now, took, 
 	case !late && outcome != core.Ignored:
 		b.count(now, outcome == core.Failure, slow)
 		if b.state != MetricsOnly && (trip > 0 || !b.far()) {
-			b.decide(p.ctx, now, min(least, b.rules.MaxRetryAfter), min(trip, b.rules.MaxRetryAfter))
+			b.decide(p.ctx, min(least, b.rules.MaxRetryAfter), min(trip, b.rules.MaxRetryAfter))
 		}
 		b.publish()
 	case !late:

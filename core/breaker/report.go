@@ -19,22 +19,17 @@ func (b *Breaker) tell(ctx context.Context, c StateChange) {
 	if f := b.life.Load().Config.OnStateChange; f != nil {
 		f(ctx, c)
 	}
-	if b.life.Listening() {
-		b.emit(ctx, "circuit breaker changed its state", false, slog.String("from", c.From.String()), slog.String("to", c.To.String()),
-			slog.String("reason", c.Reason), slog.Duration("open_for", c.OpenFor))
-	}
+	b.emit(ctx, "circuit breaker changed its state", false, slog.String("from", c.From.String()), slog.String("to", c.To.String()),
+		slog.String("reason", c.Reason), slog.Duration("open_for", c.OpenFor))
 }
 
 func (b *Breaker) emit(ctx context.Context, text string, call bool, attrs ...slog.Attr) {
 	b.life.Emit(ctx, registry.Event{Text: text, Call: call, Key: b.key, Attrs: attrs})
 }
 
-// measure begins to measure the durations of calls.
-func (s *shared) measure() { s.measured.Store(true) }
-
 func (b *Breaker) source() registry.Source {
 	rows := func(context.Context) ([]registry.Row, error) { return []registry.Row{b.show(false)}, nil }
-	return registry.Source{Time: b.measure, Rows: rows, Control: b.control, Figures: func() (f registry.Figures) {
+	return registry.Source{Time: func() { b.measured.Store(true) }, Rows: rows, Control: b.control, Figures: func() (f registry.Figures) {
 		b.figures(&f)
 		b.times(&f)
 		return f
@@ -43,19 +38,19 @@ func (b *Breaker) source() registry.Source {
 
 func (g *Group) source() registry.Source {
 	return registry.Source{
-		Time: g.measure, Rows: g.rows, Control: g.control, Keys: g.figures, Figures: func() registry.Figures { return g.figures("") },
-		Hosts: g.hosts, Bind: g.bind,
+		Time: func() { g.measured.Store(true) }, Rows: g.rows, Keys: g.figures,
+		Control: func(ctx context.Context, verb, key string) (int, error) { return g.For(key).control(ctx, verb, key) },
+		Figures: func() registry.Figures { return g.figures("") }, Hosts: g.hosts, Bind: g.bind,
 	}
 }
 
 // hosts reports whether all plugins have said that their keys are hosts.
-func (g *Group) hosts() bool { return g.bound.Load() && !g.secret.Load() }
+func (g *Group) hosts() bool { return g.keys.Load() == 1 }
 
 func (g *Group) bind(hosts bool) {
-	if !hosts {
-		g.secret.Store(true)
+	if g.keys.Or(1); !hosts {
+		g.keys.Or(2)
 	}
-	g.bound.Store(true)
 }
 
 // figures adds the figures of one breaker.
@@ -99,12 +94,10 @@ func (g *Group) figures(label string) (f registry.Figures) {
 			b.figures(&f, label, key)
 		}
 	}
-	g.mu.RLock()
-	keys, evicted, overflowed := len(g.byKey), g.evicted, g.overflowed
-	g.mu.RUnlock()
-	f.Add("keys", "Breakers in a group.", float64(keys))
-	f.Count("key_evictions_total", "Breakers evicted from a group: MaxKeys was reached.", evicted)
-	f.Warn("key_overflows_total", "Calls whose key shared a breaker because the group was full.", overflowed,
+	_, s := g.breakers()
+	f.Add("keys", "Breakers in a group.", float64(s.Keys))
+	f.Count("key_evictions_total", "Breakers evicted from a group: MaxKeys was reached.", g.evicted.Load())
+	f.Warn("key_overflows_total", "Calls whose key shared a breaker because the group was full.", g.overflowed.Load(),
 		"calls shared a breaker, since the group is full")
 	g.times(&f)
 	return f

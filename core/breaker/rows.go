@@ -13,12 +13,9 @@ func (b *Breaker) show(secret bool) registry.Row {
 	if e := b.refusal.Load(); e != nil {
 		until = e.until
 	}
-	verbs := []string{"close", "force_open"}
-	if s.State == Closed {
-		verbs = verbs[1:]
-	}
-	if s.State == ForcedOpen {
-		verbs = verbs[:1]
+	verbs, ok := map[State][]string{Closed: {"force_open"}, ForcedOpen: {"close"}}[s.State]
+	if !ok {
+		verbs = []string{"close", "force_open"}
 	}
 	return registry.Row{Key: b.key, Secret: secret, Alarm: alarms[s.State], Verbs: verbs, Cells: []registry.Cell{
 		{Name: "state", Value: s.State.String()},
@@ -49,8 +46,4 @@ func (g *Group) rows(context.Context) (rows []registry.Row, _ error) {
 		}
 	}
 	return rows, nil
-}
-
-func (g *Group) control(ctx context.Context, verb, key string) (n int, err error) {
-	return g.For(key).control(ctx, verb, key)
 }

@@ -1,6 +1,7 @@
 package breaker_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -31,7 +32,7 @@ func testRows(t *testing.T) {
 		rows, err := source(name).Rows(t.Context())
 		require.NoError(t, err)
 		for _, r := range rows {
-			found = append(found, r.Key+" "+r.Cells[0].Value.(string)) //nolint:forcetypeassert // a text
+			found = append(found, fmt.Sprint(r.Key, " ", r.Cells[0].Value, " ", r.Verbs))
 			require.Equal(t, name == "hosts", r.Secret, "nobody has said that the keys are hosts")
 		}
 		return found
@@ -39,8 +40,8 @@ func testRows(t *testing.T) {
 	require.NoError(t, g.For("closed").SetState(breaker.Closed))
 	require.NoError(t, g.For("open").OpenFor(time.Hour))
 	require.NoError(t, g.For("stays").SetState(breaker.MetricsOnly))
-	require.Equal(t, []string{"open open", "stays metrics_only"}, states("hosts"))
-	require.Equal(t, []string{" closed"}, states("single"))
+	require.Equal(t, []string{"open open [close force_open]", "stays metrics_only [close force_open]"}, states("hosts"))
+	require.Equal(t, []string{" closed [force_open]"}, states("single"))
 	rows, err := source("hosts").Rows(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []registry.Alarm{registry.Failing, registry.Notice}, []registry.Alarm{rows[0].Alarm, rows[1].Alarm})
@@ -55,9 +56,9 @@ func testRows(t *testing.T) {
 	require.Equal(t, 1, do("hosts", "force_open", "open"))
 	require.Equal(t, 1, do("hosts", "close", "stays"))
 	require.Equal(t, 1, do("hosts", "close", "evicted"))
-	require.Equal(t, []string{"open forced_open"}, states("hosts"))
+	require.Equal(t, []string{"open forced_open [close]"}, states("hosts"))
 	require.Equal(t, 1, do("single", "force_open", ""))
 	require.Equal(t, breaker.ForcedOpen, single.State())
 	require.Equal(t, 1, do("single", "close", ""))
-	require.Equal(t, []string{" closed"}, states("single"))
+	require.Equal(t, []string{" closed [force_open]"}, states("single"))
 }

@@ -2,10 +2,9 @@ package breaker
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
+
+	"github.com/gresil/gresil/internal/text"
 )
 
 // Stats are the counts of a breaker, or of all breakers of a Group, and the present state.
@@ -28,10 +27,9 @@ type Stats struct {
 
 // String returns the stats in one line without what is 0, as in "state=open failure_rate=0.52 successes=48 failures=52 rejected=7".
 func (s Stats) String() string {
-	fields := strings.Fields(fmt.Sprintf("state=%v keys=%d failure_rate=%.4g slow_rate=%.4g "+
+	return text.NonZero("state=%v keys=%d failure_rate=%.4g slow_rate=%.4g "+
 		"successes=%d failures=%d slow=%d ignored=%d rejected=%d opened=%d",
-		s.State, s.Keys, s.FailureRate, s.SlowRate, s.Successes, s.Failures, s.Slow, s.Ignored, s.Rejected, s.Opened))
-	return strings.Join(slices.DeleteFunc(fields, func(f string) bool { return strings.HasSuffix(f, "=0") }), " ")
+		s.State, s.Keys, s.FailureRate, s.SlowRate, s.Successes, s.Failures, s.Slow, s.Ignored, s.Rejected, s.Opened)
 }
 
 // Stats returns the counts so far, and the present state.
@@ -42,7 +40,7 @@ func (b *Breaker) Stats() Stats {
 
 // stats returns the Stats and the counts of the window, after the changes that are due.
 func (b *Breaker) stats() (s Stats, w counts) {
-	b.change(func(context.Context, time.Duration) { s, w = b.snapshot(), *b.window })
+	b.change(func(context.Context) { s, w = b.snapshot(), *b.window })
 	return s, w
 }
 

@@ -21,11 +21,11 @@ const (
 
 func stateOf(word uint64) State { return State(word & (calm - 1)) }
 
-// lock acquires the lock and makes the changes that are due at now.
-func (b *Breaker) lock(ctx context.Context, now time.Duration) {
-	if b.mu.Lock(); b.state != Closed || b.buckets != nil {
-		b.advance(ctx, now)
-	}
+// far reports whether the breaker is closed and has certainly too few failures and slow calls to open (BenchmarkAcquire).
+func (b *Breaker) far() bool {
+	r, c := b.rules, b.window
+	few := func(n int, rate float64) bool { return float64(n) < rate*float64(c.calls)*(1-1e-9) } // whatever the rounding
+	return b.state == Closed && b.row < r.Failures && (c.calls < r.MinCalls || few(c.failures, r.FailureRate) && few(c.slow, r.SlowRate))
 }
 
 // unlock releases the lock and reports whether announce must be called.
@@ -36,35 +36,26 @@ func (b *Breaker) unlock() (queued bool) {
 }
 
 // change calls f under the lock, and then announces the changes.
-func (b *Breaker) change(f func(ctx context.Context, now time.Duration)) {
-	ctx, now := context.Background(), b.now()
-	b.lock(ctx, now)
-	f(ctx, now)
+func (b *Breaker) change(f func(ctx context.Context)) {
+	ctx := context.Background()
+	b.lock(ctx, b.now())
+	f(ctx)
 	b.announce(b.unlock())
 }
 
-// advance makes the changes that are due at now, which can be 0 for the end of a call: a closed breaker has none.
-func (b *Breaker) advance(ctx context.Context, now time.Duration) {
+// lock acquires the lock and makes the changes that are due at now, which can be 0 for the end of a call: a closed breaker has none.
+func (b *Breaker) lock(ctx context.Context, now time.Duration) {
+	b.mu.Lock()
 	if b.buckets != nil {
 		b.buckets.turn(now)
 	}
 	if limit := b.rules.MaxHalfOpen; b.state == HalfOpen && b.admitted > b.trials.calls && now-b.latest >= limit {
-		b.open(ctx, now, 0, fmt.Sprintf("no result of a trial for %v", limit))
+		b.open(ctx, 0, fmt.Sprintf("no result of a trial for %v", limit))
 	}
 	if b.state == Open && b.refusal.Load().RetryAfter() == 0 {
-		b.to(ctx, HalfOpen, now, "open for "+b.openFor.Round(time.Millisecond).String())
+		b.to(ctx, HalfOpen, "open for "+b.openFor.Round(time.Millisecond).String())
 	}
 }
-
-// far reports whether the breaker is closed and has certainly too few failures and slow calls to open (BenchmarkAcquire).
-func (b *Breaker) far() bool {
-	r, c := b.rules, b.window
-	return b.state == Closed && b.row < r.Failures &&
-		(c.calls < r.MinCalls || below(c.failures, r.FailureRate, c.calls) && below(c.slow, r.SlowRate, c.calls))
-}
-
-// below reports whether n of the calls are certainly fewer than a rate, whatever the rounding.
-func below(n int, rate float64, calls int) bool { return float64(n) < rate*float64(calls)*(1-1e-9) }
 
 // verdict returns the state that follows from the calls in the window, or from the trials as soon as the outstanding ones can no
 // longer change it, and the rule by which it does, with its counts.
@@ -91,26 +82,24 @@ func (b *Breaker) verdict() (to State, reason string) {
 	return b.state, ""
 }
 
-const manual = "set by hand"
-
-// decide makes the change of state that follows from a counted call. now is 0 if the clock was not read.
-func (b *Breaker) decide(ctx context.Context, now, least, trip time.Duration) {
+// decide makes the change of state that follows from a counted call.
+func (b *Breaker) decide(ctx context.Context, least, trip time.Duration) {
 	switch to, reason := b.verdict(); {
 	case to == Open:
-		b.open(ctx, now, max(least, trip), reason)
+		b.open(ctx, max(least, trip), reason)
 	case trip > 0:
-		b.openBy(ctx, now, trip, "asked to wait")
+		b.openBy(ctx, trip, "asked to wait")
 	case to != b.state:
-		b.to(ctx, to, now, reason)
+		b.to(ctx, to, reason)
 	}
 }
 
 // open opens the breaker for the result of OpenDelay, and at least for least. If OpenDelay panics, it is open for the default time,
 // and the lock is released.
-func (b *Breaker) open(ctx context.Context, now, least time.Duration, reason string) {
+func (b *Breaker) open(ctx context.Context, least time.Duration, reason string) {
 	returned := false
 	defer func() {
-		if b.to(ctx, Open, now, reason); !returned {
+		if b.to(ctx, Open, reason); !returned {
 			b.mu.Unlock()
 		}
 	}()
@@ -119,10 +108,10 @@ func (b *Breaker) open(ctx context.Context, now, least time.Duration, reason str
 }
 
 // openBy opens the breaker for d.
-func (b *Breaker) openBy(ctx context.Context, now, d time.Duration, reason string) {
+func (b *Breaker) openBy(ctx context.Context, d time.Duration, reason string) {
 	b.opened++
 	b.openFor = d
-	b.to(ctx, Open, now, reason)
+	b.to(ctx, Open, reason)
 }
 
 func (b *Breaker) askDelay(least time.Duration) {
@@ -133,13 +122,10 @@ func (b *Breaker) askDelay(least time.Duration) {
 	b.openFor = jitter.Above(least, b.rules.OpenDelay, b.opened, prev, b.delay)
 }
 
-// to enters a state and queues its announcement.
-func (b *Breaker) to(ctx context.Context, state State, now time.Duration, reason string) {
-	if now == 0 {
-		now = b.now()
-	}
-	c := StateChange{Name: b.Name(), Key: b.key, From: b.state, To: state, Reason: reason}
-	if b.enter(state, now); state == Open {
+// to enters a state and queues its announcement. No reason is one of the user.
+func (b *Breaker) to(ctx context.Context, state State, reason string) {
+	c := StateChange{Name: b.Name(), Key: b.key, From: b.state, To: state, Reason: cmp.Or(reason, "set by hand")}
+	if b.enter(state); state == Open {
 		c.OpenFor = b.openFor
 		b.openings.Add(1)
 	}
@@ -148,13 +134,13 @@ func (b *Breaker) to(ctx context.Context, state State, now time.Duration, reason
 }
 
 // enter sets all fields for the beginning of a state. For Open, opened and openFor are set before.
-func (b *Breaker) enter(state State, now time.Duration) {
-	b.state, b.since = state, now
+func (b *Breaker) enter(state State) {
+	b.state, b.since = state, b.now()
 	b.generation++
 	refusal := &OpenError{Name: b.Name(), Key: b.key, State: state}
 	switch state {
 	case Open:
-		refusal.until = b.base.Add(now).Add(b.openFor)
+		refusal.until = b.base.Add(b.since).Add(b.openFor) // it saturates
 	case HalfOpen:
 		b.trials, b.admitted = counts{}, 0
 		refusal.wait = min(cmp.Or(b.openFor, defaultOpenTime), b.rules.MaxHalfOpen)
@@ -191,15 +177,15 @@ func (b *Breaker) SetState(s State) error {
 	if s > MetricsOnly {
 		return &core.ConfigError{Field: "breaker.Breaker.SetState", Value: s, Reason: "must be a state"}
 	}
-	b.change(func(ctx context.Context, now time.Duration) {
+	b.change(func(ctx context.Context) {
 		switch {
 		case s == Closed && b.state == Closed:
-			b.enter(Closed, now)
+			b.enter(Closed)
 		case s == b.state:
 		case s == Open:
-			b.open(ctx, now, 0, manual)
+			b.open(ctx, 0, "")
 		default:
-			b.to(ctx, s, now, manual)
+			b.to(ctx, s, "")
 		}
 	})
 	return nil
@@ -210,6 +196,6 @@ func (b *Breaker) OpenFor(d time.Duration) error {
 	if d <= 0 {
 		return &core.ConfigError{Field: "breaker.Breaker.OpenFor", Value: d, Reason: "must be > 0"}
 	}
-	b.change(func(ctx context.Context, now time.Duration) { b.openBy(ctx, now, d, manual) })
+	b.change(func(ctx context.Context) { b.openBy(ctx, d, "") })
 	return nil
 }

@@ -33,46 +33,36 @@ func (b *Breaker) resize() {
 		b.window = &b.buckets.counts
 		return
 	}
-	words := (b.rules.Window + 63) / 64
-	b.ring, b.buckets = ring{size: b.rules.Window, failed: make([]uint64, words), slow: make([]uint64, words)}, nil
+	b.ring, b.buckets = ring{each: make([]ended, b.rules.Window)}, nil
 	b.window = &b.ring.counts
 }
 
-// A ring remembers how the last calls ended, two bits each.
+// A ring remembers how the last calls ended.
 type ring struct {
 	counts
-	size   int
-	next   int
-	failed []uint64
-	slow   []uint64
+	next int
+	each []ended
 }
+
+type ended struct{ failed, slow bool }
 
 // add adds a call. If the ring is full, it replaces the oldest one.
 func (r *ring) add(failed, slow bool) {
-	i, bit := r.next>>6, uint64(1)<<(r.next&63)
-	wasFailed, wasSlow := swap(&r.failed[i], bit, failed), swap(&r.slow[i], bit, slow)
-	if r.calls == r.size {
-		r.counts.add(wasFailed, wasSlow, -1)
+	oldest := &r.each[r.next]
+	if r.calls == len(r.each) {
+		r.counts.add(oldest.failed, oldest.slow, -1)
 	}
+	*oldest = ended{failed, slow}
 	r.counts.add(failed, slow, 1)
-	if r.next++; r.next == r.size {
+	if r.next++; r.next == len(r.each) {
 		r.next = 0
 	}
 }
 
-// swap sets or clears a bit, and returns its old value.
-func swap(word *uint64, bit uint64, set bool) (was bool) {
-	was = *word&bit != 0
-	if was != set {
-		*word ^= bit
-	}
-	return was
-}
-
 // calm reports whether a success that is not slow would leave the ring as it is: the ring is full of such calls, so it makes no
-// difference which bit is next.
+// difference which one is next.
 func (r *ring) calm() bool {
-	return r.size > 0 && r.calls == r.size && r.failures == 0 && r.counts.slow == 0
+	return r.calls > 0 && r.calls == len(r.each) && r.failures == 0 && r.slow == 0
 }
 
 const bucketCount = 10

@@ -125,7 +125,7 @@ func Do[T any](ctx context.Context, b *Bulkhead, key string, operation func(cont
 	defer func() { permit.Done(outcome) }()
 	result, err := operation(ctx)
 	switch cfg := b.configOf(ctx); {
-	case cfg.Backoff == 0:
+	case b.config().Backoff == 0:
 	case cfg.Classify != nil:
 		outcome = cfg.Classify(ctx, result, err)
 	default:
@@ -146,15 +146,8 @@ func (b *Bulkhead) Override(ctx context.Context, f func(*Config)) context.Contex
 	return override.Context(ctx, b, f)
 }
 
-// configOf returns the Config of a call.
-func (b *Bulkhead) configOf(ctx context.Context) *Config {
-	now := b.config()
-	cfg := override.Apply(ctx, b, now)
-	if cfg != now {
-		cfg.Limit, cfg.Backoff, cfg.NewestFirst = now.Limit, now.Backoff, now.NewestFirst
-	}
-	return cfg
-}
+// configOf returns the Config of a call, for those fields that an override can change.
+func (b *Bulkhead) configOf(ctx context.Context) *Config { return override.Apply(ctx, b, b.config()) }
 
 // Name returns the name of the bulkhead.
 func (b *Bulkhead) Name() string { return b.life.Name() }

@@ -175,7 +175,8 @@ func (c *cell) enter(ctx context.Context, n int) (Permit, error) {
 func (c *cell) join(ctx context.Context, cfg *Config, n int) (w *waiter, waits bool, err error) {
 	c.lock()
 	defer c.unlock()
-	switch limit := cfg.limit(); {
+	now := c.bulkhead.config()
+	switch limit := now.limit(); {
 	case c.gone != nil:
 		return nil, false, c.gone
 	case n > limit:
@@ -187,7 +188,7 @@ func (c *cell) join(ctx context.Context, cfg *Config, n int) (w *waiter, waits b
 	c.serve()
 	switch full := c.queue.Len() > cfg.maxQueue(); {
 	case !w.Waiting():
-	case full && (cfg.MaxQueue < 0 || !cfg.NewestFirst):
+	case full && (cfg.MaxQueue < 0 || !now.NewestFirst):
 		c.refuse(w, c.refusal())
 	case ctx.Err() != nil:
 		c.refuse(w, context.Cause(ctx))

@@ -87,14 +87,3 @@ func isName(name string) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._", r)
 	})
 }
-
-// room returns the number of permits that waiters can wait for.
-func (c Config) room(capacity int64) int64 {
-	switch {
-	case c.MaxQueue < 0:
-		return 0
-	case c.MaxQueue == 0:
-		return max(1000, 2*capacity)
-	}
-	return c.MaxQueue
-}

@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"context"
 	"maps"
-	"sync"
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core"
@@ -36,8 +35,8 @@ type shared struct {
 
 	memory *memory.Table                // the table, if there is no Store
 	local  atomic.Pointer[limits.Table] // decides while the store cannot
-	done   chan struct{}
-	once   sync.Once
+	open   context.Context              //nolint:containedctx // until Close
+	stop   context.CancelFunc
 
 	keyLimits  keyLimits
 	overridden atomic.Bool // Override was called
@@ -70,32 +69,25 @@ func lifeCycle() *instance.Kind[Config, struct{}] {
 }
 
 // New makes a limiter. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
-func New(cfg Config) (*Limiter, error) {
-	l := &Limiter{shared: &shared{done: make(chan struct{})}}
+func New(cfg Config) (_ *Limiter, err error) {
+	l := &Limiter{shared: &shared{}}
+	l.open, l.stop = context.WithCancel(context.Background())
 	if err := l.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
-	if err := l.open(&cfg); err != nil {
-		return nil, err
+	if cfg.Store == nil {
+		l.memory = memory.New(cfg.MaxKeys)
+		l.table = l.memory
+	} else if l.table, err = cfg.Store.Open(l.Name()); err != nil {
+		return nil, &storeError{l.Name(), err}
 	}
-	if err := l.adopt(&cfg); err != nil {
-		return nil, err
+	if err = l.adopt(&cfg); err == nil {
+		err = l.life.Register(l, l.SetConfig, registry.Source{Figures: l.figures})
 	}
-	if err := l.life.Register(l, l.SetConfig, registry.Source{Figures: l.figures}); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return l, nil
-}
-
-// open opens the table.
-func (s *shared) open(cfg *Config) (err error) {
-	if cfg.Store == nil {
-		s.memory = memory.New(cfg.MaxKeys)
-		s.table = s.memory
-	} else if s.table, err = cfg.Store.Open(s.Name()); err != nil {
-		return &storeError{s.Name(), err}
-	}
-	return nil
 }
 
 // localize opens a table that decides while the store is unavailable, if cfg requires it.
@@ -153,23 +145,11 @@ func (l *Limiter) Override(ctx context.Context, f func(*Config)) context.Context
 	return override.Context(ctx, l.shared, f)
 }
 
-func (l *Limiter) closed() bool {
-	select {
-	case <-l.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // Close removes the limiter from its registry, and ends every wait. Later operations return core.ErrClosed.
 func (l *Limiter) Close() error {
-	l.once.Do(func() {
-		close(l.done)
-		_ = l.life.Close() // always nil
-		if l.memory != nil {
-			l.memory.Close()
-		}
-	})
-	return nil
+	l.stop()
+	if l.memory != nil {
+		l.memory.Close()
+	}
+	return l.life.Close()
 }

@@ -129,15 +129,15 @@ func checkLinear(tb testing.TB, limit ratelimit.Limit, each int) {
 	start := time.Now()
 	records := recordTakes(tb, l, each)
 	took := time.Since(start)
-	granted := linear(tb, limits.Limit(limit).Capacity(), records)
-	require.LessOrEqual(tb, limits.Limit(limit).Capacity()-granted, int64(2), "all is used up, but for what no take of the rest fits in")
+	granted := linear(tb, ratelimittest.Capacity(limit), records)
+	require.LessOrEqual(tb, ratelimittest.Capacity(limit)-granted, int64(2), "all is used up, but for what no take of the rest fits in")
 	r, err := l.Peek(tb.Context(), "k")
 	require.NoError(tb, err)
-	require.Equal(tb, limits.Limit(limit).Capacity()-granted, r.Remaining)
+	require.Equal(tb, ratelimittest.Capacity(limit)-granted, r.Remaining)
 	for name, one := range all { // each of several has been charged the same
 		r, err := l.Under(name).Peek(tb.Context(), "k")
 		require.NoError(tb, err)
-		require.Equal(tb, limits.Limit(one).Capacity()-granted, r.Remaining, "%v", one)
+		require.Equal(tb, ratelimittest.Capacity(one)-granted, r.Remaining, "%v", one)
 	}
 	allowed := 0
 	for _, r := range records {
@@ -201,7 +201,7 @@ func checkPromise(t *testing.T, each int) {
 				}
 			}
 			require.LessOrEqual(t, granted, c.most(took), "in %v", took)
-			require.Greater(t, granted, limits.Limit(c.limit).Capacity(), "some came back in %v", took)
+			require.Greater(t, granted, ratelimittest.Capacity(c.limit), "some came back in %v", took)
 			t.Logf("%v: %d of at most %d permits in %v", c.limit, granted, c.most(took), took.Round(time.Microsecond))
 		})
 	}

@@ -29,8 +29,8 @@ func (l *Limiter) figures() (f registry.Figures) {
 	f.Count("store_errors_total", "Operations that the store failed to decide.", s.StoreErrors)
 	f.Add("waiters", "Calls that wait for permits.", float64(s.Waiting))
 	add := func(set *setting, labels ...string) {
-		f.Add("limit_permits", "Capacity of the limit for one key.", float64(set.capacity), labels...)
-		f.Add("window_seconds", "Period of the limit; of joined limits, of the first.", set.specs[0].Period.Seconds(), labels...)
+		f.Add("limit_permits", "Capacity of the limit for one key.", float64(set.plan.Capacity), labels...)
+		f.Add("window_seconds", "Period of the limit; of joined limits, of the first.", set.plan.Rules[0].Spec.Period.Seconds(), labels...)
 	}
 	add(all.main)
 	for _, name := range slices.Sorted(maps.Keys(all.named)) {
@@ -46,14 +46,32 @@ func (l *Limiter) figures() (f registry.Figures) {
 	return f
 }
 
-// emitDecision emits the event of a decision.
-func (l *Limiter) emitDecision(ctx context.Context, key string, cost int64, r *Result, waited time.Duration) {
+// decided counts a decision, unless TakeOne has done that, and emits its event. Nothing is decided for a cost of 0, and if the store
+// failed.
+func (l *Limiter) decided(ctx context.Context, key string, cost int64, r *Result, waited time.Duration, counted bool) {
+	if cost == 0 || r.Limit == 0 {
+		return
+	}
+	if !counted {
+		l.decisions.count(r)
+	}
+	if l.tally != nil {
+		l.tally.count(r)
+	}
 	switch remaining := slog.Int64("remaining", r.Remaining); {
 	case !l.life.Calls():
 	case r.Allowed:
 		l.emitCall(ctx, key, cost, "permits granted", remaining, slog.Duration("waited", waited))
 	default:
 		l.emitCall(ctx, key, cost, "permits refused", slog.Int64("limit", r.Limit), remaining, slog.Duration("retry_after", r.RetryAfter))
+	}
+}
+
+func (c *tally) count(r *Result) {
+	if r.Allowed {
+		c.allowed.Inc()
+	} else {
+		c.rejected.Inc()
 	}
 }
 

@@ -17,11 +17,9 @@ import (
 
 // A setting is a limit in force for keys.
 type setting struct {
-	limit    Limit // not the zero Limit
-	capacity int64
-	specs    []limits.Spec
-	plan     *limits.Plan
-	one      *limits.Rule // for TakeOne; nil where that does not apply
+	limit Limit
+	plan  *limits.Plan
+	one   *limits.Rule // for TakeOne; nil where that does not apply
 }
 
 // settings are a Config in force, and its limits. They are not changed.
@@ -38,17 +36,13 @@ func (s *shared) setting(field string, limit Limit) (*setting, error) {
 	if err := limit.check(field); err != nil {
 		return nil, err
 	}
-	if limit == (Limit{}) {
-		limit = PerMinute(1000)
-	}
-	specs := limits.Limit(limit).Specs()
-	plan, err := s.table.Plan(specs)
+	plan, err := s.table.Plan(limits.Limit(limit).Specs())
 	if bad, ok := errors.AsType[*core.ConfigError](err); ok { // the store cannot count it
 		return nil, &core.ConfigError{Field: strings.Replace(bad.Field, "ratelimit.Limit", field, 1), Value: bad.Value, Reason: bad.Reason}
 	} else if err != nil {
 		return nil, &storeError{s.Name(), err}
 	}
-	set := &setting{limit: limit, capacity: limits.Limit(limit).Capacity(), specs: specs, plan: plan}
+	set := &setting{limit: limit, plan: plan}
 	if s.memory != nil && len(plan.Rules) == 1 && !plan.Rules[0].Listed() {
 		set.one = plan.Rules[0]
 	}
@@ -81,23 +75,16 @@ func (s *shared) adopt(cfg *Config) (err error) {
 	return err
 }
 
-// of returns the setting of a name.
-func (s *settings) of(name string) *setting {
-	if name != "" {
-		if set := s.named[name]; set != nil {
-			return set
-		}
-	}
-	return s.main
-}
-
 // settingOf returns the setting of a key now, and the Config, with the overrides of ctx.
 func (l *Limiter) settingOf(ctx context.Context, key string) (*setting, *Config, error) {
 	all := l.current.Load()
-	set, own := all.of(l.name), false
+	set, own := all.main, false
+	if l.name != "" && all.named[l.name] != nil {
+		set = all.named[l.name]
+	}
 	if l.keyLimits.n.Load() > 0 {
-		if of := l.keyLimits.get(key); of != nil {
-			set, own = of, true
+		if of, ok := l.keyLimits.byKey.Load(key); ok {
+			set, own = of.(*setting), true //nolint:forcetypeassert // nothing else is stored
 		}
 	}
 	if !l.overridden.Load() {
@@ -108,14 +95,12 @@ func (l *Limiter) settingOf(ctx context.Context, key string) (*setting, *Config,
 
 // overriding applies the overrides of ctx to a setting, but not to the limit of a key that has its own.
 func (l *Limiter) overriding(ctx context.Context, all *settings, set *setting, own bool) (*setting, *Config, error) {
-	f := override.From[shared, Config](ctx, l.shared)
-	if f == nil {
-		return set, &all.Config, nil
+	cfg := override.Apply(ctx, l.shared, &all.Config)
+	if cfg == &all.Config {
+		return set, cfg, nil
 	}
-	cfg := all.Config
-	f(&cfg)
 	cfg.Name, cfg.Registry, cfg.MaxKeys, cfg.Store = all.Name, all.Registry, all.MaxKeys, all.Store
-	if err := errors.Join(cfg.Validate(), l.localize(&cfg)); err != nil {
+	if err := errors.Join(cfg.Validate(), l.localize(cfg)); err != nil {
 		return nil, nil, err
 	}
 	limit, named := cfg.Limits[l.name]
@@ -123,10 +108,10 @@ func (l *Limiter) overriding(ctx context.Context, all *settings, set *setting, o
 		limit = cfg.Limit
 	}
 	if own || limit == set.limit {
-		return set, &cfg, nil
+		return set, cfg, nil
 	}
 	set, err := l.setting("ratelimit.Config.Limit", limit)
-	return set, &cfg, err
+	return set, cfg, err
 }
 
 const maxKeyLimits = 1 << 20
@@ -137,12 +122,6 @@ var errKeyLimits = errors.New("ratelimit: at most 1048576 keys can have a limit 
 type keyLimits struct {
 	n     atomic.Int64
 	byKey sync.Map // string to *setting
-}
-
-func (o *keyLimits) get(key string) *setting {
-	set, _ := o.byKey.Load(key)
-	own, _ := set.(*setting)
-	return own
 }
 
 // set sets the setting of a key, or removes it if s is nil.

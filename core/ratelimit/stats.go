@@ -2,6 +2,9 @@ package ratelimit
 
 import (
 	"fmt"
+	"strings"
+
+	"github.com/gresil/gresil/internal/text"
 )
 
 // Stats are the counts of a limiter, under all of its limits, and its present state.
@@ -17,18 +20,9 @@ type Stats struct {
 
 // String returns the stats in one line, as in "allowed=120 rejected=3 keys=17".
 func (s Stats) String() string {
-	text := fmt.Sprintf("allowed=%d rejected=%d", s.Allowed, s.Rejected)
-	add := func(name string, n uint64) {
-		if n > 0 {
-			text += fmt.Sprintf(" %s=%d", name, n)
-		}
-	}
-	add("canceled", s.Canceled)
-	add("store_errors", s.StoreErrors)
-	add("waiting", uint64(max(0, s.Waiting)))
-	add("keys", uint64(max(0, s.Keys)))
-	add("evicted", s.Evicted)
-	return text
+	return strings.TrimSpace(fmt.Sprintf("allowed=%d rejected=%d ", s.Allowed, s.Rejected) +
+		text.NonZero("canceled=%d store_errors=%d waiting=%d keys=%d evicted=%d",
+			s.Canceled, s.StoreErrors, s.Waiting, max(0, s.Keys), s.Evicted))
 }
 
 // Stats returns the counts so far, and the present state.

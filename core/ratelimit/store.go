@@ -17,62 +17,43 @@ type Store interface {
 	Close() error
 }
 
-func (l *Limiter) apply(ctx context.Context, key string, op limits.Op) (r Result, err error) {
+func (l *Limiter) apply(ctx context.Context, key string, op limits.Op) (Result, error) {
 	set, cfg, err := l.settingOf(ctx, key)
 	if err != nil {
-		return r, err
+		return Result{}, err
 	}
-	if r, err = l.applyUnder(ctx, set, cfg.OnStoreError, key, op); r.Permits > 0 {
-		r.Receipt.Key = key
-	}
-	return r, err
+	return l.applyUnder(ctx, set, cfg.OnStoreError, key, op)
 }
 
 func (l *Limiter) applyUnder(ctx context.Context, set *setting, policy FailurePolicy, key string, op limits.Op) (Result, error) {
-	if op.Kind != limits.Refund && l.closed() {
+	if op.Kind != limits.Refund && l.open.Err() != nil {
 		return Result{}, core.ErrClosed
 	}
 	failures := l.failures.Load()
 	r, err := l.table.Apply(ctx, key, set.plan, op)
-	if err != nil {
-		return l.failed(ctx, key, set, policy, op, err)
+	if recovered := l.recovered.Load(); err != nil {
+		r, err = l.failed(ctx, key, set, policy, op, err)
+	} else if r.Allowed && recovered < failures && l.failures.Load() == failures && l.recovered.CompareAndSwap(recovered, failures) {
+		l.emitOutage(ctx, key, nil) // a refusal is no evidence: a store can return one from a cache
 	}
-	if r.Allowed && failures != l.recovered.Load() {
-		l.storeDecided(ctx, key, failures)
+	if r.Permits > 0 {
+		r.Receipt.Key = key
 	}
-	return Result(r), nil
-}
-
-// storeDecided calls StoreRecovered after an operation that the store allowed, unless
-// the store has failed since the operation began. A refusal is no evidence: a store can
-// return one from a cache.
-func (l *Limiter) storeDecided(ctx context.Context, key string, failures uint64) {
-	recovered := l.recovered.Load()
-	if recovered >= failures || l.failures.Load() != failures || !l.recovered.CompareAndSwap(recovered, failures) {
-		return
-	}
-	l.emitOutage(ctx, key, nil)
-}
-
-// causedByCaller returns the error for an operation that failed because its context ended, its
-// cost is negative, or the caller closed the limiter. For others it returns nil.
-func (l *Limiter) causedByCaller(ctx context.Context, op limits.Op, err error) error {
-	switch {
-	case errors.Is(err, core.ErrClosed) && l.closed(), errors.Is(err, core.ErrConfig):
-		return err
-	case op.Cost < 0:
-		return limits.CostError(op.Cost)
-	case op.Kind != limits.Refund && blame.EndedBy(ctx, err):
-		return context.Cause(ctx)
-	}
-	return nil
+	return Result(r), err
 }
 
 // failed applies OnStoreError to an error of the store. Errors that the caller caused are
 // returned unchanged.
-func (l *Limiter) failed(ctx context.Context, key string, set *setting, policy FailurePolicy, op limits.Op, err error) (Result, error) {
-	if caused := l.causedByCaller(ctx, op, err); caused != nil {
-		return Result{}, caused
+func (l *Limiter) failed(
+	ctx context.Context, key string, set *setting, policy FailurePolicy, op limits.Op, err error,
+) (r limits.Result, _ error) {
+	switch {
+	case errors.Is(err, core.ErrClosed) && l.open.Err() != nil, errors.Is(err, core.ErrConfig):
+		return r, err
+	case op.Cost < 0:
+		return r, limits.CostError(op.Cost)
+	case op.Kind != limits.Refund && blame.EndedBy(ctx, err):
+		return r, context.Cause(ctx)
 	}
 	l.failures.Add(1)
 	err = &storeError{l.Name(), err}
@@ -80,17 +61,17 @@ func (l *Limiter) failed(ctx context.Context, key string, set *setting, policy F
 	if local := l.local.Load(); policy == Local && local != nil {
 		if r, failed := (*local).Apply(ctx, key, set.plan, op); failed == nil {
 			l.locals.Add(1)
-			return Result(r), nil
+			return r, nil
 		}
 	}
 	allow := cmp.Or(policy, Allow) == Allow && op.Kind <= limits.Reserve // a take of any kind
-	if c := set.capacity; allow && op.Cost > c && op.Kind != limits.TakeAtMost {
+	if c := set.plan.Capacity; allow && op.Cost > c && op.Kind != limits.TakeAtMost {
 		l.locals.Add(1) // a cost above the capacity needs no store, and the rejection is counted
-		return Result{Limit: c, RetryAfter: limits.Never, Receipt: limits.Receipt{Plan: set.plan}}, nil
+		return limits.Result{Limit: c, RetryAfter: limits.Never, Receipt: limits.Receipt{Plan: set.plan}}, nil
 	}
 	l.undecided.Add(1)
 	if !allow {
-		return Result{}, err
+		return r, err
 	}
-	return Result{Allowed: true}, nil
+	return limits.Result{Allowed: true}, nil
 }

@@ -206,7 +206,9 @@ func (s connectionStore) Open(string) (limits.Table, error) { return s, nil }
 
 func (connectionStore) Close() error { return nil }
 
-func (connectionStore) Plan([]limits.Spec) (*limits.Plan, error) { return new(limits.Plan), nil }
+func (connectionStore) Plan(l []limits.Spec) (*limits.Plan, error) {
+	return limits.NewPlans(limits.Clock{}, nil).Plan(l)
+}
 
 func (connectionStore) Apply(context.Context, string, *limits.Plan, limits.Op) (limits.Result, error) {
 	return limits.Result{}, fmt.Errorf("store: %w", os.ErrDeadlineExceeded)

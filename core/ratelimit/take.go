@@ -49,7 +49,7 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 	if set.one != nil && l.memory.TakeOne(key, set.one, n, true, (*limits.Result)(r)) {
 		r.Receipt.Key = key
 		if l.tally != nil || l.life.Calls() {
-			l.took(ctx, key, n, r)
+			l.decided(ctx, key, n, r, 0, true)
 		}
 		return nil
 	}
@@ -64,15 +64,7 @@ func (l *Limiter) TakeAtMost(ctx context.Context, key string, n int64) (Result, 
 
 // Peek returns the state of a key, and takes nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
-	set, cfg, err := l.settingOf(ctx, key)
-	if err != nil {
-		return Result{}, err
-	}
-	policy := cfg.OnStoreError
-	if policy != Local {
-		policy = Deny // Allow is for takes
-	}
-	return l.applyUnder(ctx, set, policy, key, limits.Op{})
+	return l.apply(ctx, key, limits.Op{Kind: limits.Check})
 }
 
 // Drain takes all available permits of a key. Result.Permits is their number.
@@ -130,40 +122,7 @@ func (l *Limiter) Reset(ctx context.Context, key string) (err error) {
 func (l *Limiter) take(ctx context.Context, key string, op limits.Op) (Result, error) {
 	r, err := l.apply(ctx, key, op)
 	if err == nil {
-		l.decided(ctx, key, op.Cost, &r, 0)
+		l.decided(ctx, key, op.Cost, &r, 0, false)
 	}
 	return r, err
-}
-
-// decided counts and announces a decision, unless the cost was 0 or the store did not
-// decide.
-func (l *Limiter) decided(ctx context.Context, key string, cost int64, r *Result, waited time.Duration) {
-	if cost == 0 || r.Limit == 0 {
-		return
-	}
-	l.count(r)
-	l.emitDecision(ctx, key, cost, r, waited)
-}
-
-// took is decided after TakeOne, which has counted the decision itself.
-func (l *Limiter) took(ctx context.Context, key string, cost int64, r *Result) {
-	if l.tally != nil {
-		l.tally.count(r)
-	}
-	l.emitDecision(ctx, key, cost, r, 0)
-}
-
-func (l *Limiter) count(r *Result) {
-	l.decisions.count(r)
-	if l.tally != nil {
-		l.tally.count(r)
-	}
-}
-
-func (c *tally) count(r *Result) {
-	if r.Allowed {
-		c.allowed.Inc()
-	} else {
-		c.rejected.Inc()
-	}
 }

@@ -270,7 +270,7 @@ func TestEvictionOfIdleKeys(t *testing.T) {
 func evict(t *testing.T, l *ratelimit.Limiter) {
 	t.Helper()
 	for i := range 3 {
-		take(t, l, fmt.Sprint("other", i), limits.Limit(l.Config().Limit).Capacity())
+		take(t, l, fmt.Sprint("other", i), ratelimittest.Capacity(l.Config().Limit))
 	}
 	require.Positive(t, l.Stats().Evicted)
 }

@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,29 +11,31 @@ import (
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// algorithms are the first words of a text; the first two have other marks.
+// forms are the texts by algorithm. The last one is a fixed window that is aligned.
 //
 //nolint:gochecknoglobals // a constant
-var algorithms = [...]string{
-	limits.SlidingWindow: "sliding_window", limits.SlidingCounter: "sliding_counter", limits.SlidingLog: "sliding_log",
+var forms = [...]string{
+	limits.FixedWindow: "%d/%s", limits.TokenBucket: "%d/%s burst %d", limits.SlidingWindow: "sliding_window %d/%s segments %d",
+	limits.SlidingCounter: "sliding_counter %d/%s", limits.SlidingLog: "sliding_log %d/%s", aligned: "%d/%s aligned",
 }
+
+const aligned = limits.SlidingLog + 1
 
 // String returns the text of the limit.
 func (l Limit) String() string {
 	var parts []string
 	for _, s := range limits.Limit(l).Specs() {
-		part := fmt.Sprintf("%d/%s", s.Permits, text.Duration(s.Period))
-		switch {
-		case s.Algorithm == limits.TokenBucket:
-			part += fmt.Sprintf(" burst %d", s.Burst)
-		case s.Algorithm == limits.SlidingWindow:
-			part += fmt.Sprintf(" segments %d", s.Segments)
-		case s.Aligned:
-			part += " aligned"
-		}
-		parts = append(parts, strings.TrimSpace(algorithms[s.Algorithm]+" "+part))
+		parts = append(parts, format(s, text.Duration(s.Period)))
 	}
 	return strings.Join(parts, " and ")
+}
+
+func format(s limits.Spec, period string) string {
+	form := forms[s.Algorithm]
+	if s.Aligned {
+		form = forms[aligned]
+	}
+	return fmt.Sprintf(form, []any{s.Permits, period, s.Burst + int64(s.Segments)}[:strings.Count(form, "%")]...)
 }
 
 // MarshalText returns the text of the limit. An invalid limit is an error.
@@ -49,7 +50,7 @@ func (l Limit) MarshalText() ([]byte, error) {
 func (l *Limit) UnmarshalText(text []byte) error {
 	var read Limit
 	for i, part := range strings.Split(strings.Join(strings.Fields(string(text)), " "), " and ") {
-		s, ok := parse(strings.Fields(part))
+		s, ok := parse(part)
 		switch {
 		case !ok:
 			return validate.Bad("ratelimit.Limit", strconv.Quote(string(text)),
@@ -77,31 +78,24 @@ func (l Limit) check(field string) error {
 }
 
 // parse reads one limit.
-func parse(words []string) (s limits.Spec, ok bool) {
-	if len(words) > 1 {
-		if i := slices.Index(algorithms[:], words[0]); i >= 0 {
-			s.Algorithm, words = limits.Algorithm(i), words[1:]
+func parse(text string) (limits.Spec, bool) {
+	for i, form := range forms {
+		var period string
+		var n int64
+		s := limits.Spec{Algorithm: limits.Algorithm(i)}
+		_, _ = fmt.Sscanf(text, form, []any{&s.Permits, &period, &n}[:strings.Count(form, "%")]...) // format tells
+		switch i {
+		case int(limits.TokenBucket):
+			s.Burst = n
+		case int(limits.SlidingWindow):
+			s.Segments = int(n)
+		case int(aligned):
+			s.Algorithm, s.Aligned = limits.FixedWindow, true
+		}
+		var err error
+		if s.Period, err = time.ParseDuration(period); err == nil && format(s, period) == text {
+			return s, true
 		}
 	}
-	if len(words) == 0 {
-		return s, false
-	}
-	permits, period, _ := strings.Cut(words[0], "/")
-	var err, err2, err3 error
-	s.Permits, err = strconv.ParseInt(permits, 10, 64)
-	s.Period, err2 = time.ParseDuration(period)
-	switch option := words[1:]; {
-	case len(option) == 0:
-		ok = s.Algorithm != limits.SlidingWindow
-	case len(option) == 1:
-		ok = option[0] == "aligned" && s.Algorithm == limits.FixedWindow
-		s.Aligned = ok
-	case len(option) == 2 && option[0] == "burst" && s.Algorithm == limits.FixedWindow:
-		s.Algorithm, ok = limits.TokenBucket, true
-		s.Burst, err3 = strconv.ParseInt(option[1], 10, 64)
-	case len(option) == 2 && option[0] == "segments" && s.Algorithm == limits.SlidingWindow:
-		s.Segments, err3 = strconv.Atoi(option[1])
-		ok = true
-	}
-	return s, ok && err == nil && err2 == nil && err3 == nil
+	return limits.Spec{}, false
 }

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -31,10 +32,10 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	}
 	most := waitq.Within(ctx, cfg.MaxWait)
 	var r Result
-	if n <= 0 || n > set.capacity || !l.lines.Has(key) {
+	if n <= 0 || n > set.plan.Capacity || !l.lines.Has(key) {
 		if set.one != nil && l.memory.TakeOne(key, set.one, n, false, (*limits.Result)(&r)) {
 			r.Receipt.Key = key
-			l.took(ctx, key, n, &r)
+			l.decided(ctx, key, n, &r, 0, true)
 			return r, nil
 		}
 		if r, err = l.apply(ctx, key, limits.Op{Kind: limits.Take, Cost: n}); err != nil {
@@ -52,7 +53,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 
 // waited reports the decision about a wait.
 func (l *Limiter) waited(ctx context.Context, key string, n int64, r Result) (Result, error) {
-	l.decided(ctx, key, n, &r, r.Wait)
+	l.decided(ctx, key, n, &r, r.Wait, false)
 	if !r.Allowed {
 		return r, &LimitedError{Name: l.Name(), Limit: l.name, Key: strings.Clone(key), Result: r}
 	}
@@ -67,8 +68,8 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 			l.waiting.Add(-1)
 		}
 	}()
-	slot, err := l.lines.Wait(ctx, l.done, key, most, &waitq.Caller[Result]{
-		Weight: n, Every: set.every(n), Room: cfg.room(set.capacity), Hint: hint, After: set.after,
+	slot, err := l.lines.Wait(ctx, l.open.Done(), key, most, &waitq.Caller[Result]{
+		Weight: n, Every: set.every(n), Room: cmp.Or(cfg.MaxQueue, max(1000, 2*set.plan.Capacity)), Hint: hint, After: set.after,
 		Reserve: func(ctx context.Context, most time.Duration) (waitq.Slot[Result], error) {
 			r, err := l.apply(ctx, key, limits.Op{Kind: limits.Reserve, Cost: n, MaxWait: most})
 			at := time.Now().Add(r.Wait + r.RetryAfter)
@@ -79,8 +80,8 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 		},
 		Return: func(r Result) { _ = l.giveBack(ctx, r) }, // if the store fails, they come back in their time
 		Refuse: func(after time.Duration) Result {
-			full := set.every(set.capacity)
-			r := Result{Limit: set.capacity, RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
+			full := set.every(set.plan.Capacity)
+			r := Result{Limit: set.plan.Capacity, RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
 			r.Receipt.Plan = set.plan
 			return r
 		},
@@ -109,32 +110,25 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 }
 
 // after returns how long after the first of some permits, of a key that had no more, the limit gives as many more.
-func (s *setting) after(first, more int64) (longest time.Duration) {
-	for _, spec := range s.specs {
-		n := more
-		if spec.Algorithm != limits.TokenBucket {
-			n = (first + more - 1) / spec.Permits * spec.Permits // windows give all at once
+func (s *setting) after(first, more int64) time.Duration {
+	return s.spread(func(l limits.Spec) int64 {
+		if l.Algorithm == limits.TokenBucket {
+			return more
 		}
-		longest = max(longest, spread(n, spec))
-	}
-	return longest
+		return (first + more - 1) / l.Permits * l.Permits // windows give all at once
+	})
 }
 
 // every returns the time in which the limit gives some permits, on average.
-func (s *setting) every(permits int64) (longest time.Duration) {
-	for _, spec := range s.specs {
-		longest = max(longest, spread(permits, spec))
+func (s *setting) every(n int64) time.Duration { return s.spread(func(limits.Spec) int64 { return n }) }
+
+// spread returns the longest time in which joined limits give some permits each, rounded up, and at most 2^62.
+func (s *setting) spread(permits func(limits.Spec) int64) (longest time.Duration) {
+	for _, r := range s.plan.Rules {
+		d, _ := limits.MulDiv(max(0, permits(r.Spec)), int64(r.Spec.Period), r.Spec.Permits, 1<<62)
+		longest = max(longest, time.Duration(d))
 	}
 	return longest
-}
-
-// spread returns the time in which a limit gives some permits, rounded up, and at most 2^62.
-func spread(permits int64, s limits.Spec) time.Duration {
-	s.Algorithm, s.Burst = limits.TokenBucket, max(0, permits)
-	if d, ok := limits.FillTime(s); ok && d < 1<<62 {
-		return d
-	}
-	return 1 << 62
 }
 
 // Do waits for one permit of a key and runs operation.
@@ -149,8 +143,5 @@ func Do[T any](ctx context.Context, l *Limiter, key string, operation func(conte
 // Run waits for one permit of the key "" and runs the inner mechanisms and the operation: it makes
 // the limiter a [core.Mechanism].
 func (l *Limiter) Run(ctx context.Context, next core.Next) (any, error) {
-	if _, err := l.Wait(ctx, "", 1); err != nil {
-		return nil, err
-	}
-	return next.Run(ctx)
+	return Do(ctx, l, "", next.Run)
 }

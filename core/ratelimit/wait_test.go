@@ -228,7 +228,7 @@ func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			queueOf(t, c.before, 100, func(t bubble) {
-				require.True(t, take(t, t.l, "k", limits.Limit(c.before).Capacity()).Allowed)
+				require.True(t, take(t, t.l, "k", ratelimittest.Capacity(c.before)).Allowed)
 				var all []<-chan waited
 				for range c.want {
 					all = append(all, waitAt(t.Context(), t.l, 1))
@@ -453,7 +453,7 @@ func mixed(t *testing.T, limit ratelimit.Limit, rng *rand.Rand) map[string]uint6
 		case 1:
 			time.Sleep(time.Duration(rng.IntN(4)) * 100 * ms) // many at one instant
 		}
-		cost := 1 + rng.Int64N(min(5, limits.Limit(limit).Capacity()))
+		cost := 1 + rng.Int64N(min(5, ratelimittest.Capacity(limit)))
 		if rng.IntN(4) == 0 {
 			if r := take(t, l, "k", cost); r.Allowed {
 				serve(cost)
@@ -510,7 +510,7 @@ func mixed(t *testing.T, limit ratelimit.Limit, rng *rand.Rand) map[string]uint6
 	// A reservation that was given back has closed the rest of the present window, and behind later takes a part of it is dropped.
 	require.LessOrEqual(t, got.Remaining, want.Remaining)
 	time.Sleep(time.Minute)
-	require.Equal(t, limits.Limit(limit).Capacity(), mustPeek(t, again, "k").Remaining)
+	require.Equal(t, ratelimittest.Capacity(limit), mustPeek(t, again, "k").Remaining)
 	return n
 }
 
@@ -789,5 +789,27 @@ func TestQueueLeavesNoKeys(t *testing.T) {
 		time.Sleep(2*time.Minute + time.Second)
 		require.Zero(t, l.Stats().Waiting)
 		require.Zero(t, l.Stats().Keys)
+	})
+}
+
+// A window gives all of its permits at once, so as many wait for its end alone.
+func TestWaitForWholeWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.FixedWindow(10, time.Minute), MaxWait: 61 * time.Second})
+		require.True(t, take(t, l, "k", 10).Allowed)
+		errs := make(chan error, 10)
+		for range cap(errs) {
+			go func() {
+				_, err := l.Wait(t.Context(), "k", 1)
+				errs <- err
+			}()
+			synctest.Wait()
+		}
+		_, err := l.Wait(t.Context(), "k", 1)
+		require.ErrorIs(t, err, ratelimit.ErrLimited, "that is for the window after it")
+		for range cap(errs) {
+			require.NoError(t, <-errs)
+		}
 	})
 }

@@ -17,16 +17,10 @@ type Store interface {
 type Table interface {
 	// Pass asks for the places, turns and slots of calls, all or none for each.
 	Pass(ctx context.Context, ask Ask) (Grant, error)
-	// End ends places and turns, and reports results.
-	End(ctx context.Context, ends []End) (State, error)
-	// Hold sets holds, each as the later of its own end and the one in force. It returns what is in force then.
-	Hold(ctx context.Context, holds []Hold) ([]Hold, error)
-	// Resume ends holds. Answers to calls from before do not begin them again.
+	// Report tells of holds first, and then of ends and leases. It returns the holds that are in force then.
+	Report(ctx context.Context, report Report) (State, []Hold, error)
+	// Resume ends holds, without keys all that there are. Answers to calls from before do not begin them again.
 	Resume(ctx context.Context, keys []Key) error
-	// Renew keeps the leases of places, and notes that the process is there.
-	Renew(ctx context.Context, process string, ids []uint64) (State, error)
-	// Leave notes that the process is gone.
-	Leave(ctx context.Context, process string) error
 }
 
 // A Key is a key of a limit, or the whole vendor.
@@ -45,17 +39,22 @@ const (
 	Reserve Mode = "reserve" // slots alone, however far ahead
 )
 
-// An Ask is what one or several calls with the same keys and costs need.
+// An Ask is what calls need, those that come first before the others.
 type Ask struct {
 	Process   string
 	Mode      Mode
-	Calls     int
-	Draws     []Draw        // the vendor is the first
+	Groups    []Group
 	InFlight  int           // 0: no places
 	RoundTrip time.Duration // there is no slot before it
 	Ahead     time.Duration // nor one after it
 	Late      bool          // calls pass at the rate of the slots, and take theirs by Again
-	ID        uint64
+}
+
+// A Group is calls with the same keys and costs.
+type Group struct {
+	Calls int
+	Draws []Draw // the vendor is the first
+	ID    uint64 // of the call that asks again
 }
 
 // A Draw is the part of a call in one key.
@@ -63,8 +62,9 @@ type Draw struct {
 	Key
 
 	Spacing    time.Duration // of all permits of the call; 0: no slot
+	Unit       time.Duration // of one permit
 	Lead       time.Duration // how far ahead of the end of the usage the slot can be
-	Generation uint64        // that a call has seen that asks again
+	Generation uint64        // that a call has seen
 }
 
 // A State is what is known of a vendor in passing.
@@ -74,10 +74,15 @@ type State struct {
 	MaxInFlight int // in force
 }
 
-// A Grant is the answer to an Ask: the calls that may be sent, and why the others may not.
+// A Grant is the answer to an Ask.
 type Grant struct {
 	State
 
+	Answers []Answer // by Group
+}
+
+// An Answer has the calls that may be sent, and why the others may not.
+type Answer struct {
 	Slots      []Slot
 	Again      time.Duration // when there is a slot, or the hold is over; with Poll, when to ask again; 0 if all calls were granted
 	Poll       bool          // a place or a turn is missing: nothing tells when there is one
@@ -91,15 +96,24 @@ type Slot struct {
 	ID          uint64
 	At          time.Duration
 	Turn, Probe bool
+	Time        uint64   // of the slot, for End
 	Generations []uint64 // of the last holds, by Draw
-	Taken       []bool   // whether a slot was taken, by Draw
+	Tails       []uint64 // the end of the usage with the slot, by Draw; 0 if none was taken
 }
 
-// An End is the end of a place, of the turns of an attempt, or of both.
+// A Report is what a process tells.
+type Report struct {
+	Process string
+	Leave   bool   // it is gone
+	Holds   []Hold // each as the later of its own end and the one in force
+	Ends    []End
+	Renew   []uint64 // the places whose leases go on
+}
+
+// An End is the end of a place, of the turns of an attempt, or of both, and the return of slots.
 type End struct {
-	ID          uint64
-	Keys        []Key
-	Generations []uint64
+	Of          Slot   // whose slots with Tails are given back
+	Draws       []Draw // for as many as the Slot has
 	Turn, Place bool
 	Success     bool
 }

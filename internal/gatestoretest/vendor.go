@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,40 +15,49 @@ import (
 	"github.com/gresil/gresil/internal/gatestore"
 )
 
+const (
+	probe, lease, seen = 10 * time.Second, 10 * time.Second, 10 * time.Second
+	noted              = 200 * time.Millisecond
+	shelf              = 12500 * time.Microsecond
+)
+
 // A Vendor is what the processes share of one vendor.
 type Vendor struct {
-	half time.Duration        // of a round trip
-	now  func() time.Duration // the clock
-	down atomic.Bool
+	half  time.Duration // of a round trip
+	clock func() time.Duration
+	down  atomic.Bool
 
-	mu      sync.Mutex
-	log     []string // the operations
-	keys    map[gatestore.Key]*scope
-	seq     uint64
-	places  map[uint64]time.Duration // the ends of leases
-	freed   time.Duration
-	procs   map[string]time.Duration // when they were seen
-	wait    []*waiter
-	lim     int
-	most    int
-	won     int
-	soon    bool
-	resumed time.Duration
+	mu   sync.Mutex
+	log  []string // the operations
+	keys map[gatestore.Key]*value
 }
 
-type scope struct {
-	gen, prev              uint64
-	till, over, tail, pace time.Duration
-	room                   int
-	out                    []turn
-	changed                bool // by the operation: then it is forgotten if nothing of it is left
+// A value is what the script keeps under one key, with its names.
+type value struct {
+	gen, prev                          uint64
+	till, over, tail, unit, last, pace time.Duration
+	room                               int
+	out                                []until
+	spare                              []slot
+	dirty, stored                      bool
+
+	// of the vendor
+	seq                 uint64
+	places              map[uint64]time.Duration
+	procs               map[string]time.Duration
+	wait                []*waiter
+	freed, resumed, far time.Duration
+	ended               uint64
+	lim, most, won      int
+	soon                bool
 }
 
 type (
-	turn struct {
+	until struct {
 		id  uint64
 		end time.Duration
 	}
+	slot   struct{ at, charge time.Duration }
 	waiter struct {
 		name        string
 		since, last time.Duration
@@ -59,10 +69,7 @@ func New(trip time.Duration, clock func() time.Duration) *Vendor {
 	if begun := time.Now(); clock == nil {
 		clock = func() time.Duration { return time.Hour + time.Since(begun) }
 	}
-	return &Vendor{
-		half: trip / 2, now: clock, keys: map[gatestore.Key]*scope{},
-		places: map[uint64]time.Duration{}, procs: map[string]time.Duration{},
-	}
+	return &Vendor{half: trip / 2, clock: clock, keys: map[gatestore.Key]*value{}}
 }
 
 // Fail makes the store unavailable, or available again.
@@ -73,357 +80,6 @@ func (f *Vendor) Log() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.log)
-}
-
-var errDown = errors.New("connection refused")
-
-// begin is the way to the store, and the work that is done by each script. done is the way back.
-func (f *Process) begin(op string, keys ...gatestore.Key) (now time.Duration, done func(), err error) {
-	time.Sleep(f.half)
-	if f.down.Load() || f.dead.Load() {
-		return 0, nil, errDown
-	}
-	f.mu.Lock()
-	if now = f.now(); len(f.log) == 0 {
-		f.freed = now
-	}
-	f.log = append(f.log, fmt.Sprint(f.name, ": ", op))
-	for _, k := range append([]gatestore.Key{{Vendor: true}}, keys...) {
-		if s := f.key(k); s.room > 0 && now >= s.till {
-			for len(s.out) > 0 && s.out[0].end <= now {
-				if _, ok := f.places[s.out[0].id]; ok {
-					delete(f.places, s.out[0].id)
-					f.freed = now
-				}
-				s.changed = true
-				if s.out = s.out[1:]; s.room == 1 {
-					s.over = now + 10*time.Second
-				}
-			}
-			if s.room >= 64 || now >= s.over && (s.room > 1 || len(s.out) == 0) {
-				s.room, s.out = 0, nil
-			}
-		}
-	}
-	maps.DeleteFunc(f.places, func(_ uint64, end time.Duration) bool { return end <= now })
-	maps.DeleteFunc(f.procs, func(_ string, at time.Duration) bool { return at+10*time.Second <= now })
-	f.wait = slices.DeleteFunc(f.wait, func(w *waiter) bool { return w.last+200*time.Millisecond <= now })
-	return now, func() {
-		maps.DeleteFunc(f.keys, func(k gatestore.Key, s *scope) bool { return !k.Vendor && s.gone(now) })
-		f.mu.Unlock()
-		time.Sleep(f.half)
-	}, nil
-}
-
-func (f *Vendor) key(k gatestore.Key) *scope {
-	if f.keys[k] == nil {
-		f.keys[k] = &scope{}
-	}
-	return f.keys[k]
-}
-
-// gone reports whether a key was changed, and nothing of it is left.
-func (s *scope) gone(now time.Duration) bool {
-	changed := s.changed
-	s.changed = false
-	return changed && now >= s.till && now >= s.tail && now >= s.pace && (s.room == 0 || now >= s.over && len(s.out) == 0)
-}
-
-func (f *Vendor) saw(process string, now time.Duration) {
-	if f.procs[process]+time.Second <= now {
-		f.procs[process] = now
-	}
-}
-
-func keysOf(draws []gatestore.Draw) (keys []gatestore.Key) {
-	for _, d := range draws {
-		keys = append(keys, d.Key)
-	}
-	return keys
-}
-
-func (f *Vendor) state() gatestore.State {
-	return gatestore.State{Processes: len(f.procs), InFlight: len(f.places), MaxInFlight: f.lim}
-}
-
-func poll(since time.Duration) time.Duration {
-	return min(max(since/2, 50*time.Millisecond), 500*time.Millisecond)
-}
-
-// Pass is for a gate.
-func (f *Process) Pass(_ context.Context, a gatestore.Ask) (g gatestore.Grant, err error) {
-	now, done, err := f.begin("pass", keysOf(a.Draws)...)
-	if err != nil {
-		return g, err
-	}
-	defer done()
-	if a.InFlight != f.most {
-		if f.lim == f.most || f.lim > a.InFlight {
-			f.lim = a.InFlight
-		}
-		f.most = a.InFlight
-	}
-	for len(g.Slots) < a.Calls {
-		if a.Mode != gatestore.Reserve && (f.shut(&g, a, now) || a.InFlight > 0 && f.full(&g, a, now)) {
-			break
-		}
-		if !f.grant(&g, a, now) {
-			break
-		}
-	}
-	if len(g.Slots) > 0 {
-		f.saw(a.Process, now)
-	}
-	g.State = f.state()
-	return g, nil
-}
-
-func (s *scope) find(id uint64) int {
-	return slices.IndexFunc(s.out, func(t turn) bool { return t.id == id })
-}
-
-func (f *Vendor) shut(g *gatestore.Grant, a gatestore.Ask, now time.Duration) bool {
-	for i, d := range a.Draws {
-		switch s := f.key(d.Key); {
-		case now < s.till:
-			g.Again, g.Draw, g.Held, g.Generation = s.till-now, i, true, s.gen
-			return true
-		case a.Mode == gatestore.Again && s.gen != d.Generation:
-			g.Again, g.Draw = time.Microsecond, i
-			return true
-		case s.room > 0 && (a.Mode == gatestore.Again && s.find(a.ID) < 0 || a.Mode == gatestore.Pass && len(s.out) >= s.room):
-			g.Again, g.Poll = time.Millisecond, true
-			if n := len(s.out); n > 0 {
-				g.Again = min(poll(now-s.out[n-1].end+10*time.Second), max(s.out[0].end-now, time.Millisecond))
-			}
-			return true
-		}
-	}
-	return false
-}
-
-func (f *Vendor) full(g *gatestore.Grant, a gatestore.Ask, now time.Duration) bool {
-	if a.Mode == gatestore.Again {
-		if _, ok := f.places[a.ID]; ok {
-			return false
-		}
-		g.Again, g.Poll = time.Microsecond, true
-		return true
-	}
-	var mine *waiter
-	if i := slices.IndexFunc(f.wait, func(w *waiter) bool { return w.name == a.Process }); i >= 0 {
-		mine = f.wait[i]
-	}
-	used := len(f.places)
-	for _, w := range f.wait {
-		if w != mine && (mine == nil || w.since < mine.since) {
-			used++
-		}
-	}
-	if used < f.lim {
-		return false
-	}
-	if mine == nil {
-		mine = &waiter{a.Process, now, now}
-		f.wait = append(f.wait, mine)
-	}
-	mine.last = now
-	g.Again, g.Poll = poll(now-f.freed), true
-	for _, end := range f.places {
-		g.Again = max(time.Millisecond, min(g.Again, end-now))
-	}
-	return true
-}
-
-func (f *Vendor) grant(g *gatestore.Grant, a gatestore.Ask, now time.Duration) bool {
-	at, last := now, 0
-	if a.Late {
-		for i, d := range a.Draws {
-			s := f.key(d.Key)
-			if t := max(s.pace, s.tail-min(d.Spacing, 500*time.Millisecond)) - d.Lead; d.Spacing > 0 && t > at {
-				at, last = t, i
-			}
-		}
-		if at > now+5*time.Millisecond {
-			g.Again, g.Draw = at-now, last
-			return false
-		}
-		at = now
-	}
-	for _, d := range a.Draws {
-		if d.Spacing > 0 && !a.Late {
-			at = now + a.RoundTrip
-		}
-	}
-	least := at
-	for i, d := range a.Draws {
-		s := f.key(d.Key)
-		if a.Mode == gatestore.Reserve {
-			at = max(at, s.till)
-		}
-		if d.Spacing > 0 && !a.Late && s.tail-d.Lead > at {
-			at, last = s.tail-d.Lead, i
-		}
-	}
-	if a.Mode != gatestore.Again && at > now+a.Ahead {
-		g.Again, g.Draw = at-now, last
-		return false
-	}
-	slot := gatestore.Slot{ID: a.ID, At: at - now}
-	if a.Mode != gatestore.Again {
-		f.seq++
-		slot.ID = f.seq
-	}
-	for _, d := range a.Draws {
-		s := f.key(d.Key)
-		taken := d.Spacing > 0 && !a.Late && (a.Mode != gatestore.Reserve || at-max(least, s.till, s.tail-d.Lead) < 12500*time.Microsecond)
-		if a.Late && d.Spacing > 0 {
-			s.changed = true
-			s.pace = max(s.pace, now-12500*time.Microsecond) + d.Spacing
-		}
-		if taken {
-			s.changed = true
-			s.tail = max(s.tail, at) + d.Spacing
-		}
-		if s.room > 0 && a.Mode != gatestore.Reserve {
-			if slot.Turn = true; a.Mode == gatestore.Pass {
-				slot.Probe = slot.Probe || s.room == 1
-				s.changed = true
-				s.out = append(s.out, turn{slot.ID, now + 10*time.Second})
-			}
-		}
-		slot.Generations, slot.Taken = append(slot.Generations, s.gen), append(slot.Taken, taken)
-	}
-	if a.InFlight > 0 && a.Mode != gatestore.Reserve {
-		f.places[slot.ID] = now + 10*time.Second
-		if a.Mode == gatestore.Pass {
-			f.wait = slices.DeleteFunc(f.wait, func(w *waiter) bool { return w.name == a.Process })
-		}
-	}
-	g.Slots = append(g.Slots, slot)
-	return true
-}
-
-// End is for a gate.
-func (f *Process) End(_ context.Context, ends []gatestore.End) (state gatestore.State, err error) {
-	var keys []gatestore.Key
-	for _, e := range ends {
-		keys = append(keys, e.Keys...)
-	}
-	now, done, err := f.begin("end", keys...)
-	if err != nil {
-		return state, err
-	}
-	defer done()
-	for _, e := range ends {
-		fresh := true
-		for i, k := range e.Keys {
-			s := f.key(k)
-			fresh = fresh && s.gen == e.Generations[i]
-			if at := s.find(e.ID); e.Turn && at >= 0 {
-				s.changed = true
-				if s.out = slices.Delete(s.out, at, at+1); e.Success {
-					s.room++
-				}
-			}
-		}
-		if _, ok := f.places[e.ID]; e.Place && ok {
-			f.freed = now
-			if delete(f.places, e.ID); e.Success && fresh {
-				f.grow()
-			}
-		}
-	}
-	return f.state(), nil
-}
-
-func (f *Vendor) grow() {
-	rounds, step := 16, 1
-	if f.soon {
-		rounds, step = 1, max(1, f.lim/16)
-	}
-	if f.won++; f.won >= rounds*f.lim && f.lim < f.most {
-		f.lim, f.won = min(f.most, f.lim+step), 0
-	}
-}
-
-// Hold is for a gate.
-func (f *Process) Hold(_ context.Context, holds []gatestore.Hold) ([]gatestore.Hold, error) {
-	var keys []gatestore.Key
-	for _, h := range holds {
-		keys = append(keys, h.Key)
-	}
-	now, done, err := f.begin("hold", keys...)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	holds = slices.Clone(holds)
-	for i, h := range holds {
-		s, till := f.key(h.Key), now+h.For
-		force := now < s.till
-		if int64(h.Generation) < 0 || s.gen == 0 || h.Generation == s.gen || force && h.Generation == s.prev {
-			if !force {
-				s.prev, s.gen, s.till, s.room, s.out = s.gen, max(s.gen+1, uint64(now/time.Microsecond)), till, 1, nil
-				if h.Halve && now > f.resumed {
-					f.soon = now-f.resumed >= 10*time.Second || len(f.places) <= f.lim/2
-					if f.lim > 0 {
-						f.lim, f.won = max(1, f.lim/2), 0
-					}
-					f.resumed = till
-				}
-			}
-			if till >= s.till {
-				s.changed = true
-				s.till, s.over = till, till+10*time.Second
-			}
-		}
-		holds[i].Generation, holds[i].For = s.gen, max(0, s.till-now)
-	}
-	return holds, nil
-}
-
-// Resume is for a gate.
-func (f *Process) Resume(_ context.Context, keys []gatestore.Key) error {
-	now, done, err := f.begin("resume", keys...)
-	if err != nil {
-		return err
-	}
-	defer done()
-	for _, k := range keys {
-		if s := f.key(k); now < s.till {
-			s.changed = true
-			s.till, s.over, f.resumed = now, now+10*time.Second, now
-		}
-	}
-	return nil
-}
-
-// Renew is for a gate.
-func (f *Process) Renew(_ context.Context, process string, ids []uint64) (state gatestore.State, err error) {
-	now, done, err := f.begin("renew")
-	if err != nil {
-		return state, err
-	}
-	defer done()
-	f.saw(process, now)
-	for _, id := range ids {
-		if _, ok := f.places[id]; ok {
-			f.places[id] = now + 10*time.Second
-		}
-	}
-	return f.state(), nil
-}
-
-// Leave is for a gate.
-func (f *Process) Leave(_ context.Context, process string) error {
-	_, done, err := f.begin("leave")
-	if err != nil {
-		return err
-	}
-	defer done()
-	delete(f.procs, process)
-	return nil
 }
 
 // A Process is what one process has of a vendor.
@@ -441,3 +97,451 @@ func (f *Process) OpenGate(string) (gatestore.Table, error) { return f, nil }
 
 // Cut has nothing of the process arrive any more, or again.
 func (f *Process) Cut(off bool) { f.dead.Store(off) }
+
+var errDown = errors.New("connection refused")
+
+func keysOf(draws []gatestore.Draw) (keys []gatestore.Key) {
+	for _, d := range draws {
+		keys = append(keys, d.Key)
+	}
+	return keys
+}
+
+// A script is one run of it.
+type script struct {
+	*Vendor
+	now time.Duration
+	v   *value // of the vendor
+	of  map[gatestore.Key]*value
+}
+
+// run is the way to the store, what it does, and the way back.
+func (f *Process) run(ops []string, keys []gatestore.Key, do func(s *script)) (state gatestore.State, err error) {
+	time.Sleep(f.half)
+	if f.down.Load() || f.dead.Load() {
+		return state, errDown
+	}
+	f.mu.Lock()
+	for _, op := range ops {
+		f.log = append(f.log, fmt.Sprint(f.name, ": ", op))
+	}
+	s := &script{Vendor: f.Vendor, now: f.clock(), of: map[gatestore.Key]*value{}}
+	s.v = s.key(gatestore.Key{Vendor: true})
+	for _, k := range keys {
+		s.key(k)
+	}
+	maps.DeleteFunc(s.v.places, func(_ uint64, end time.Duration) bool { return end <= s.now })
+	maps.DeleteFunc(s.v.procs, func(_ string, at time.Duration) bool { return at+seen <= s.now })
+	s.v.wait = slices.DeleteFunc(s.v.wait, func(w *waiter) bool { return w.last+noted <= s.now })
+	do(s)
+	state = gatestore.State{Processes: len(s.v.procs), InFlight: len(s.v.places), MaxInFlight: s.v.lim}
+	for k, v := range s.of {
+		if v.dirty {
+			v.dirty, v.stored = false, v.end() > s.now
+		}
+		if !v.stored {
+			delete(f.keys, k)
+		}
+	}
+	f.mu.Unlock()
+	time.Sleep(f.half)
+	return state, nil
+}
+
+// key returns a value. The first time, it gives up turns that are out for too long, and ends a ramp that is over.
+func (s *script) key(k gatestore.Key) *value {
+	v := s.of[k]
+	if v != nil {
+		return v
+	}
+	if v = s.keys[k]; v == nil {
+		v = &value{freed: s.now, places: map[uint64]time.Duration{}, procs: map[string]time.Duration{}}
+		s.keys[k] = v
+	}
+	if s.of[k] = v; s.v == nil {
+		s.v = v
+	}
+	if s.now < v.till && v.gen <= s.v.ended {
+		v.till, v.over, v.dirty = s.now, s.now+probe, true
+	}
+	if v.room == 0 || s.now < v.till {
+		return v
+	}
+	for len(v.out) > 0 && v.out[0].end <= s.now {
+		if _, ok := s.v.places[v.out[0].id]; ok {
+			delete(s.v.places, v.out[0].id)
+			s.v.freed = s.now
+		}
+		v.dirty, s.v.dirty = true, true
+		if v.out = v.out[1:]; v.room == 1 {
+			v.over = s.now + probe
+		}
+	}
+	if v.room >= 64 || s.now >= v.over && (v.room > 1 || len(v.out) == 0) {
+		v.room, v.out = 0, nil
+	}
+	return v
+}
+
+// end returns when nothing of a value is left.
+func (v *value) end() time.Duration {
+	last := max(v.till, v.tail, v.pace, v.far)
+	if v.room > 0 {
+		last = max(last, v.over)
+	}
+	for _, t := range v.out {
+		last = max(last, t.end)
+	}
+	for _, t := range v.places {
+		last = max(last, t)
+	}
+	for _, t := range v.procs {
+		last = max(last, t+seen)
+	}
+	for _, w := range v.wait {
+		last = max(last, w.last+noted)
+	}
+	return last
+}
+
+func (s *script) saw(process string) {
+	if at, ok := s.v.procs[process]; !ok || at+time.Second <= s.now {
+		s.v.procs[process], s.v.dirty = s.now, true
+	}
+}
+
+func (s *script) poll(since time.Duration) time.Duration {
+	return min(max((s.now-since)/2, 50*time.Millisecond), 500*time.Millisecond)
+}
+
+func (v *value) find(id uint64) int {
+	return slices.IndexFunc(v.out, func(t until) bool { return t.id == id })
+}
+
+// Pass is for a gate.
+func (f *Process) Pass(_ context.Context, ask gatestore.Ask) (g gatestore.Grant, err error) {
+	var keys []gatestore.Key
+	for _, of := range ask.Groups {
+		keys = append(keys, keysOf(of.Draws)...)
+	}
+	g.State, err = f.run([]string{"pass"}, keys, func(s *script) {
+		if v := s.v; ask.InFlight != v.most {
+			if v.lim == v.most || v.lim > ask.InFlight {
+				v.lim = ask.InFlight
+			}
+			v.most = ask.InFlight
+		}
+		no, passed := map[gatestore.Key]gatestore.Answer{}, false
+		for _, of := range ask.Groups {
+			a, refused := gatestore.Answer{}, false
+			for _, d := range of.Draws {
+				s.recount(d)
+			}
+			for len(a.Slots) < of.Calls && !refused {
+				refused = ask.Mode != gatestore.Reserve && (s.shut(&a, ask.Mode, of, no) || ask.InFlight > 0 && s.full(&a, ask, of.ID)) || !s.grant(&a, ask, of)
+			}
+			if refused {
+				no[of.Draws[a.Draw].Key] = gatestore.Answer{Again: a.Again, Poll: a.Poll, Held: a.Held, Generation: a.Generation}
+			}
+			passed = passed || len(a.Slots) > 0
+			g.Answers = append(g.Answers, a)
+		}
+		if passed {
+			s.saw(ask.Process)
+		}
+	})
+	return g, err
+}
+
+func (s *script) recount(d gatestore.Draw) {
+	v := s.key(d.Key)
+	if d.Spacing == 0 || v.unit == d.Unit {
+		return
+	}
+	if base := max(s.now, v.last); v.unit > 0 && v.tail > base {
+		left := math.Ceil(us(v.tail-base) / us(v.unit) * us(d.Unit))
+		v.tail = max(base+time.Duration(left*1e3), v.last+d.Unit)
+	}
+	v.unit, v.spare, v.pace, v.dirty = d.Unit, nil, 0, true
+}
+
+func us(d time.Duration) float64 { return float64(d / time.Microsecond) }
+
+func (s *script) shut(a *gatestore.Answer, mode gatestore.Mode, of gatestore.Group, no map[gatestore.Key]gatestore.Answer) bool {
+	for i, d := range of.Draws {
+		v := s.key(d.Key)
+		n, known := no[d.Key]
+		switch a.Draw = i; {
+		case known && (n.Held || n.Poll || d.Spacing > 0):
+			a.Again, a.Poll, a.Held, a.Generation = n.Again, n.Poll, n.Held, n.Generation
+		case s.now < v.till:
+			a.Again, a.Held, a.Generation = v.till-s.now, true, v.gen
+		case mode == gatestore.Again && v.gen != d.Generation:
+			a.Again = time.Microsecond
+		case v.room > 0 && (mode == gatestore.Again && v.find(of.ID) < 0 || mode == gatestore.Pass && len(v.out) >= v.room):
+			a.Again, a.Poll = time.Millisecond, true
+			if n := len(v.out); n > 0 {
+				a.Again = min(s.poll(v.out[n-1].end-probe), max(v.out[0].end-s.now, time.Millisecond))
+			}
+		default:
+			continue
+		}
+		return true
+	}
+	a.Draw = 0
+	return false
+}
+
+func (s *script) full(a *gatestore.Answer, ask gatestore.Ask, own uint64) bool {
+	v, mine := s.v, (*waiter)(nil)
+	if _, has := v.places[own]; has {
+		return false
+	} else if ask.Mode == gatestore.Again {
+		a.Again, a.Poll = time.Microsecond, true
+		return true
+	}
+	if i := slices.IndexFunc(v.wait, func(w *waiter) bool { return w.name == ask.Process }); i >= 0 {
+		mine = v.wait[i]
+	}
+	used := len(v.places)
+	for _, w := range v.wait {
+		if w != mine && (mine == nil || w.since < mine.since) {
+			used++
+		}
+	}
+	if used < v.lim {
+		return false
+	}
+	if mine == nil {
+		mine = &waiter{ask.Process, s.now, s.now}
+		v.wait = append(v.wait, mine)
+	}
+	mine.last, v.dirty = s.now, true
+	a.Again, a.Poll = s.poll(v.freed), true
+	for _, end := range v.places {
+		a.Again = max(time.Millisecond, min(a.Again, end-s.now))
+	}
+	return true
+}
+
+// earliest returns the first slot from a time on, and the index of the spare one that it is, or -1.
+func (v *value) earliest(d gatestore.Draw, from time.Duration) (at time.Duration, spare int) {
+	at, spare = max(from, v.tail-d.Lead), -1
+	for i, s := range v.spare {
+		if s.charge >= d.Spacing && s.at >= from-shelf && max(s.at, from) < at {
+			at, spare = max(s.at, from), i
+		}
+	}
+	return at, spare
+}
+
+// slot returns the slot of a call, what decides it, and the farthest one.
+func (s *script) slot(ask gatestore.Ask, of gatestore.Group) (at time.Duration, last int, most time.Duration) {
+	at = s.now
+	for i, d := range of.Draws {
+		if v := s.key(d.Key); d.Spacing > 0 && ask.Late {
+			if t := max(v.pace, v.tail-min(d.Spacing, 500*time.Millisecond)) - d.Lead; t > at {
+				at, last = t, i
+			}
+		} else if d.Spacing > 0 {
+			at = max(at, s.now+ask.RoundTrip)
+		}
+	}
+	switch most = s.now + ask.Ahead; {
+	case ask.Late && at <= s.now+5*time.Millisecond:
+		return s.now, last, s.now
+	case ask.Late:
+		return at, last, s.now
+	case ask.Mode == gatestore.Again:
+		most = 1<<63 - 1
+	}
+	for again := true; again; {
+		again = false
+		for i, d := range of.Draws {
+			v, t := s.key(d.Key), at
+			if ask.Mode == gatestore.Reserve {
+				t = max(t, v.till)
+			}
+			if d.Spacing > 0 {
+				t, _ = v.earliest(d, t)
+			}
+			if t > at {
+				at, last, again = t, i, true
+			}
+		}
+	}
+	return at, last, most
+}
+
+func (s *script) grant(a *gatestore.Answer, ask gatestore.Ask, of gatestore.Group) bool {
+	at, last, most := s.slot(ask, of)
+	if at > most {
+		a.Again, a.Draw = at-s.now, last
+		return false
+	}
+	got, reserve := gatestore.Slot{ID: of.ID, At: at - s.now, Time: uint64(at / time.Microsecond)}, ask.Mode == gatestore.Reserve
+	if ask.Mode != gatestore.Again {
+		s.v.seq = max(s.v.seq+1, uint64(s.now/time.Microsecond))
+		got.ID = s.v.seq
+	}
+	for _, d := range of.Draws {
+		v, tail := s.key(d.Key), uint64(0)
+		_, spare := v.earliest(d, at)
+		switch {
+		case d.Spacing == 0:
+		case ask.Late:
+			v.pace, v.dirty = max(v.pace, s.now-shelf)+d.Spacing, true
+		case spare >= 0:
+			v.spare, tail, v.dirty = slices.Delete(v.spare, spare, spare+1), 1, true
+		case !reserve || at-max(s.now+ask.RoundTrip, v.till, v.tail-d.Lead) < shelf:
+			v.tail, v.last, v.dirty = max(v.tail, at)+d.Spacing, max(v.last, at), true
+			tail = uint64(v.tail / time.Microsecond)
+		}
+		if v.room > 0 && !reserve {
+			if got.Turn = true; ask.Mode == gatestore.Pass {
+				got.Probe = got.Probe || v.room == 1
+				v.dirty, s.v.dirty = true, true
+				v.out = append(v.out, until{got.ID, s.now + probe})
+			}
+		}
+		got.Generations, got.Tails = append(got.Generations, v.gen), append(got.Tails, tail)
+	}
+	if ask.InFlight > 0 && !reserve {
+		s.v.places[got.ID], s.v.dirty = s.now+lease, true
+		if ask.Mode == gatestore.Pass {
+			s.v.wait = slices.DeleteFunc(s.v.wait, func(w *waiter) bool { return w.name == ask.Process })
+		}
+	}
+	a.Slots = append(a.Slots, got)
+	return true
+}
+
+// Report is for a gate.
+func (f *Process) Report(_ context.Context, r gatestore.Report) (gatestore.State, []gatestore.Hold, error) {
+	var keys []gatestore.Key
+	var ops []string
+	for _, h := range r.Holds {
+		keys, ops = append(keys, h.Key), []string{"hold"}
+	}
+	for _, e := range r.Ends {
+		keys = append(keys, keysOf(e.Draws[:len(e.Of.Generations)])...)
+	}
+	if len(r.Ends) > 0 {
+		ops = append(ops, "end")
+	} else if len(ops) == 0 {
+		ops = []string{"renew"}
+	}
+	holds := slices.Clone(r.Holds)
+	state, err := f.run(ops, keys, func(s *script) {
+		for i, h := range holds {
+			v := s.key(h.Key)
+			s.hold(v, h)
+			holds[i].Generation, holds[i].For = v.gen, max(0, v.till-s.now)
+		}
+		for _, e := range r.Ends {
+			s.end(e)
+		}
+		for _, id := range r.Renew {
+			if _, ok := s.v.places[id]; ok {
+				s.v.places[id], s.v.dirty = s.now+lease, true
+			}
+		}
+		if r.Leave {
+			delete(s.v.procs, r.Process)
+			s.v.dirty = true
+		} else {
+			s.saw(r.Process)
+		}
+	})
+	return state, holds, err
+}
+
+func (s *script) end(e gatestore.End) {
+	fresh := true
+	for i, gen := range e.Of.Generations {
+		v := s.key(e.Draws[i].Key)
+		fresh = fresh && v.gen == gen
+		if at := v.find(e.Of.ID); e.Turn && at >= 0 {
+			v.dirty = true
+			if v.out = slices.Delete(v.out, at, at+1); e.Success {
+				v.room++
+			}
+		}
+		if i < len(e.Of.Tails) {
+			s.back(v, e.Of.Tails[i], slot{time.Duration(e.Of.Time) * time.Microsecond, e.Draws[i].Spacing})
+		}
+	}
+	if _, ok := s.v.places[e.Of.ID]; e.Place && ok {
+		s.v.freed, s.v.dirty = s.now, true
+		if delete(s.v.places, e.Of.ID); e.Success && fresh {
+			s.v.grow()
+		}
+	}
+}
+
+// back takes a slot back.
+func (s *script) back(v *value, tail uint64, of slot) {
+	switch last := tail == uint64(v.tail/time.Microsecond); {
+	case tail == 0 || of.at <= s.now && !last:
+		return
+	case last:
+		v.tail -= of.charge
+	case len(v.spare) < 64:
+		v.spare = append(v.spare, of)
+	}
+	v.spare = slices.DeleteFunc(v.spare, func(o slot) bool { return o.at <= s.now })
+	v.dirty = true
+}
+
+func (v *value) grow() {
+	rounds, step := 16, 1
+	if v.soon {
+		rounds, step = 1, max(1, v.lim/16)
+	}
+	if v.won++; v.won >= rounds*v.lim && v.lim < v.most {
+		v.lim, v.won = min(v.most, v.lim+step), 0
+	}
+}
+
+func (s *script) hold(v *value, h gatestore.Hold) {
+	till, force := s.now+h.For, s.now < v.till
+	if int64(h.Generation) >= 0 && v.gen != 0 && h.Generation != v.gen && (!force || h.Generation != v.prev) {
+		return
+	}
+	if !force {
+		v.prev, v.gen, v.till, v.room, v.out = v.gen, max(v.gen+1, uint64(s.now/time.Microsecond), s.v.ended+1), till, 1, nil
+		if h.Halve && s.now > s.v.resumed {
+			s.halve(till)
+		}
+	}
+	if till >= v.till {
+		v.till, v.over, v.dirty = till, till+probe, true
+		s.v.far, s.v.dirty = max(s.v.far, v.over), true
+	}
+}
+
+func (s *script) halve(till time.Duration) {
+	v := s.v
+	v.soon = s.now-v.resumed >= probe || len(v.places) <= v.lim/2
+	if v.lim > 0 {
+		v.lim, v.won = max(1, v.lim/2), 0
+	}
+	v.resumed = till
+}
+
+// Resume is for a gate.
+func (f *Process) Resume(_ context.Context, keys []gatestore.Key) error {
+	_, err := f.run([]string{"resume"}, keys, func(s *script) {
+		if len(keys) == 0 {
+			s.v.ended, s.v.resumed, s.v.dirty = uint64(s.now/time.Microsecond), s.now, true
+			keys = []gatestore.Key{{Vendor: true}}
+		}
+		for _, k := range keys {
+			if v := s.key(k); s.now < v.till {
+				v.till, v.over, v.dirty = s.now, s.now+probe, true
+				s.v.resumed, s.v.dirty = s.now, true
+			}
+		}
+	})
+	return err
+}

@@ -58,7 +58,7 @@ func (g *group) take(terms *Terms, now time.Time) *batch {
 		g.waiting = g.waiting[1:]
 		return b
 	}
-	b := &batch{Batch: Batch{ID: terms.ID, Turn: 1, Group: g.name}, group: g}
+	b := &batch{Batch: Batch{ID: terms.ID, Turn: 1, Group: g.name}}
 	bytes := 0
 	for i, r := range g.pending[:min(terms.MaxRecords, len(g.pending))] {
 		if bytes += len(r.Payload); i > 0 && terms.MaxBytes > 0 && bytes > terms.MaxBytes {

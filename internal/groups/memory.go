@@ -46,7 +46,6 @@ type record struct {
 // A batch in memory waits until at, or is taken.
 type batch struct {
 	Batch
-	group *group
 	at    time.Time
 	ahead bool // it is taken and not loaded
 }
@@ -187,11 +186,11 @@ func (m *memory) Replace(_ context.Context, queue string, old Batch, parts []Par
 	if b == nil {
 		return ErrReplaced
 	}
-	g := b.group
+	g := l.groups[b.Group]
 	delete(l.batches, b.ID)
 	g.flight -= len(b.Records)
 	for _, p := range parts {
-		part := &batch{Batch: Batch{ID: p.ID, Turn: 1, Group: g.name, Attempts: p.Attempts, Losses: p.Losses}, group: g, at: now.Add(p.After)}
+		part := &batch{Batch: Batch{ID: p.ID, Turn: 1, Group: g.name, Attempts: p.Attempts, Losses: p.Losses}, at: now.Add(p.After)}
 		if p.ID == b.ID {
 			part.Turn += b.Turn
 		}

@@ -1,4 +1,4 @@
-// Package jitter adds the jitter of a backoff to a longer wait that a server asks for.
+// Package jitter adds jitter to a wait that a server asks for.
 package jitter
 
 import (
@@ -10,13 +10,19 @@ import (
 )
 
 // Above returns drawn, the delay number n of s, after prev. If floor is longer, it returns floor plus the random part of drawn, so that callers
-// with the same floor do not return together. For a nil strategy, and one that is not of package backoff, the random part is
-// unknown: Above adds a random duration below drawn.
+// with the same floor do not return together. The random part of a
+// strategy that is not of package backoff is unknown: Above adds a random duration below drawn.
 func Above(floor time.Duration, s backoff.Strategy, n int, prev, drawn time.Duration) time.Duration {
 	if floor <= drawn {
 		return drawn
 	}
 	return floor + min(part(s, n, prev, drawn), math.MaxInt64-max(0, floor))
+}
+
+// Told returns a wait that was told, and up to a tenth of it more, at most a minute, for what has no backoff of its own: those that were
+// told the same do not return together.
+func Told(wait time.Duration) time.Duration {
+	return wait + min(rand.N(min(max(0, wait)/10, time.Minute)+1), math.MaxInt64-max(0, wait)) //nolint:gosec // jitter keeps no secret
 }
 
 // part returns the random part of drawn.
@@ -35,8 +41,6 @@ func part(s backoff.Strategy, n int, prev, drawn time.Duration) time.Duration {
 	case backoff.Exponential:
 		jitter, s.Jitter = s.Jitter, -1
 		longest = s.Next(n, prev)
-	case interface{ Shortest() time.Duration }: // of a type that is not exported
-		return max(0, drawn-s.Shortest())
 	default:
 		return rand.N(drawn) //nolint:gosec // jitter keeps no secret
 	}

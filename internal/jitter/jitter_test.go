@@ -44,3 +44,19 @@ func TestAbove(t *testing.T) {
 	require.Equal(t, time.Duration(math.MaxInt64), jitter.Above(math.MaxInt64, nil, 1, 0, s))
 	require.Equal(t, 5*s, jitter.Above(5*s, nil, 1, 0, 0))
 }
+
+func TestTold(t *testing.T) {
+	t.Parallel()
+	for wait, most := range map[time.Duration]time.Duration{
+		0: 0, time.Second: 100 * time.Millisecond, time.Hour: time.Minute, math.MaxInt64: 0, math.MaxInt64 - 1: 1,
+	} {
+		least, longest := time.Duration(math.MaxInt64), time.Duration(0)
+		for range 2000 {
+			above := jitter.Told(wait) - wait
+			least, longest = min(least, above), max(longest, above)
+		}
+		require.GreaterOrEqual(t, least, time.Duration(0), wait)
+		require.LessOrEqual(t, longest, most, wait)
+		require.GreaterOrEqual(t, longest-least, most*9/10, wait)
+	}
+}

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 )
@@ -47,16 +48,6 @@ func (d Debt) end(r *Rule, at int64) int64 {
 	return d.Until
 }
 
-// find returns the value under a limit, or nil.
-func (a *Account) find(r *Rule) *Value {
-	for i := range a.n {
-		if a.values[i].Rule == r {
-			return &a.values[i]
-		}
-	}
-	return nil
-}
-
 // Debt returns the largest use, and the time at which all has come back.
 func (a *Account) Debt(now int64) Debt {
 	d := Debt{Until: now}
@@ -78,13 +69,8 @@ func (a *Account) End(now int64) int64 {
 
 // Moved reports whether refunds have moved takes of the account: it must know that to give back no permits
 // twice.
-func (a *Account) Moved(now int64) bool {
-	for _, v := range a.Values() {
-		if v.Moved > 0 && v.Rule.Spec.Algorithm == TokenBucket && v.Rule.alg.over(v.State, now) > now {
-			return true
-		}
-	}
-	return false
+func (a *Account) Moved() bool {
+	return slices.ContainsFunc(a.Values(), func(v Value) bool { return v.Moved > 0 && v.Rule.Spec.Algorithm == TokenBucket })
 }
 
 // Touch writes words anew as of now, so that they can be read for another Horizon.
@@ -124,23 +110,20 @@ func (a *Account) origin(r *Rule) (from int) {
 // other limits.
 func (k *Key) foreign(p *Plan, r *Rule, cost int64) (raw Raw, from int) {
 	from, most := -1, int64(0)
+	raw[available] = math.MaxInt64
 	for i, v := range k.Values() {
 		if of := v.Rule.kind(); slices.ContainsFunc(p.Rules, func(other *Rule) bool { return other.kind() == of }) {
 			continue
 		}
 		num, den := v.Rule.alg.used(v.State, v.due(k.Now))
 		is, used := v.under(r, k.Now, cost), ceilDiv(num, den)
-		if from < 0 {
-			raw, from, most = is, i, used
-			continue
-		}
-		if is[earliest] > raw[earliest] || is[earliest] == raw[earliest] && used > most {
+		if from < 0 || is[earliest] > raw[earliest] || is[earliest] == raw[earliest] && used > most {
 			from, most = i, used
 		}
 		if is[available] < raw[available] || is[available] == raw[available] && is[more] > raw[more] {
 			raw[available], raw[more] = is[available], is[more]
 		}
-		raw[earliest], raw[full] = max(raw[earliest], is[earliest]), max(raw[full], is[full])
+		raw[earliest], raw[full] = max(raw[earliest], is[earliest]), max(raw[full], is[full]) // times are not before 0
 	}
 	return raw, from
 }
@@ -151,15 +134,15 @@ func (k *Key) under(p *Plan, r *Rule, cost int64) (v Value, raw Raw, from int, r
 	from = k.origin(r)
 	alone := from >= 0 || k.n == 1 && len(p.Rules) == 1 // a refused take can restate the value
 	if from < 0 {
-		if raw, from = k.foreign(p, r, cost); from < 0 {
-			v = Value{r, k.start(r)}
-			return v, r.alg.look(v.State, k.Now, cost), from, false
-		}
-		v = k.values[from]
-	} else if v = k.values[from]; v.Rule == r {
+		raw, from = k.foreign(p, r, cost)
+	} else if k.values[from].Rule != r {
+		raw = k.values[from].under(r, k.Now, cost)
+	}
+	if v = k.values[max(0, from)]; from < 0 {
+		v = Value{r, k.start(r)}
+	}
+	if v.Rule == r {
 		return v, r.alg.look(v.State, k.Now, cost), from, false
-	} else {
-		raw = v.under(r, k.Now, cost)
 	}
 	if alone && cost > 0 && raw[earliest] > k.Now {
 		if s, ok := v.restate(r, k.Now, v.due(k.Now)); ok {
@@ -188,10 +171,7 @@ func (r *Rule) owing(until, permits, now int64) State {
 	case r.Spec.Algorithm == FixedWindow && n < r.Capacity:
 		at = min(at, now) // only reservations lie ahead, behind a window that is full
 	case r.Spec.Algorithm == SlidingCounter && left > 0 && left < r.alg.recovery(now)/2: // n is their weight, and more were taken
-		var ok bool
-		if n, ok = mulDiv(n, r.alg.recovery(now)/2, left, r.Capacity); !ok {
-			n = r.Capacity
-		}
+		n, _ = MulDiv(n, r.alg.recovery(now)/2, left, r.Capacity)
 	}
 	s, _ := r.alg.put(now, at, n, 1)
 	return s
@@ -256,43 +236,36 @@ func (r *Rule) kind() Spec {
 // already stays as it is.
 func (k *Key) Owe(p *Plan, d Debt) {
 	for _, r := range p.Rules {
-		end := d.Until
+		end, bucket := d.Until, r.Spec.Algorithm == TokenBucket
 		if end > k.Now && r.Spec.Aligned {
 			end = k.Now + r.alg.recovery(k.Now)
-		}
-		if end <= k.Now {
-			continue
 		}
 		v, raw, from, _ := k.under(p, r, 0)
 		owed := r.owing(end, d.Permits, k.Now)
 		more := r.alg.look(owed, k.Now, 0)
-		switch {
-		case r.Spec.Algorithm == TokenBucket && more[full] <= raw[full],
-			r.Spec.Algorithm != TokenBucket && more[available] >= raw[available]:
+		if end <= k.Now || bucket && more[full] <= raw[full] || !bucket && more[available] >= raw[available] {
 			continue
-		case from >= 0 && v.Rule == r:
-			if r.Spec.Algorithm == TokenBucket {
-				owed.Moved = v.Moved
-			}
-			k.values[from].State = owed
-		case from >= 0 && (v.Rule.kind() == r.kind() || k.n == MaxLimits):
+		}
+		if bucket && v.Rule == r {
+			owed.Moved = v.Moved
+		}
+		if k.Changed = true; from >= 0 && (v.Rule.kind() == r.kind() || k.n == MaxLimits) {
 			k.values[from] = Value{r, owed}
-		default:
+		} else {
 			k.Add(Value{r, owed})
 		}
-		k.Changed = true
 	}
 }
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
 
-// mulDiv is a*b/c, rounded up, and false if that is more than a limit.
-func mulDiv(a, b, c, most int64) (q int64, ok bool) {
+// MulDiv returns a*b/c, rounded up, or most and false if that is more.
+func MulDiv(a, b, c, most int64) (q int64, ok bool) {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi >= uint64(c) {
-		return 0, false
+		return most, false
 	}
 	n, rest := bits.Div64(hi, lo, uint64(c))
 	n += min(1, rest)
-	return int64(n), n <= uint64(most)
+	return int64(min(n, uint64(most))), n <= uint64(most)
 }

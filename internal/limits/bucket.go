@@ -165,7 +165,7 @@ func (b *bucket) ahead(now, at int64) (units int64, ok bool) {
 
 func (b *bucket) put(now, at, num, den int64) (State, bool) {
 	later, near := b.ahead(now, at)
-	owed, ok := mulDiv(num, b.cost, den, b.most)
+	owed, ok := MulDiv(num, b.cost, den, b.most)
 	units, _ := b.now(now)
 	return State{Word: units + uint64(later+owed)}, near && ok && later+owed <= b.most
 }

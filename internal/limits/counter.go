@@ -67,7 +67,7 @@ func (a counter) until(room, of int64) int64 {
 	if of <= room {
 		return 0
 	}
-	after, _ := mulDiv(of-room, a.period, of, a.period)
+	after, _ := MulDiv(of-room, a.period, of, a.period)
 	return after
 }
 
@@ -97,7 +97,7 @@ func (a counter) look(s State, now, cost int64) Raw {
 
 // weigh is how many permits are used at a time in the window.
 func (a counter) weigh(c counted, at int64) int64 {
-	weight, _ := mulDiv(c.before, c.start+a.period-at, a.period, c.before)
+	weight, _ := MulDiv(c.before, c.start+a.period-at, a.period, c.before)
 	return c.used + weight
 }
 

@@ -170,7 +170,8 @@ func (k *Key) refund(op *Op) {
 		return
 	}
 	for i, r := range take.Plan.Rules {
-		if v := k.find(r); v != nil && (k.Now-take.At)/5 <= r.Horizon { // later it has recovered
+		if at := k.origin(r); at >= 0 && k.values[at].Rule == r && (k.Now-take.At)/5 <= r.Horizon { // later it has recovered
+			v := &k.values[at]
 			if more := take.More; more != nil && !r.Listed() && v.Word == more.after[i].Word && v.Moved == more.after[i].Moved {
 				v.State, k.Changed = more.before[i], true // nothing has come since the reservation
 				continue

@@ -53,26 +53,14 @@ func (l Limit) And(other Limit) Limit {
 }
 
 // Specs returns the limits that And has joined, in their order.
-func (l Limit) Specs() (all []Spec) {
-	for {
-		if l.spec == (Spec{}) {
-			l.spec = Spec{Permits: 1000, Period: time.Minute}
-		}
-		all = append(all, l.spec)
-		if l.also == (unique.Handle[Limit]{}) {
-			return all
-		}
-		l = l.also.Value()
+func (l Limit) Specs() []Spec {
+	if l.spec == (Spec{}) {
+		l.spec = Spec{Permits: 1000, Period: time.Minute}
 	}
-}
-
-// Capacity returns the highest cost that can be allowed at once.
-func (l Limit) Capacity() int64 {
-	least := int64(MaxPermits)
-	for _, s := range l.Specs() {
-		least = min(least, Capacity(s))
+	if l.also == (unique.Handle[Limit]{}) {
+		return []Spec{l.spec}
 	}
-	return least
+	return append([]Spec{l.spec}, l.also.Value().Specs()...)
 }
 
 // Refuse says why a limit cannot be used, or returns "".
@@ -105,10 +93,7 @@ func (s Spec) refuse(longest time.Duration) string {
 	if s.Algorithm == SlidingLog {
 		most = MaxLogPermits
 	}
-	fills := func() bool {
-		fill, ok := FillTime(s)
-		return ok && fill <= longest
-	}
+	fill, ok := FillTime(s) // also of a limit that is refused
 	switch {
 	case s.Algorithm > SlidingLog:
 		return "must have a known algorithm"
@@ -118,7 +103,7 @@ func (s Spec) refuse(longest time.Duration) string {
 		return fmt.Sprintf("must have a period of 1ns to %v", MaxPeriod)
 	case s.Algorithm == TokenBucket && (s.Burst < 1 || s.Burst > MaxPermits):
 		return fmt.Sprintf("must have a burst of 1 to %d", int64(MaxPermits))
-	case s.Algorithm == TokenBucket && !fills():
+	case s.Algorithm == TokenBucket && (!ok || fill > longest):
 		return fmt.Sprintf("must have a burst that fills within %v", longest)
 	case s.Algorithm == SlidingWindow && (s.Segments < 2 || s.Segments > maxSegments || int64(s.Period)%int64(s.Segments) != 0):
 		return fmt.Sprintf("must have 2 to %d segments, each of whole nanoseconds", maxSegments)

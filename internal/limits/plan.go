@@ -68,9 +68,19 @@ func (s *Plans) plan(all []Spec) (*Plan, error) {
 	}
 	p := &Plan{Capacity: math.MaxInt64}
 	for _, spec := range all {
-		r, err := s.rule(spec, p, len(all) == 1)
-		if err != nil {
-			return nil, err
+		var r *Rule
+		if len(all) > 1 {
+			alone, err := s.plan([]Spec{spec})
+			if err != nil {
+				return nil, err
+			}
+			r = alone.Rules[0]
+		} else if r = s.clock.Rule(spec); r == nil {
+			return nil, validate.Bad("ratelimit.Limit.Burst", spec.Burst, fmt.Sprintf("is more than can be counted exactly at %d per %v: "+
+				"take a smaller burst, or permits that share a factor with the period", spec.Permits, spec.Period))
+		} else {
+			r.plan = p
+			s.horizon.Store(min(s.horizon.Load(), r.Horizon)) // before the first word of this limit
 		}
 		p.Rules, p.Capacity = append(p.Rules, r), min(p.Capacity, r.Capacity)
 	}
@@ -82,25 +92,6 @@ func (s *Plans) plan(all []Spec) (*Plan, error) {
 	s.all[key] = weak.Make(p)
 	runtime.AddCleanup(p, s.forget, key)
 	return p, nil
-}
-
-// rule returns the rule of a plan: a new one if it is the only one, otherwise that of the plan of the limit alone.
-func (s *Plans) rule(spec Spec, p *Plan, alone bool) (*Rule, error) {
-	if !alone {
-		p, err := s.plan([]Spec{spec})
-		if err != nil {
-			return nil, err
-		}
-		return p.Rules[0], nil
-	}
-	r := s.clock.Rule(spec)
-	if r == nil {
-		return nil, validate.Bad("ratelimit.Limit.Burst", spec.Burst, fmt.Sprintf("is more than can be counted exactly at %d per %v: "+
-			"take a smaller burst, or permits that share a factor with the period", spec.Permits, spec.Period))
-	}
-	r.plan = p
-	s.horizon.Store(min(s.horizon.Load(), r.Horizon)) // before the first word of this limit
-	return r, nil
 }
 
 // forget removes a plan that nobody uses.

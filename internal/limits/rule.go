@@ -68,7 +68,7 @@ const (
 // FillTime returns the time in which an empty bucket fills or a window ends, rounded up, and false if that is above 63
 // bits.
 func FillTime(s Spec) (time.Duration, bool) {
-	q, ok := mulDiv(Capacity(s), int64(s.Period), s.Permits, math.MaxInt64)
+	q, ok := MulDiv(Capacity(s), int64(s.Period), s.Permits, math.MaxInt64)
 	return time.Duration(q), ok
 }
 

@@ -45,18 +45,18 @@ type LocalTable interface {
 	Local() Table
 }
 
-// As returns the first table with a capability: t, or the table that the method Unwrap() Table of
-// a table returns, and so on.
-func As[T any](t Table) (capable T, ok bool) {
+// Counting returns the first table that counts processes: t, or the table that the method Unwrap() Table of
+// a table returns, and so on; or nil.
+func Counting(t Table) InstanceTable {
 	for {
-		if capable, ok = t.(T); ok {
-			return capable, true
+		switch of := t.(type) {
+		case InstanceTable:
+			return of
+		case interface{ Unwrap() Table }:
+			t = of.Unwrap()
+		default:
+			return nil
 		}
-		w, wraps := t.(interface{ Unwrap() Table })
-		if !wraps {
-			return capable, false
-		}
-		t = w.Unwrap()
 	}
 }
 

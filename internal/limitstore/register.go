@@ -2,6 +2,7 @@
 package limitstore
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -39,8 +40,18 @@ type Stats struct {
 	Instances int
 }
 
-// Register adds a store to r, which may be nil, and returns a function that removes it. field is that of the name in a Config.
+// Of returns the Stats of a store that is wrapped, if it has any.
+func Of(store any) (s Stats) {
+	if counts, ok := store.(interface{ Stats() Stats }); ok {
+		s = counts.Stats()
+	}
+	return s
+}
+
+// Register adds a store to r, which may be nil, and returns a function that removes it. field is that of the name in a Config. If
+// the name is empty, it is "default".
 func Register(r *core.Registry, field, name string, store interface{ Stats() Stats }) (remove func(), err error) {
+	name = cmp.Or(name, "default")
 	source := registry.Source{Figures: func() registry.Figures { return figures(store.Stats()) }}
 	remove, err = (*registry.Registry)(r).Add(registry.Entry{Kind: "store", Name: name, Instance: store, Source: source})
 	if err != nil {

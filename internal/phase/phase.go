@@ -4,6 +4,7 @@ package phase
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"path"
 	"reflect"
@@ -218,21 +219,14 @@ func (m Mux[P, T]) Find(r *http.Request) *Route[P, T] {
 	return m.of[pattern]
 }
 
-// A Name is that of a phase.
-type Name[P Phase] struct {
-	Phase P
-	Name  string
-}
-
-// String returns the name of p, or of the nearest outer one and the distance to it, as in "Admission+10". The names are from the
-// outermost to the innermost.
-func String[P Phase](p P, names ...Name[P]) string {
-	for _, n := range slices.Backward(names) {
+// String returns the name of p, or of the nearest outer one and the distance to it, as in "Admission+10".
+func String[P Phase](p P, names map[P]string) string {
+	for _, q := range slices.Backward(slices.Sorted(maps.Keys(names))) {
 		switch {
-		case p == n.Phase:
-			return n.Name
-		case p > n.Phase:
-			return n.Name + "+" + strconv.Itoa(int(p-n.Phase))
+		case p == q:
+			return names[q]
+		case p > q:
+			return names[q] + "+" + strconv.Itoa(int(p-q))
 		}
 	}
 	return "Phase(" + strconv.Itoa(int(p)) + ")"

@@ -16,7 +16,7 @@ const (
 )
 
 func (p place) String() string {
-	return phase.String(p, phase.Name[place]{Phase: outer, Name: "Outer"}, phase.Name[place]{Phase: inner, Name: "Inner"})
+	return phase.String(p, map[place]string{outer: "Outer", inner: "Inner"})
 }
 
 func TestString(t *testing.T) {

@@ -5,7 +5,17 @@ import (
 	"testing"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
+
+// Capacity returns the highest cost that a limit can allow at once.
+func Capacity(l ratelimit.Limit) int64 {
+	least := int64(limits.MaxPermits)
+	for _, s := range limits.Limit(l).Specs() {
+		least = min(least, limits.Capacity(s))
+	}
+	return least
+}
 
 // SetLimit changes the limit of a limiter.
 func SetLimit(tb testing.TB, l *ratelimit.Limiter, limit ratelimit.Limit) {
@@ -21,13 +31,11 @@ func SetLimit(tb testing.TB, l *ratelimit.Limiter, limit ratelimit.Limit) {
 func Under(tb testing.TB, l *ratelimit.Limiter, limit ratelimit.Limit) *ratelimit.Limiter {
 	tb.Helper()
 	name := strings.NewReplacer("/", "-", " ", "_").Replace(limit.String())
-	cfg := l.Config()
-	if cfg.Limits[name] == limit {
-		return l.Under(name)
-	}
-	cfg.Limits[name] = limit
-	if err := l.SetConfig(cfg); err != nil {
-		tb.Fatal(err)
+	if cfg := l.Config(); cfg.Limits[name] != limit {
+		cfg.Limits[name] = limit
+		if err := l.SetConfig(cfg); err != nil {
+			tb.Fatal(err)
+		}
 	}
 	return l.Under(name)
 }

@@ -13,9 +13,10 @@ import (
 func RandomPair(rng *rand.Rand) (pair [2]ratelimit.Limit) {
 	for i := range pair {
 		n, period := 1+rng.Int64N(8), time.Duration([]int64{6, 12, 24, 60}[rng.IntN(4)])*time.Millisecond
-		all := kinds(n, period)
-		all[len(all)-1] = ratelimit.AlignedWindow(n, period)
-		all[1] = ratelimit.TokenBucket(n, period, 1+rng.Int64N(8))
+		all := []ratelimit.Limit{
+			ratelimit.FixedWindow(n, period), ratelimit.TokenBucket(n, period, 1+rng.Int64N(8)), ratelimit.SlidingWindow(n, period, 2),
+			ratelimit.SlidingCounter(n, period), ratelimit.SlidingLog(n, period), ratelimit.AlignedWindow(n, period),
+		}
 		pair[i] = all[rng.IntN(len(all))]
 	}
 	return pair
@@ -62,7 +63,7 @@ func CheckTurns(tb testing.TB, rng *rand.Rand, pair [2]ratelimit.Limit,
 			now += time.Duration(rng.Int64N(12_000)) * time.Microsecond
 		}
 		which = rng.IntN(2)
-		op := limits.Op{Cost: 1 + rng.Int64N(limits.Limit(pair[which]).Capacity())}
+		op := limits.Op{Cost: 1 + rng.Int64N(Capacity(pair[which]))}
 		if rng.IntN(5) == 0 {
 			op.Kind, op.MaxWait = limits.Reserve, time.Duration(rng.Int64N(60))*time.Millisecond
 		}

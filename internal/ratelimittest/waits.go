@@ -12,9 +12,10 @@ import (
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// A line is a limiter over the store of the suite whose callers wait for the key "k".
+// A line is a limiter of one permit in each Unit, of which the first is taken. Its callers wait for the key "k".
 type line struct {
-	held
+	*suite
+	*ratelimit.Limiter
 
 	queued chan struct{}
 }
@@ -24,31 +25,37 @@ type outcome struct {
 	err error
 }
 
-// line makes a limiter of one permit in each Unit, and takes the first.
 func (s *suite) line(cfg ratelimit.Config) line {
 	s.Helper()
-	queued := make(chan struct{})
-	cfg.Name, cfg.Limit = "line", ratelimit.TokenBucket(1, s.Unit, 1)
+	cfg.Name, cfg.Store, cfg.Limit, cfg.Registry = "line", s.store, ratelimit.TokenBucket(1, s.Unit, 1), &core.Registry{}
 	cfg.MaxWait = cmp.Or(cfg.MaxWait, 10*s.Unit)
-	cfg.Registry = &core.Registry{}
-	all := line{s.held(cfg), queued}
+	limiter, err := ratelimit.New(cfg)
+	s.ok(err)
+	s.Cleanup(func() { _ = limiter.Close() })
+	l := line{s, limiter, make(chan struct{})}
 	eventtest.Source(cfg.Registry).Events(true, func(_ context.Context, e registry.Event) {
 		if e.Text == "waiting for permits" {
-			queued <- struct{}{}
+			l.queued <- struct{}{}
 		}
 	})
-	s.granted(all.of("k", 1), 1, 0)
-	return all
+	l.served(l.wait(context.Background()), 0)
+	return l
 }
 
-// join starts a wait, and returns when it waits.
-func (l line) join(ctx context.Context) <-chan outcome {
-	l.Helper()
+// wait starts a wait.
+func (l line) wait(ctx context.Context) <-chan outcome {
 	done := make(chan outcome, 1)
 	go func() {
 		r, err := l.Wait(ctx, "k", 1)
 		done <- outcome{r, err}
 	}()
+	return done
+}
+
+// join starts a wait, and returns when it waits.
+func (l line) join(ctx context.Context) <-chan outcome {
+	l.Helper()
+	done := l.wait(ctx)
 	select {
 	case <-l.queued:
 	case got := <-done:
@@ -64,11 +71,12 @@ func (l line) served(w <-chan outcome, wait time.Duration) {
 	l.fatalIf(got.Wait > wait+l.Slack || got.Wait < wait-l.Slack, "Wait = %v, want %v (within %v)", got.Wait, wait, l.Slack)
 }
 
-// refusedAfter checks a refusal with the time until it could be served.
-func (l line) refusedAfter(got outcome, retry time.Duration) {
+// refuses checks that one more wait is refused, with the time until it could be served.
+func (l line) refuses(retry time.Duration) {
 	l.Helper()
+	got := <-l.wait(context.Background())
 	l.fatalIf(got.Allowed || !errors.Is(got.err, ratelimit.ErrLimited), "Wait = %+v, want a refusal", got)
-	l.near("RetryAfter", got.RetryAfter, retry)
+	l.fatalIf(!near(got.RetryAfter, retry, l.Slack), "RetryAfter = %v, want %v", got.RetryAfter, retry)
 }
 
 func waitsInOrder(s *suite) {
@@ -77,8 +85,7 @@ func waitsInOrder(s *suite) {
 	for range 3 {
 		all = append(all, l.join(context.Background()))
 	}
-	r, err := l.Wait(context.Background(), "k", 1)
-	l.refusedAfter(outcome{r, err}, 4*s.Unit)
+	l.refuses(4 * s.Unit)
 	for i, w := range all {
 		l.served(w, time.Duration(i+1)*s.Unit)
 	}
@@ -96,28 +103,22 @@ func canceledWait(s *suite) {
 	l.served(first, s.Unit)
 }
 
-func boundedQueue(s *suite) {
-	l := s.line(ratelimit.Config{MaxQueue: 1})
-	first := l.join(context.Background())
-	r, err := l.Wait(context.Background(), "k", 1)
-	l.refusedAfter(outcome{r, err}, 2*s.Unit)
-	l.served(first, s.Unit)
-}
-
-// queueServesAtOnce has a waiter that leaves, a reset, a change, and a take that does not overtake.
+// queueServesAtOnce has a waiter that leaves, a reset, a change, a take that does not overtake, and a waiter too many.
 func queueServesAtOnce(s *suite) {
-	l := s.line(ratelimit.Config{})
+	l := s.line(ratelimit.Config{MaxQueue: 3})
 	ctx, cancel := context.WithCancel(context.Background())
 	first, second, third := l.join(ctx), l.join(context.Background()), l.join(context.Background())
-	r := l.of("k", 1)
-	l.fatalIf(r.Allowed, "a take overtook the head: %+v", r)
+	l.refuses(4 * s.Unit)
+	r, err := l.Take(context.Background(), "k", 1)
+	l.fatalIf(err != nil || r.Allowed, "a take overtook the head: %+v, %v", r, err)
 	cancel()
 	<-first
 	l.served(second, s.Unit)
+	time.Sleep(s.Unit / 8) // the third has reserved its time
 	s.ok(l.Reset(context.Background(), "k"))
-	l.served(third, s.Unit)
+	l.served(third, s.Unit+s.Unit/8)
 	last := l.join(context.Background())
-	l.set(ratelimit.TokenBucket(10, s.Unit, 1)) // the waiters come under the new limit at once
+	SetLimit(l, l.Limiter, ratelimit.TokenBucket(10, s.Unit, 1)) // the waiters come under the new limit at once
 	got := <-last
 	s.fatalIf(got.err != nil || got.Wait >= s.Unit, "after a raise of the limit Wait = %+v", got)
 }

@@ -40,41 +40,38 @@ func (r reader) ReadFrom(src io.Reader) (int64, error) { return io.Copy(r.w, src
 // writers returns a writer for each combination of the optional interfaces.
 func writers(w http.ResponseWriter) map[string]http.ResponseWriter {
 	b, f, h, r := bare{w}, flusher{new(int)}, hijack{}, reader{w}
+	type (
+		fl = struct {
+			bare
+			flusher
+		}
+		hi = struct {
+			bare
+			hijack
+		}
+		fh = struct {
+			fl
+			hijack
+		}
+	)
 	return map[string]http.ResponseWriter{
-		"---": b,
-		"F--": struct {
-			bare
-			flusher
-		}{b, f},
-		"-H-": struct {
-			bare
-			hijack
-		}{b, h},
-		"FH-": struct {
-			bare
-			flusher
-			hijack
-		}{b, f, h},
+		"---": b, "F--": fl{b, f}, "-H-": hi{b, h}, "FH-": fh{fl{b, f}, h},
 		"--R": struct {
 			bare
 			reader
 		}{b, r},
 		"F-R": struct {
-			bare
-			flusher
+			fl
 			reader
-		}{b, f, r},
+		}{fl{b, f}, r},
 		"-HR": struct {
-			bare
-			hijack
+			hi
 			reader
-		}{b, h, r},
+		}{hi{b, h}, r},
 		"FHR": struct {
-			bare
-			flusher
-			hijack
+			fh
 			reader
-		}{b, f, h, r},
+		}{fh{fl{b, f}, h}, r},
 	}
 }
 

@@ -1,6 +1,7 @@
 package resiltest
 
 import (
+	"cmp"
 	"io"
 	"net"
 	"os"
@@ -26,119 +27,97 @@ func resetError(op string) error { return opError(op, os.NewSyscallError(op, sys
 
 // conn is one end of a connection in memory.
 type conn struct {
-	in, out       *pipe
+	changed       *sync.Cond // of both ends, with their lock
+	peer          *conn
 	local, remote net.Addr
+
+	buf               []byte // from the peer
+	readErr, writeErr error  // the first once buf is empty
+	readBy, writeBy   time.Time
 }
 
 func newConns(client, server net.Addr) (*conn, *conn) {
-	a, b := newPipe(), newPipe()
-	return &conn{in: a, out: b, local: client, remote: server}, &conn{in: b, out: a, local: server, remote: client}
+	changed := sync.NewCond(&sync.Mutex{})
+	a := &conn{changed: changed, local: client, remote: server}
+	a.peer = &conn{changed: changed, local: server, remote: client, peer: a}
+	return a, a.peer
 }
 
-func (c *conn) LocalAddr() net.Addr  { return c.local }
-func (c *conn) RemoteAddr() net.Addr { return c.remote }
+func (c *conn) LocalAddr() net.Addr                { return c.local }
+func (c *conn) RemoteAddr() net.Addr               { return c.remote }
+func (c *conn) SetDeadline(t time.Time) error      { return c.until(t, &c.readBy, &c.writeBy) }
+func (c *conn) SetReadDeadline(t time.Time) error  { return c.until(t, &c.readBy) }
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.until(t, &c.writeBy) }
 
-func (c *conn) SetDeadline(t time.Time) error {
-	_ = c.SetReadDeadline(t)
-	return c.SetWriteDeadline(t)
+func (c *conn) until(t time.Time, by ...*time.Time) error {
+	c.change(func() {
+		for _, end := range by {
+			*end = t
+		}
+	})
+	if !t.IsZero() {
+		time.AfterFunc(time.Until(t), func() { c.change(func() {}) })
+	}
+	return nil
 }
 
-func (c *conn) SetReadDeadline(t time.Time) error  { return c.in.until(&c.in.readBy, t) }
-func (c *conn) SetWriteDeadline(t time.Time) error { return c.out.until(&c.out.writeBy, t) }
+func over(by time.Time) bool { return !by.IsZero() && !time.Now().Before(by) }
+
+func (c *conn) change(f func()) {
+	c.changed.L.Lock()
+	defer c.changed.L.Unlock()
+	f()
+	c.changed.Broadcast()
+}
 
 func (c *conn) Close() error {
 	c.end(io.EOF, opError("write", os.NewSyscallError("write", syscall.EPIPE)))
 	return nil
 }
 
-// end ends the connection for this side, and for the other one with these errors,
-// where it has not ended before.
+// end ends the connection for this side, and for the other one with these errors, where it has not ended before.
 func (c *conn) end(read, write error) {
-	c.out.change(func() {
-		c.out.writeErr = opError("write", net.ErrClosed)
-		if c.out.readErr == nil {
-			c.out.readErr = read
-		}
-	})
-	c.in.change(func() {
-		c.in.readErr, c.in.buf = opError("read", net.ErrClosed), nil
-		if c.in.writeErr == nil {
-			c.in.writeErr = write
-		}
+	c.change(func() {
+		c.readErr, c.writeErr, c.buf = opError("read", net.ErrClosed), opError("write", net.ErrClosed), nil
+		c.peer.readErr, c.peer.writeErr = cmp.Or(c.peer.readErr, read), cmp.Or(c.peer.writeErr, write)
 	})
 }
 
 func (c *conn) Read(p []byte) (n int, err error) {
-	q := c.in
-	q.change(func() {
-		for len(q.buf) == 0 && q.readErr == nil && len(p) > 0 && !over(q.readBy) {
-			q.changed.Wait()
+	c.change(func() {
+		for len(c.buf) == 0 && c.readErr == nil && len(p) > 0 && !over(c.readBy) {
+			c.changed.Wait()
 		}
 		switch {
-		case over(q.readBy):
+		case over(c.readBy):
 			err = opError("read", os.ErrDeadlineExceeded)
-		case len(q.buf) > 0:
-			n = copy(p, q.buf)
-			q.buf = q.buf[n:]
+		case len(c.buf) > 0:
+			n = copy(p, c.buf)
+			c.buf = c.buf[n:]
 		default:
-			err = q.readErr
+			err = c.readErr
 		}
 	})
 	return n, err
 }
 
+const pipeSize = 64 << 10 // bytes on their way
+
 func (c *conn) Write(p []byte) (n int, err error) {
-	q := c.out
+	to := c.peer
 	for n < len(p) && err == nil {
-		q.change(func() {
-			for len(q.buf) == pipeSize && q.writeErr == nil && !over(q.writeBy) {
-				q.changed.Wait()
+		c.change(func() {
+			for len(to.buf) == pipeSize && c.writeErr == nil && !over(c.writeBy) {
+				c.changed.Wait()
 			}
-			if err = q.writeErr; over(q.writeBy) {
+			if err = c.writeErr; over(c.writeBy) {
 				err = opError("write", os.ErrDeadlineExceeded)
 			}
 			if err == nil {
-				m := min(len(p)-n, pipeSize-len(q.buf))
-				q.buf, n = append(q.buf, p[n:n+m]...), n+m
+				m := min(len(p)-n, pipeSize-len(to.buf))
+				to.buf, n = append(to.buf, p[n:n+m]...), n+m
 			}
 		})
 	}
 	return n, err
 }
-
-const pipeSize = 64 << 10
-
-// pipe is one direction of a connection.
-type pipe struct {
-	mu       sync.Mutex
-	changed  *sync.Cond
-	buf      []byte
-	readErr  error // for the reader, once buf is empty
-	writeErr error
-	readBy   time.Time
-	writeBy  time.Time
-}
-
-func newPipe() *pipe {
-	q := &pipe{}
-	q.changed = sync.NewCond(&q.mu)
-	return q
-}
-
-func (q *pipe) change(f func()) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	f()
-	q.changed.Broadcast()
-}
-
-// until sets one of the deadlines.
-func (q *pipe) until(by *time.Time, t time.Time) error {
-	q.change(func() { *by = t })
-	if !t.IsZero() {
-		time.AfterFunc(time.Until(t), func() { q.change(func() {}) })
-	}
-	return nil
-}
-
-func over(by time.Time) bool { return !by.IsZero() && !time.Now().Before(by) }

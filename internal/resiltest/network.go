@@ -1,6 +1,7 @@
 package resiltest
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"os"
@@ -44,30 +45,23 @@ func (n *Network) Listen(addr string) *Listener {
 // DialContext fits http.Transport. Without a listener the connection is refused.
 func (n *Network) DialContext(ctx context.Context, _, addr string) (net.Conn, error) {
 	n.mu.Lock()
-	l := n.listeners[addr]
-	if l == nil {
-		l = n.listeners[""]
-	}
+	l := cmp.Or(n.listeners[addr], n.listeners[""])
 	n.mu.Unlock()
-	fail := func(err error) (net.Conn, error) {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: address(addr), Err: err}
+	err := context.Cause(ctx)
+	if l != nil && err == nil {
+		client, server := newConns(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1024}, address(addr))
+		select {
+		case l.conns <- server:
+			return client, nil
+		case <-l.done:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
 	}
-	if ctx.Err() != nil {
-		return fail(context.Cause(ctx))
+	if err == nil {
+		err = os.NewSyscallError("connect", syscall.ECONNREFUSED)
 	}
-	refused := os.NewSyscallError("connect", syscall.ECONNREFUSED)
-	if l == nil {
-		return fail(refused)
-	}
-	client, server := newConns(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1024}, address(addr))
-	select {
-	case l.conns <- server:
-		return client, nil
-	case <-l.done:
-		return fail(refused)
-	case <-ctx.Done():
-		return fail(context.Cause(ctx))
-	}
+	return nil, opError("dial", err)
 }
 
 // Accept waits for the next connection.
@@ -76,7 +70,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	case c := <-l.conns:
 		return c, nil
 	case <-l.done:
-		return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: l.Addr(), Err: net.ErrClosed}
+		return nil, opError("accept", net.ErrClosed)
 	}
 }
 
@@ -92,12 +86,7 @@ func (l *Listener) Close() error {
 }
 
 // Addr returns the address, or "server.test:80" if it is empty.
-func (l *Listener) Addr() net.Addr {
-	if l.addr == "" {
-		return address("server.test:80")
-	}
-	return address(l.addr)
-}
+func (l *Listener) Addr() net.Addr { return cmp.Or(address(l.addr), "server.test:80") }
 
 type address string
 

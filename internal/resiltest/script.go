@@ -81,11 +81,11 @@ func (s *Script) Closes() (all []int) {
 
 // RoundTrip answers the next attempt, as a transport.
 func (s *Script) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.Body == nil {
-		return s.answer(req, nil)
-	}
-	closeBody := sync.OnceFunc(func() { _ = req.Body.Close() })
-	return s.answer(req, closeBody)
+	return s.answer(req, sync.OnceFunc(func() {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+	}))
 }
 
 // ServeHTTP answers the next attempt, as a handler.
@@ -168,19 +168,18 @@ func send(w http.ResponseWriter, resp *http.Response) error {
 		w.Header().Set("Content-Length", strconv.FormatInt(resp.ContentLength, 10))
 	}
 	w.WriteHeader(resp.StatusCode)
+	_ = rc.Flush() // send the bytes before a read that stalls
 	for buf := make([]byte, 32<<10); ; {
-		_ = rc.Flush() // send the bytes before a read that stalls
 		n, err := resp.Body.Read(buf)
-		if _, werr := w.Write(buf[:n]); n > 0 && werr != nil {
-			return werr
+		if n > 0 {
+			if _, err := w.Write(buf[:n]); err != nil {
+				return err
+			}
+			_ = rc.Flush()
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
-		}
-		if err != nil {
-			if n > 0 {
-				_ = rc.Flush()
-			}
+		} else if err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -16,6 +17,12 @@ func Name[E ~uint8](v E, names ...string) string {
 		return names[v]
 	}
 	return fmt.Sprintf("%s(%d)", reflect.TypeFor[E]().Name(), uint8(v))
+}
+
+// NonZero formats words with values, as in "calls=%d slow=%d", without those that are 0.
+func NonZero(format string, args ...any) string {
+	words := strings.Fields(fmt.Sprintf(format, args...))
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return strings.HasSuffix(w, "=0") }), " ")
 }
 
 // Duration returns the text of d without the zeros at its end, as 1h for 1h0m0s.

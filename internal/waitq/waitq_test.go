@@ -148,3 +148,29 @@ func TestASignalIsNeverLost(t *testing.T) {
 		require.Equal(t, 2, looks)
 	})
 }
+
+// Another waiter gets what the head has reserved if that leaves, so it reserves within the time of the one who waits longest.
+func TestLineReservesForLongestWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var lines waitq.Lines[int]
+		var asked []time.Duration
+		for _, most := range []time.Duration{time.Hour, 10 * time.Second, 2 * time.Hour} {
+			go func() {
+				_, _ = lines.Wait(t.Context(), nil, "k", most, &waitq.Caller[int]{
+					Weight: 1, Every: time.Second, Room: 9, Queued: func() {},
+					After: func(_, more int64) time.Duration { return time.Duration(more) * time.Second },
+					Reserve: func(_ context.Context, most time.Duration) (waitq.Slot[int], error) {
+						asked = append(asked, most)
+						return waitq.Slot[int]{At: time.Now().Add(time.Second)}, nil
+					},
+				})
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, []time.Duration{time.Hour, 2*time.Hour - time.Second, 2*time.Hour - 2*time.Second}, asked)
+		require.False(t, lines.Has("k"))
+	})
+}

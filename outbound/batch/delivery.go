@@ -13,6 +13,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/groups"
+	"github.com/gresil/gresil/internal/jitter"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/gate"
 )
@@ -200,9 +201,9 @@ func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, 
 		return 0, false
 	}
 	if wait <= 0 { // it is not said
-		wait = max(lead, d.Backoff.Next(1, 0))
+		return max(lead, d.Backoff.Next(1, 0)), true
 	}
-	return wait, true
+	return jitter.Told(wait), true
 }
 
 // again sends records again. The losses of a call that was not made count on.

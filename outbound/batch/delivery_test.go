@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -15,11 +16,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/groups"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/gate"
@@ -96,15 +100,19 @@ func TestDelivery(t *testing.T) {
 			answer: some("bd", fmt.Errorf("400: %w", core.Permanent(down))), keys: 1, failed: "bd",
 			calls: []string{"0 o: a b c d"}, stats: batch.Stats{Calls: 1, Sent: 2, Failed: 2},
 		},
+		"permanent limits of records": {
+			answer: some("b", core.Permanent(limitedError(time.Second))), keys: 1, failed: "b",
+			calls: []string{"0 o: a b c d"}, stats: batch.Stats{Calls: 1, Sent: 3, Failed: 1},
+		},
 		"limits of records": {
 			answer: func(_ context.Context, n int, records []record) ([]result, error) {
 				results := all(records)
 				if n < 6 {
-					results[0].Err = limitedError(7 * time.Second)
+					results[0].Err = limitedError(time.Second)
 				}
 				return results, nil
 			},
-			calls: []string{"0 o: a b c d", "7 o: a", "14 o: a", "21 o: a", "28 o: a", "35 o: a"}, keys: 6,
+			calls: []string{"0 o: a b c d", "1 o: a", "2 o: a", "3 o: a", "4 o: a", "5 o: a"}, keys: 6,
 			stats: batch.Stats{Calls: 6, Limited: 5, Sent: 4},
 		},
 		"panic": {
@@ -156,7 +164,11 @@ func TestDelivery(t *testing.T) {
 				})
 				add(t, b, "o", "a", "b", "c", "d")
 				time.Sleep(2 * time.Minute)
-				require.Equal(t, row.calls, v.seen())
+				var calls []string
+				for _, text := range v.seen() { // a wait that was told is up to a tenth longer
+					calls = append(calls, regexp.MustCompile(`\.\d+`).ReplaceAllString(text, ""))
+				}
+				require.Equal(t, row.calls, calls)
 				keys := map[string]bool{}
 				for _, c := range v.made() {
 					require.NotEmpty(t, c.key)
@@ -190,17 +202,17 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 		after func(t *testing.T, b *batcher, g *gate.Gate)
 		calls []string
 	}{
-		"key":       {hold: 100 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "100 a: 1"}},
-		"key, soon": {hold: 50 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "50 a: 1"}},
-		"all":       {hold: 100 * time.Second, calls: []string{"0 a: 1", "100 a: 1", "100 b: 2"}},
-		"all, soon": {hold: 50 * time.Second, calls: []string{"0 a: 1", "50 a: 1", "50 b: 2"}},
+		"key":       {hold: 100 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "20 b: 3", "100 a: 1"}},
+		"key, soon": {hold: 50 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "20 b: 3", "50 a: 1"}},
+		"all":       {hold: 100 * time.Second, calls: []string{"0 a: 1", "100 a: 1", "100 b: 2", "100 b: 3"}},
+		"all, soon": {hold: 50 * time.Second, calls: []string{"0 a: 1", "50 a: 1", "50 b: 2", "50 b: 3"}},
 		"resumed": {
 			hold: 100 * time.Second,
 			after: func(t *testing.T, _ *batcher, g *gate.Gate) {
 				t.Helper()
 				require.NoError(t, g.Resume(t.Context(), "", ""))
 			},
-			calls: []string{"0 a: 1", "9 a: 1", "9 b: 2"},
+			calls: []string{"0 a: 1", "9 a: 1", "9 b: 2", "20 b: 3"},
 		},
 		"deleted": {
 			hold: 100 * time.Second, call: keyed,
@@ -210,7 +222,7 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, 1, n)
 			},
-			calls: []string{"0 a: 1", "1 b: 2"},
+			calls: []string{"0 a: 1", "1 b: 2", "20 b: 3"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -235,6 +247,8 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 				if row.after != nil {
 					row.after(t, b, g)
 				}
+				time.Sleep(13 * time.Second)
+				add(t, b, "b", "3") // a call that waits keeps no place
 				time.Sleep(5 * time.Minute)
 				got := v.seen()
 				for i, text := range got { // a second at most after it could be sent
@@ -408,13 +422,96 @@ func (q *dyingQueue) List(ctx context.Context, queue, state string) iter.Seq2[gr
 	return q.Queue.List(ctx, queue, state)
 }
 
+// A call that has lost a process waits for its gate only shortly, as it runs alone; that is forgotten when it has been made.
+func TestDeliveryAfterLoss(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := &vendor{answer: func(_ context.Context, n int, records []record) ([]result, error) {
+			if n == 3 {
+				return nil, errNo
+			}
+			return all(records), nil
+		}}
+		q := &lossyQueue{Queue: groups.Open(jobs.Memory())}
+		b := v.start(t, func(c *config) {
+			c.Engine, c.FlushSize, c.Concurrency = groups.NewEngine(q, groups.NewMemory()), 1, 1
+			c.Gate = core.Must(gate.New(gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall, N: 1, Per: 40 * time.Second}}}))
+			c.GateCall = func(option string, _ []record) gate.Call {
+				return gate.Call{Keys: map[string]string{"account": option}}
+			}
+		})
+		add(t, b, "a", "1")
+		synctest.Wait()
+		q.losses.Store(1)
+		add(t, b, "a", "2")
+		time.Sleep(time.Second)
+		add(t, b, "b", "3")
+		time.Sleep(3 * time.Second)
+		require.Equal(t, []string{"0 a: 1", "1 b: 3"}, v.seen()[:2])
+		time.Sleep(5 * time.Minute)
+		calls := v.made()
+		require.Len(t, calls, 4)
+		require.Equal(t, calls[2].key, calls[3].key)
+		require.Equal(t, []string{"", "1", ""}, slices.Compact(q.suspects))
+	})
+}
+
+// A lossyQueue says that processes ended during an attempt, and notes which jobs are suspect.
+type lossyQueue struct {
+	groups.Queue
+
+	losses   atomic.Int64
+	suspects []string
+}
+
+func (q *lossyQueue) Enqueue(ctx context.Context, j groups.Job, most int) error {
+	q.suspects = append(q.suspects, j.Meta[groups.Suspect])
+	return q.Queue.Enqueue(ctx, j, most)
+}
+
+func (q *lossyQueue) Run(ctx context.Context, queue string, w groups.Worker) {
+	handle := w.Handle
+	w.Handle = func(ctx context.Context, e groups.Entry) groups.Verdict {
+		e.Losses = int(q.losses.Swap(0))
+		return handle(ctx, e)
+	}
+	q.Queue.Run(ctx, queue, w)
+}
+
+// A call that waits for its gate when its process stops has used no attempt.
+func TestDeliveryWhileStopping(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := &vendor{}
+		b := core.Must(newBatcher(v.config(func(c *config) {
+			c.FlushSize, c.MaxAttempts = 1, 1
+			c.Gate = core.Must(gate.New(gate.Config{Limits: []gate.Limit{{N: 1, Per: 40 * time.Second}}}))
+		})))
+		stop := run(t, b)
+		add(t, b, "a", "1")
+		synctest.Wait()
+		add(t, b, "a", "2")
+		time.Sleep(time.Second)
+		begun := time.Now()
+		stop()
+		require.Zero(t, time.Since(begun))
+		run(t, b)
+		time.Sleep(time.Minute)
+		require.Equal(t, batch.Stats{Added: 2, Calls: 2, Sent: 2}, b.Stats())
+	})
+}
+
 // A batch whose job is lost comes back, and one that comes back without that is sent once.
 func TestDeliveryWithoutJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := &vendor{}
+		v := &vendor{answer: func(_ context.Context, _ int, records []record) ([]result, error) {
+			time.Sleep(time.Second)
+			return all(records), nil
+		}}
 		b := v.start(t, func(c *config) {
 			c.Engine, c.FlushSize = groups.NewEngine(&losingQueue{Queue: groups.Open(jobs.Memory())}, &repeating{Store: groups.NewMemory()}), 1
+			c.Registry = eventtest.Registry(func(_ context.Context, e registry.Event) { assert.False(t, e.Outage, e) })
 		})
 		add(t, b, "a", "1", "2")
 		time.Sleep(time.Minute)

@@ -28,8 +28,9 @@
 // An error of one [Result] concerns its record, which is sent again with others of its call that failed. An error of the
 // whole call sends the same call again, with the same [IdempotencyKey]. If that error is core.Permanent, it can be the
 // fault of one record: each half of the call is sent, until the record is found. A refusal by a limit, and an error that
-// matches core.ErrRejected, use no attempt. A record that has used MaxAttempts, or has an error of its own that is
-// permanent, has failed. It is kept until Retry or Delete.
+// matches core.ErrRejected, use no attempt, and the wait that they ask for is up to a tenth longer, at most a minute, so
+// that calls of many processes do not return together. A record that has used MaxAttempts, or has an error of its own
+// that is permanent, has failed. It is kept until Retry or Delete.
 //
 // # Guarantees
 //

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
@@ -164,11 +167,37 @@ func TestResult(t *testing.T) {
 	})
 }
 
+// Calls that wait for another process ask together, once a second at last, and each has its own result.
+func TestCallsAskTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &noResults{failing: failing{Store: groups.NewMemory()}}
+		engine, v := groups.NewEngine(groups.Open(jobs.Memory()), s), &vendor{}
+		change := func(c *config) { c.Engine = engine }
+		v.start(t, change)
+		b := core.Must(newBatcher(v.config(change)))
+		var calls sync.WaitGroup
+		for i := range 100 {
+			calls.Go(func() {
+				value, err := b.Call(t.Context(), record{"o", fmt.Sprint(i)})
+				assert.NoError(t, err)
+				assert.Equal(t, fmt.Sprint("of ", i), value)
+			})
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(5 * time.Second)
+		before := s.asked.Load()
+		time.Sleep(30 * time.Second)
+		require.InDelta(t, 30, s.asked.Load()-before, 5)
+		calls.Wait()
+	})
+}
+
 // While the store fails, Calls wait.
 func TestCallWhileEngineFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &noResults{failing{Store: groups.NewMemory()}}
+		s := &noResults{failing: failing{Store: groups.NewMemory()}}
 		q := groups.Open(jobs.Memory())
 		engine, v := groups.NewEngine(q, s), &vendor{}
 		v.start(t, func(c *config) { c.Engine, c.FlushSize = engine, 1 })
@@ -186,10 +215,15 @@ func TestCallWhileEngineFails(t *testing.T) {
 	})
 }
 
-// noResults is a store whose Results fail.
-type noResults struct{ failing }
+// noResults is a store whose Results fail, and are counted.
+type noResults struct {
+	failing
+
+	asked atomic.Int64
+}
 
 func (s *noResults) Results(ctx context.Context, queue string, ids []string) (map[string]groups.Result, error) {
+	s.asked.Add(1)
 	if err := s.get(); err != nil {
 		return nil, err
 	}

@@ -133,7 +133,6 @@ func (b *Batcher[T, R]) handle(ctx, stopping, working context.Context, e groups.
 	b.flying.Add(1)
 	defer b.poke()
 	defer b.flying.Add(-1)
-	b.poke() // another batch can be taken
 	d := delivery[T, R]{Config: b.settings(), b: b, batch: batch, losses: e.Losses}
 	d.deliver(ctx, stopping, working)
 	if !d.settle(ctx, stopping) {

@@ -33,6 +33,15 @@ func TestRunWhenDue(t *testing.T) {
 			},
 			calls: []string{"0.02 a: 1 3", "0.027 b: 2"},
 		},
+		"3 ms": { // shorter than the time between two looks
+			change: func(c *config) { c.FlushAfter = 3 * time.Millisecond },
+			add: func(t *testing.T, b *batcher) {
+				t.Helper()
+				time.Sleep(1001 * time.Millisecond)
+				add(t, b, "a", "1")
+			},
+			calls: []string{"1.004 a: 1"},
+		},
 		"default": {
 			add: func(t *testing.T, b *batcher) {
 				t.Helper()

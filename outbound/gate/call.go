@@ -20,18 +20,17 @@ type call struct {
 	key    any     // of the connection
 	pinned bool    // it keeps its connection
 
-	asks     bool  // it does not wait, but for the Store
-	turn     *turn // of the last admission; nil if it was undone
+	asks     bool     // it does not wait, but for the Store
+	given    *granted // the slots of the Store that no request has used; nil if there are none
+	turn     *turn    // of the last admission; nil if it was undone
 	token    bool
-	since    time.Time // of the wait
-	deadline time.Time // of the wait; zero: none
-	queue    *queue[*call]
-	class    *class // in which it has waited last, with a Store
-	index    int
-	granted  chan struct{}
-	err      error // of the wait
-	attempts int   // that were made
-	last     error // of the last attempt
+	since    time.Time     // of the wait
+	deadline time.Time     // of the wait; zero: none
+	queue    *queue        // in which it waits
+	granted  chan struct{} // closed when the wait is over; nil if nobody waits
+	err      error         // of the wait
+	attempts int           // that were made
+	last     error         // of the last attempt
 
 	calls   []Call // that named its keys, for requests under its context
 	used    bool   // a request has used the permit that the context carries
@@ -52,16 +51,14 @@ type claim struct {
 	paced  bool // the admission was counted
 }
 
-func (c *call) before(o *call) bool { return c.seq < o.seq }
-func (c *call) move(index int)      { c.index = index }
-
 func (c *call) under(s *scope) bool {
 	return slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.scope == s })
 }
 
 func (c *call) grant(err error) {
-	c.err = err
-	close(c.granted)
+	if c.err = err; c.granted != nil {
+		close(c.granted)
+	}
 }
 
 // accept accepts a call under ctx, which ends with end.
@@ -72,7 +69,7 @@ func (g *Gate) accept(ctx context.Context, wants []want, calls []Call) (*call, e
 		return nil, ErrClosed
 	}
 	g.seq++
-	c := &call{g: g, seq: g.seq, index: -1, calls: calls}
+	c := &call{g: g, seq: g.seq, calls: calls, claims: make([]claim, 0, 1+len(wants))}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	g.calls[c] = struct{}{}
 	c.claim(want{scopeID: scopeID{vendor: true}})
@@ -109,7 +106,9 @@ func (c *call) end() {
 	}
 	g.leaveRamp(c, false)
 	g.land(c.turn)
-	c.turn = nil
+	if c.turn = nil; c.given != nil {
+		g.tell(c.given, gatestore.End{Of: c.given.Slot})
+	}
 	delete(g.calls, c)
 	for _, cl := range c.claims {
 		cl.calls--
@@ -127,24 +126,27 @@ func (c *call) ended() bool {
 
 // pass waits until the call is admitted.
 func (c *call) pass(ctx context.Context) error {
-	if err := c.enqueue(ctx); err != nil {
+	wait, err := c.enqueue(ctx)
+	if wait == nil {
 		return err
 	}
-	late, cancel := context.WithCancel(ctx)
-	if c.asks { // what it has asked for is known by then
-		late, cancel = context.WithTimeout(ctx, renewEvery)
-	} else if end, has := ctx.Deadline(); !c.deadline.IsZero() && (!has || !end.Equal(c.deadline)) { // two timers for one time: either can be first
-		late, cancel = context.WithDeadline(ctx, c.deadline)
+	most := longestSpan
+	if end, has := ctx.Deadline(); c.asks { // what it has asked for is known by then
+		most = renewEvery
+	} else if !c.deadline.IsZero() && (!has || !end.Equal(c.deadline)) { // two timers for one time: either can be first
+		most = time.Until(c.deadline)
 	}
-	defer cancel()
+	late := time.NewTimer(most)
+	defer late.Stop()
 	select {
-	case <-c.granted:
+	case <-wait:
 		return c.err
-	case <-late.Done():
+	case <-late.C:
+	case <-ctx.Done():
 	case <-c.ctx.Done():
 	}
 	defer c.g.lock()()
-	err := c.over(ctx)
+	err = c.over(ctx)
 	switch {
 	case c.queue != nil:
 		if c.g.unqueue(c); err == nil {
@@ -185,31 +187,36 @@ func (c *call) until(ctx context.Context) time.Time {
 	return deadline
 }
 
-// enqueue adds the call to the queue, and admits it if that can be now. The error is that of a call that cannot wait.
-func (c *call) enqueue(ctx context.Context) error {
+// enqueue adds the call to the queue, and admits it if that can be now: then there is nothing to wait for. The error is that of a call
+// that cannot wait.
+func (c *call) enqueue(ctx context.Context) (wait <-chan struct{}, err error) {
 	g := c.g
 	defer g.lock()()
-	if err := c.over(ctx); err != nil {
-		return err
+	if err = c.over(ctx); err != nil {
+		return nil, err
 	}
 	c.deadline = c.until(ctx)
 	at, limit, ok := c.estimate()
 	if !ok || !c.deadline.IsZero() && at.After(c.deadline) {
-		return c.limited(at, limit)
+		return nil, c.limited(at, limit)
 	}
 	first := c.since.IsZero()
-	c.since, c.granted, c.err = g.now, make(chan struct{}), nil
+	c.since, c.granted, c.err = g.now, nil, nil
 	g.queueUp(c)
 	g.serve()
-	full, down := first && g.waiting > g.settings().MaxQueue, g.shared != nil && g.failed != nil
-	c.asks = g.settings().MaxWait < 0 && !down && c.class != nil && c.queue == &c.class.parked
-	if c.queue == nil || (g.settings().MaxWait >= 0 || c.asks) && !full {
-		return nil
+	if c.queue == nil {
+		return nil, c.err
 	}
-	if g.unqueue(c); full {
-		return ErrFull
+	full, no := first && g.waiting > g.settings().MaxQueue, g.settings().MaxWait < 0
+	c.asks = no && g.shared != nil && g.failed == nil && (c.queue == &g.asked || c.queue == &g.ready)
+	if full || no && !c.asks {
+		if g.unqueue(c); full {
+			return nil, ErrFull
+		}
+		return nil, c.limited(at, limit)
 	}
-	return c.limited(at, limit)
+	c.granted = make(chan struct{})
+	return c.granted, nil
 }
 
 // estimate returns the earliest time at which the call can be sent, as far as that is known, and the limit that decides it. A call that
@@ -231,8 +238,13 @@ func (c *call) estimate() (at time.Time, limit string, ok bool) {
 
 // free returns the earliest time at which a claim can be met.
 func (c *call) free(cl claim) time.Time {
-	held, _ := cl.held(c.g.now)
-	at := later(held, c.g.now)
+	at := c.g.now
+	if held, ok := cl.held(at); ok && !c.g.stale(cl.hold) {
+		at = held
+	}
+	if cl.quiet.After(c.g.now) {
+		at = later(at, cl.known)
+	}
 	if cl.counts(cl.cost) && !c.g.byStore() {
 		at, _ = cl.next(cl.cost, at)
 	}
@@ -256,13 +268,13 @@ func (c *call) ready(ctx context.Context, slots bool) bool {
 		switch {
 		case !ok:
 			return false
-		case ask.Calls > 0:
+		case len(ask.Groups) > 0:
 			if !c.askedAgain(ask) {
 				return false
 			}
 		case wait <= 0:
 			return true
-		case !sleep(ctx, wait):
+		case !c.sleep(ctx, wait):
 			return false
 		}
 	}
@@ -319,20 +331,23 @@ func (c *call) putSlots() {
 
 // spend makes the slots those of a request that may have been sent.
 func (c *call) spend() {
+	c.given = nil
 	for i := range c.claims {
 		c.claims[i].slot = slot{}
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) bool {
+// sleep reports whether no context has ended before.
+func (c *call) sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
 	case <-ctx.Done():
-		return false
+	case <-c.ctx.Done(): // by Close
 	}
+	return false
 }
 
 // back undoes the admission of a call that was not sent, and gives back the slots that it may have reserved.

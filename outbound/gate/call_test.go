@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -193,6 +194,7 @@ func TestHolds(t *testing.T) {
 	refuse := func(c gate.Call, after, pause time.Duration) step {
 		return func(t tester, g *gate.Gate) { t.Helper(); refused(t, g, c, after, pause) }
 	}
+	succeed := func(t tester, g *gate.Gate) { t.Helper(); require.NoError(t, do(t.Context(), g, gate.Call{}, 0)) }
 	resume := func(t tester, g *gate.Gate) { t.Helper(); require.NoError(t, g.Resume(t.Context(), "", "")) }
 	sleep := func(d time.Duration) step { return func(tester, *gate.Gate) { time.Sleep(d) } }
 	for name, row := range map[string]struct {
@@ -211,6 +213,7 @@ func TestHolds(t *testing.T) {
 		"same account":             {cfg: byAccount, steps: []step{refuse(account("a"), ms, time.Minute), sleep(2 * ms)}, call: account("a"), after: time.Minute - ms},
 		"call without the limit":   {cfg: byAccount, steps: []step{refuse(gate.Call{}, ms, time.Minute), sleep(2 * ms)}, call: account("a"), after: time.Minute - ms},
 		"no limit at all":          {cfg: gate.Config{}, steps: []step{refuse(gate.Call{}, ms, time.Minute), sleep(2 * ms)}, after: time.Minute - ms},
+		"in a ramp, after its end": {steps: []step{refuse(gate.Call{}, ms, time.Second), sleep(2 * ms), succeed, refuse(gate.Call{}, 12*time.Second, time.Minute), sleep(11 * time.Second), succeed, sleep(2 * time.Second)}, after: 59 * time.Second},
 		"MaxHold":                  {cfg: gate.Config{MaxHold: time.Minute}, steps: []step{refuse(gate.Call{}, ms, 1<<62), sleep(2 * ms)}, after: time.Minute - ms},
 		"not said":                 {steps: []step{refuse(gate.Call{}, ms, 0), sleep(2 * ms)}, after: 15*time.Second - ms},
 		"not said, three in a row": {steps: []step{refuse(gate.Call{}, ms, 0), sleep(time.Second), refuse(gate.Call{}, ms, 0), sleep(time.Second), refuse(gate.Call{}, ms, 0), sleep(2 * ms)}, after: time.Minute - ms},
@@ -231,6 +234,27 @@ func TestHolds(t *testing.T) {
 				require.LessOrEqual(t, waited, row.after+100*ms)
 				time.Sleep(time.Hour)
 			})
+		})
+	}
+}
+
+// The end of a hold is told, and at least 50 ms and up to 100 ms later, so that several processes do not probe together. It is in no past.
+func TestEndOfHold(t *testing.T) {
+	t.Parallel()
+	for _, pause := range []time.Duration{time.Second, math.MaxInt64} {
+		bubble(t, gate.Config{}, func(t tester, _ *gate.Gate) {
+			least, most := time.Duration(math.MaxInt64), time.Duration(0)
+			for range 50 {
+				g := core.Must(gate.New(gate.Config{MaxHold: math.MaxInt64}))
+				refused(t, g, gate.Call{}, 0, pause)
+				synctest.Wait()
+				require.Len(t, g.Holds(), 1, pause)
+				late := time.Until(g.Holds()[0].Until) - min(pause, math.MaxInt64-100*time.Millisecond)
+				least, most = min(least, late), max(most, late)
+			}
+			require.GreaterOrEqual(t, least, 50*time.Millisecond, pause)
+			require.LessOrEqual(t, most, 100*time.Millisecond, pause)
+			require.Greater(t, most-least, 30*time.Millisecond, pause)
 		})
 	}
 }

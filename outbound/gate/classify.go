@@ -11,7 +11,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/h2err"
+	"github.com/gresil/gresil/internal/blame"
 )
 
 // A Signal is what a response, or an error, says about limits.
@@ -37,7 +37,7 @@ func Classify(resp *http.Response, err error) Signal {
 		return Signal{}
 	case err != nil:
 		pause, ok := core.RetryAfter(err)
-		return Signal{Limited: ok || h2err.Throttled(err), Pause: pause}
+		return Signal{Limited: ok || blame.Throttled(err), Pause: pause}
 	case resp == nil || resp.StatusCode < http.StatusBadRequest:
 		return Signal{}
 	}

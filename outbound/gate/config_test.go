@@ -27,7 +27,7 @@ func TestConfigValidate(t *testing.T) {
 		"limits": {
 			cfg: gate.Config{Limits: []gate.Limit{{N: -1}, {N: 1}, {Name: "b", N: 1, Per: time.Second, Burst: 2}, {Name: "c", N: 1e9, Per: time.Minute, Burst: 1e9}}},
 			want: `gate.Config.Limits[0].N = -1: must be >= 0 (0 is for holds only)
-gate.Config.Limits[1].Name = : must be unique
+gate.Config.Limits[1].Name = "": must be unique
 gate.Config.Limits[1].Per = 0s: must be 1ms to 744h
 gate.Config.Limits[2].Burst = 2: must be 0 to N (0 means 1, or with Cost a tenth of N)
 gate.Config.Limits[3].Burst = 1000000000: must be smaller: the steady rate is N - Burst + 1 in each Per`,

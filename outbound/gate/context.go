@@ -5,28 +5,33 @@ import (
 	"net/http"
 )
 
+// A context carries the Calls of WithCall, the innermost first, and the permit of a call that has passed.
 type (
-	callKey   struct{ g *Gate }
-	permitKey struct{ g *Gate }
+	carryKey struct{ g *Gate }
+	carried  struct {
+		calls  []Call
+		permit *call
+	}
 )
+
+func (g *Gate) carried(ctx context.Context) carried {
+	c, _ := ctx.Value(carryKey{g}).(carried)
+	return c
+}
 
 // WithCall returns a context under which the requests of Transport, and calls of Do and Stream, have the keys and costs of
 // the call. Other gates ignore it.
 func (g *Gate) WithCall(ctx context.Context, call Call) context.Context {
-	return context.WithValue(ctx, callKey{g}, append([]Call{call}, g.callsOf(ctx)...))
-}
-
-// callsOf returns the Calls of WithCall, the innermost first.
-func (g *Gate) callsOf(ctx context.Context) []Call {
-	c, _ := ctx.Value(callKey{g}).([]Call)
-	return c
+	c := g.carried(ctx)
+	c.calls = append([]Call{call}, c.calls...)
+	return context.WithValue(ctx, carryKey{g}, c)
 }
 
 // carry returns the context of a function that makes the call.
 func (c *call) carry() context.Context {
 	defer c.g.lock()()
 	c.used, c.refused, c.counted, c.passed = false, false, false, false
-	return context.WithValue(context.WithValue(c.ctx, callKey{c.g}, c.calls), permitKey{c.g}, c)
+	return context.WithValue(c.ctx, carryKey{c.g}, carried{c.calls, c})
 }
 
 // enter returns the call that a request, or a call of Do, is. If the context carries a permit that is not used, it is that one, and
@@ -36,7 +41,7 @@ func (g *Gate) enter(ctx context.Context, r *http.Request, calls []Call) (c *cal
 	if err != nil {
 		return nil, false, err
 	}
-	outer, _ := ctx.Value(permitKey{g}).(*call)
+	outer := g.carried(ctx).permit
 	if outer != nil && outer.adopt(wants) {
 		return outer, false, nil
 	}

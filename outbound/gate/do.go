@@ -16,7 +16,7 @@ import (
 // its context and fn has not repeated the request with success, fn is called again, up to Config.MaxAttempts times; then the error is a [*LimitedError]. Every other error of
 // fn is returned unchanged. Under the context of another call, see Transport.
 func (g *Gate) Do(ctx context.Context, call Call, fn func(ctx context.Context) error) error {
-	c, own, err := g.enter(ctx, nil, append([]Call{call}, g.callsOf(ctx)...))
+	c, own, err := g.enter(ctx, nil, append([]Call{call}, g.carried(ctx).calls...))
 	if err != nil {
 		return err
 	}

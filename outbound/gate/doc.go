@@ -47,11 +47,11 @@
 //
 // # Several processes
 //
-// With Config.Store, all processes share slots, holds, turns and places in flight, and send one probe together. A call asks
-// the Store in one round trip, together with the calls behind it that want the same. If it takes more than 50 ms until the
-// call is connected, the Store is asked a second time right before it is sent. Places and turns are leased for 10 seconds: a
-// killed process gives its own back. A hold is sent to the Store before anything else; one that another process ends early is
-// known within 3 seconds.
+// With Config.Store, all processes share slots, holds, turns and places in flight, and send one probe together. The calls that
+// wait ask the Store together, in one round trip; later ones wait for the next. If a call is connected more than 50 ms after
+// its answer, the Store is asked a second time right before it is sent. Places and turns are leased for 10 seconds: a killed
+// process gives its own back. A hold is sent to the Store before anything else; if it cannot be sent, calls of other keys do
+// not wait for it. One that another process ends early is known within 3 seconds.
 //
 // While the Store is unavailable, a process uses its share of the limits for 10 seconds: N and InFlight divided by the number
 // of processes that were seen lately. After that calls wait for the Store, unless Config.AllowOnStoreError is set. A gate with

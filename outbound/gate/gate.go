@@ -28,13 +28,14 @@ type Gate struct {
 	conns  roundtrip.Conns
 
 	mu      sync.Mutex
+	unlock  func()
 	now     time.Time          // at which it was locked
 	calls   map[*call]struct{} // accepted, not ended
 	seq     uint64
 	waiting int
-	ready   queue[*call] // to be looked at
+	ready   queue // calls to be looked at
 	scopes  map[scopeID]*scope
-	wakes   queue[*scope]
+	wakes   []*scope    // by wake
 	timer   *time.Timer // nil until the first wait for a time
 
 	flying, limit, most int       // places in use; how many there are; Config.InFlight
@@ -77,6 +78,7 @@ func New(cfg Config) (*Gate, error) {
 		calls: map[*call]struct{}{}, scopes: map[scopeID]*scope{}, floor: map[string]time.Time{},
 		sweepAt: 1024, limit: cfg.InFlight, most: cfg.InFlight,
 	}
+	g.unlock = g.release
 	if err := g.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
@@ -127,11 +129,8 @@ func (g *Gate) SetConfig(cfg Config) error {
 		if !s.vendor {
 			s.change(g.share(s.name), g.now)
 		}
-		g.wake(s, time.Time{})
 	}
-	if g.shared != nil {
-		g.dueAll()
-	}
+	g.wakeAll()
 	return nil
 }
 
@@ -158,31 +157,32 @@ func (g *Gate) Holds() (all []Hold) {
 	return all[:min(len(all), maxHolds)]
 }
 
-// Resume ends the hold of a key before its time, and with an empty limit and key all holds that this process knows, and that of the
-// whole vendor. Answers to calls from before do not begin them again. The next call is a probe. With a Store, the other processes know
+// Resume ends the hold of a key before its time, and with an empty limit and key all holds. Answers to calls from before do not begin them again. The next call is a probe. With a Store, the other processes know
 // it within 3 seconds; the error is that of the Store.
 func (g *Gate) Resume(ctx context.Context, limit, key string) error {
-	var keys []gatestore.Key
+	all := limit == "" && key == ""
+	of := func(s *scope) bool { return all || !s.vendor && s.name == limit && s.key == key }
 	unlock := g.lock()
 	for _, s := range g.scopes {
-		if _, ok := s.held(g.now); ok && (limit == "" && key == "" || s.name == limit && s.key == key) {
-			g.release(s)
-			keys = append(keys, s.shared())
+		if _, ok := s.held(g.now); ok && of(s) {
+			g.resume(s)
 		}
 	}
-	unlock()
 	if g.shared == nil {
+		unlock()
 		return nil
 	}
-	keys = append(keys, gatestore.Key{Limit: limit, Key: key}) // this process may not know of it
-	if limit == "" && key == "" {
-		keys = append(keys, gatestore.Key{Vendor: true})
+	g.reports = slices.DeleteFunc(g.reports, func(r report) bool { return of(r.scope) })
+	g.untried = len(g.reports) > 0
+	unlock()
+	if all {
+		return g.table.Resume(ctx, nil)
 	}
-	return g.table.Resume(ctx, keys)
+	return g.table.Resume(ctx, []gatestore.Key{{Limit: limit, Key: key}})
 }
 
-// release ends a hold before its time.
-func (g *Gate) release(s *scope) {
+// resume ends a hold before its time.
+func (g *Gate) resume(s *scope) {
 	s.hold.until, s.hold.end = g.now, g.now.Add(probeTime)
 	g.resumed = g.now
 	g.wake(s, time.Time{})

@@ -29,50 +29,21 @@ func (g *Gate) kick() {
 
 // keep sends holds, then ends, and renews the leases, until the gate is closed.
 func (g *Gate) keep() {
-	sh := g.shared
-	defer close(sh.stopped)
+	defer close(g.stopped)
 	timer := time.NewTimer(renewEvery)
 	defer timer.Stop()
-	renewed := time.Now()
 	for over := false; !over; {
 		select {
-		case <-sh.kick:
+		case <-g.shared.kick:
 		case <-timer.C:
-		case <-sh.stop:
+		case <-g.shared.stop:
 			over = true
 		}
-		g.send()
-		unlock := g.lock()
-		ids, active, failed := g.leases(), len(g.calls) > 0, sh.failed != nil
-		unlock()
-		switch since := time.Since(renewed); {
-		case over:
-			_ = sh.table.Leave(sh.ctx, sh.process) // or its lease ends
-		case failed && since >= retryEvery, active && since >= renewEvery:
-			renewed = time.Now()
-			state, err := sh.table.Renew(sh.ctx, sh.process, ids)
-			unlock = g.lock()
-			g.heard(state, renewed, err)
-			unlock()
+		next := g.send(over)
+		for next == 0 {
+			next = g.send(over)
 		}
-		if timer.Reset(renewEvery); failed {
-			timer.Reset(retryEvery)
-		}
-	}
-}
-
-// leases returns the ids of the places in use.
-func (g *Gate) leases() (ids []uint64) {
-	for t := range g.flights {
-		ids = append(ids, t.ID)
-	}
-	return ids
-}
-
-// send sends holds and ends until there are none, or the Store is unavailable.
-func (g *Gate) send() {
-	for more := true; more; {
-		more = g.sendHolds() || g.sendEnds()
+		timer.Reset(next)
 	}
 }
 
@@ -85,59 +56,65 @@ type report struct {
 	halve bool
 }
 
-func (g *Gate) sendHolds() bool {
+// send sends what there is, and returns when to look again; 0 is at once. While the Store is unavailable, it only asks whether it is.
+func (g *Gate) send(over bool) (next time.Duration) {
 	sh := g.shared
 	unlock := g.lock()
-	reports, begun := sh.reports, g.now
-	sh.reports, sh.sending = nil, len(reports) > 0
-	unlock()
-	if len(reports) == 0 {
-		return false
+	r, begun, holds := gatestore.Report{Process: sh.process, Leave: over}, g.now, []report(nil)
+	if next = renewEvery; sh.failed != nil {
+		next = retryEvery
 	}
-	holds := make([]gatestore.Hold, len(reports))
-	for i, r := range reports {
-		holds[i] = gatestore.Hold{Key: r.shared(), For: max(time.Microsecond, r.until.Sub(begun)), Generation: r.seen, Halve: r.halve}
+	due := g.now.Sub(sh.renewed) >= next && (len(g.calls) > 0 || sh.failed != nil)
+	if sh.failed == nil {
+		r.Ends = slices.Clone(sh.ends[:min(len(sh.ends), maxEnds)])
+		holds, sh.reports = sh.reports, nil
 	}
-	inForce, err := sh.table.Hold(sh.ctx, holds)
-	defer g.lock()()
-	if sh.sending = false; !g.heard(gatestore.State{}, begun, err) {
-		reports = slices.DeleteFunc(reports, func(r report) bool { return !r.until.After(g.now) })
-		sh.reports = append(reports, sh.reports...)
-		return false
+	for _, h := range holds {
+		r.Holds = append(r.Holds, gatestore.Hold{Key: h.shared(), For: max(time.Microsecond, h.until.Sub(begun)), Generation: h.seen, Halve: h.halve})
 	}
-	for i, r := range reports {
-		switch h := inForce[i]; {
-		case h.For > 0:
-			r.stored = h.Generation
-			g.extend(r.scope, g.now.Add(h.For))
-		case r.hold != nil && r.hold.until.Equal(r.until): // it is about a hold that has been over
-			g.release(r.scope)
+	if due {
+		sh.renewed = begun
+		for t := range g.flights {
+			r.Renew = append(r.Renew, t.ID)
 		}
 	}
-	g.dueAll()
-	return true
-}
-
-func (g *Gate) sendEnds() bool {
-	sh := g.shared
-	unlock := g.lock()
-	ends, begun := slices.Clone(sh.ends[:min(len(sh.ends), maxEnds)]), g.now
 	unlock()
-	if len(ends) == 0 {
-		return false
+	if !over && !due && len(r.Holds)+len(r.Ends) == 0 {
+		return next
 	}
-	state, err := sh.table.End(sh.ctx, ends)
+	state, inForce, err := sh.table.Report(sh.ctx, r)
 	defer g.lock()()
-	if !g.heard(state, begun, err) {
-		return false // they are repeated: an end that is known changes nothing
+	sh.untried = len(sh.reports) > 0
+	if !g.heard(state, begun, err) { // what is repeated changes nothing, but a slot is given back once
+		holds = slices.DeleteFunc(holds, func(h report) bool { return !h.until.After(g.now) })
+		sh.reports = append(holds, sh.reports...)
+		for i := range r.Ends {
+			sh.ends[i].Of.Tails = nil
+		}
+		return retryEvery
 	}
-	sh.ends = slices.Delete(sh.ends, 0, len(ends))
-	for _, cls := range sh.classes {
-		if cls.poll {
-			g.wake(&cls.scope, time.Time{})
+	for i, h := range holds {
+		switch is := inForce[i]; {
+		case is.For > 0:
+			h.stored = is.Generation
+			g.extend(h.scope, g.now.Add(is.For))
+		case h.hold != nil && h.hold.until.Equal(h.until): // it is about a hold that has been over
+			g.resume(h.scope)
 		}
 	}
-	return true
+	sh.ends = slices.Delete(sh.ends, 0, len(r.Ends))
+	for _, e := range r.Ends {
+		for _, d := range e.Draws {
+			if s := g.scopes[scopeID{d.Vendor, d.Limit, d.Key.Key}]; s != nil && s.polled {
+				s.quiet, s.polled = time.Time{}, false
+				g.wake(s, time.Time{})
+			}
+		}
+	}
+	if len(sh.reports)+len(sh.ends) > 0 {
+		return 0
+	}
+	return renewEvery
 }
 
 // heard notes an answer of the Store, or that there was none. It reports whether there was one.
@@ -150,19 +127,13 @@ func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 		sh.errors++
 		if was == nil {
 			sh.since = g.now
-			for _, s := range g.scopes {
-				s.tail = later(s.tail, g.floorOf(s.limit))
-			}
+			g.wakeAll()
 			g.kick()
 		}
-		for _, cls := range sh.classes {
-			for _, c := range slices.Clone(cls.parked) {
-				if !g.byStore() {
-					g.ripe(&cls.parked)
-				} else if c.asks {
-					g.unqueue(c)
-					c.grant(g.storeError(c.limited(g.now, "")))
-				}
+		for c := range g.calls {
+			if c.queue != nil && c.asks && g.byStore() {
+				g.unqueue(c)
+				c.grant(g.storeError(c.limited(g.now, "")))
 			}
 		}
 		return false
@@ -173,24 +144,25 @@ func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 	} else {
 		sh.trip += (took - sh.trip) / 16
 	}
-	if last := sh.state.Processes; state.Processes > 0 {
-		if sh.state = state; state.Processes != last {
-			for _, s := range g.scopes {
-				s.limit = g.share(s.name)
-			}
-		}
+	if state.Processes > 0 {
+		sh.state = state
 	}
 	if was != nil {
 		g.events.Append(event{sh.ctx, registry.Event{Text: "gate store recovered", Outage: true}})
-		g.dueAll()
+		g.wakeAll()
 	}
 	return true
 }
 
-// dueAll has all classes ask.
-func (g *Gate) dueAll() {
-	for _, cls := range g.classes {
-		g.wake(&cls.scope, time.Time{})
+// wakeAll has all calls looked at, under the limits that are in force now.
+func (g *Gate) wakeAll() {
+	for _, s := range g.scopes {
+		if !s.vendor {
+			s.limit = g.share(s.name)
+			s.tail = later(s.tail, g.floorOf(s.limit))
+		}
+		s.quiet = time.Time{}
+		g.wake(s, time.Time{})
 	}
 }
 

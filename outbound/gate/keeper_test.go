@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/gatestore"
 	"github.com/gresil/gresil/internal/gatestoretest"
 	"github.com/gresil/gresil/outbound/gate"
 )
@@ -305,6 +307,161 @@ func TestHoldGoesFirst(t *testing.T) {
 	})
 }
 
+// A store of which some operations fail.
+type broken struct {
+	gatestore.Table
+	hold error
+}
+
+func (b *broken) OpenGate(string) (gatestore.Table, error) { return b, nil }
+
+func (b *broken) Report(ctx context.Context, r gatestore.Report) (gatestore.State, []gatestore.Hold, error) {
+	if len(r.Holds) > 0 && b.hold != nil {
+		return gatestore.State{}, nil, b.hold
+	}
+	return b.Table.Report(ctx, r)
+}
+
+// A hold that cannot be sent does not stop the calls of other keys.
+func TestHoldCannotBeSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &broken{core.Must(gatestoretest.New(2*time.Millisecond, nil).Process(0).OpenGate("")), errors.New("no memory")}
+		g := core.Must(gate.New(gate.Config{Name: "ads", Store: store, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}))
+		defer closeAll([]*gate.Gate{g})
+		refused(t, g, account("a"), 0, time.Minute)
+		time.Sleep(10 * time.Millisecond)
+		for range 50 {
+			time.Sleep(150 * time.Millisecond)
+			start := time.Now()
+			p, err := g.Wait(t.Context(), account("b"))
+			require.NoError(t, err)
+			require.Less(t, time.Since(start), 20*time.Millisecond)
+			p.Done(nil)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+		defer cancel()
+		_, err := g.Wait(ctx, account("a"))
+		require.ErrorIs(t, err, gate.ErrLimited)
+	})
+}
+
+// Calls that MaxWait refuses ask the Store rarely: what it has told before answers them.
+func TestRefusedCallsAskRarely(t *testing.T) {
+	t.Parallel()
+	for _, most := range []time.Duration{-1, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			v := gatestoretest.New(2*time.Millisecond, nil)
+			gates, _ := gatesOf(t, v, 2, gate.Config{Limits: []gate.Limit{{N: 1, Per: time.Hour}}, MaxWait: most})
+			defer closeAll(gates)
+			p, err := gates[1].Wait(t.Context(), gate.Call{})
+			require.NoError(t, err)
+			p.Done(nil)
+			n := len(v.Log())
+			var wg sync.WaitGroup
+			for range 1000 {
+				wg.Go(func() {
+					_, err := gates[0].Wait(t.Context(), gate.Call{})
+					require.ErrorIs(t, err, gate.ErrLimited)
+					wait, _ := core.RetryAfter(err)
+					require.InDelta(t, time.Hour, wait, float64(10*time.Second))
+				})
+				time.Sleep(2 * time.Millisecond)
+			}
+			wg.Wait()
+			require.LessOrEqual(t, len(v.Log())-n, 2*20+2, "in 2 seconds")
+		})
+	}
+}
+
+// What was used under one limit counts under the next.
+func TestSharedLimitIsChanged(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		from, to    int64 // calls an hour
+		calls       int
+		least, most time.Duration // of the next one
+	}{
+		"raised":  {from: 1, to: 3_600_000, calls: 1, most: time.Second},
+		"lowered": {from: 60, to: 1, calls: 3, least: 59 * time.Minute, most: 61 * time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			hour := func(n int64) []gate.Limit { return []gate.Limit{{N: n, Per: time.Hour}} }
+			gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 2, gate.Config{Limits: hour(row.from)})
+			defer closeAll(gates)
+			for range row.calls {
+				p, err := gates[0].Wait(t.Context(), gate.Call{})
+				require.NoError(t, err)
+				p.Done(nil)
+			}
+			for _, g := range gates {
+				cfg := g.Config()
+				cfg.Limits = hour(row.to)
+				require.NoError(t, g.SetConfig(cfg))
+			}
+			start := time.Now()
+			p, err := gates[1].Wait(t.Context(), gate.Call{})
+			require.NoError(t, err)
+			p.Done(nil)
+			require.GreaterOrEqual(t, time.Since(start), row.least, name)
+			require.LessOrEqual(t, time.Since(start), row.most, name)
+		})
+	}
+}
+
+// The slot of a permit that is canceled is for others, in every process.
+func TestSharedReserveCanceled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 2, gate.Config{Limits: []gate.Limit{{N: 1, Per: time.Minute}}})
+		defer closeAll(gates)
+		var permits []*gate.Permit
+		reserve := func(i int) *gate.Permit {
+			p, err := gates[i].Reserve(t.Context(), gate.Call{})
+			require.NoError(t, err)
+			return p
+		}
+		for i := range 4 {
+			permits = append(permits, reserve(i%2))
+		}
+		for _, i := range []int{1, 3} {
+			permits[i].Cancel()
+			time.Sleep(10 * time.Millisecond)
+		}
+		for _, i := range []int{1, 3} {
+			require.WithinDuration(t, permits[i].At, reserve(0).At, 5*time.Millisecond)
+		}
+		require.NoError(t, permits[2].Wait(t.Context()))
+		require.Equal(t, permits[2].At, time.Now())
+		permits[2].Done(nil)
+	})
+}
+
+// Resume of all ends the holds of keys that only other processes know.
+func TestResumeEndsAllHolds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 3, gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}})
+		defer closeAll(gates)
+		refused(t, gates[0], account("a"), 0, 24*time.Hour)
+		time.Sleep(time.Hour)
+		require.NoError(t, gates[1].Resume(t.Context(), "", ""))
+		for i, most := range []time.Duration{4 * time.Second, time.Second, time.Second} {
+			ctx, cancel := context.WithTimeout(t.Context(), most)
+			p, err := gates[2-i].Wait(ctx, account("a"))
+			require.NoError(t, err, i)
+			p.Done(nil)
+			cancel()
+		}
+		refused(t, gates[2], account("a"), 0, time.Hour)
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := gates[1].Wait(ctx, account("a"))
+		require.ErrorIs(t, err, gate.ErrLimited, "a later hold is one")
+	})
+}
+
 // A process whose leases are over adds its places once, and asks before it sends.
 func TestStoppedProcess(t *testing.T) {
 	t.Parallel()
@@ -417,14 +574,13 @@ func TestSharedWaits(t *testing.T) {
 		time.Sleep(time.Minute)
 		p, err := gates[0].Wait(t.Context(), gate.Call{})
 		require.NoError(t, err)
-		for _, p := range []*gate.Permit{first, second, p} {
-			p.Cancel()
-		}
+		p.Done(nil)
+		first.Cancel()
+		second.Cancel()
 		gone, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(10*time.Millisecond, cancel)
 		_, err = gates[1].Wait(gone, gate.Call{}) // in a second
 		require.ErrorIs(t, err, context.Canceled)
-		require.Zero(t, gates[1].Classes())
 		time.Sleep(time.Minute)
 		v.Fail(true)
 		start = time.Now()

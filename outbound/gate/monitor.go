@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/gresil/gresil/internal/gatestore"
 )
 
 // lock locks the gate; the result unlocks it. Before that, calls for which everything is there now are admitted, and after it events
@@ -11,11 +13,13 @@ import (
 func (g *Gate) lock() (unlock func()) {
 	g.mu.Lock()
 	g.now = time.Now()
-	return func() {
-		g.serve()
-		g.mu.Unlock()
-		g.events.Drain(func(e event) { g.life.Emit(e.ctx, e.Event) })
-	}
+	return g.unlock
+}
+
+func (g *Gate) release() {
+	g.serve()
+	g.mu.Unlock()
+	g.events.Drain(func(e event) { g.life.Emit(e.ctx, e.Event) })
 }
 
 // serve admits the first calls for which everything is there, at once. A call that its own keys block is parked with the first of them,
@@ -24,32 +28,34 @@ func (g *Gate) serve() {
 	for len(g.wakes) > 0 && !g.wakes[0].wake.After(g.now) {
 		g.wake(g.wakes[0], time.Time{})
 	}
-	for len(g.ready) > 0 {
+	for stop := false; !stop && len(g.ready) > 0; {
 		c := g.ready[0]
-		if s, at := g.blocked(c); s != nil {
+		switch s, at := g.blocked(c); {
+		case s != nil:
 			g.wake(s, at)
 			g.park(c, &s.parked)
-			continue
-		}
-		if g.byStore() {
-			if !g.token() {
-				break
-			}
-			g.byGrant(c)
-			continue
-		}
-		if n, limited := g.places(); limited && g.flying >= n || !g.token() {
-			break
-		}
-		if c.pool != nil && c.conn == nil && !c.pool.take(c) {
+		case !g.roomy() || !g.token():
+			stop = true
+		case c.pool != nil && c.conn == nil && !c.pool.take(c):
 			g.park(c, c.pool.waiting())
-			continue
+		case g.byStore():
+			g.park(c, &g.asked)
+		default:
+			g.admit(c)
 		}
-		g.admit(c)
 	}
 	g.settleToken()
-	g.askAll()
+	g.ask()
 	g.arm()
+}
+
+// roomy reports whether there is a place for a call, or whether the Store can be asked for it.
+func (g *Gate) roomy() bool {
+	if g.byStore() {
+		return g.may(g.settings().Limiter != nil)
+	}
+	n, limited := g.places()
+	return !limited || g.flying < n
 }
 
 // blocked returns a scope that does not admit the call, and when to look again.
@@ -62,6 +68,9 @@ func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
 		}
 		if len(s.parked) > 0 && s.parked[0].seq < c.seq && s.wake.After(g.now) {
 			return s, s.wake
+		}
+		if s.quiet.After(g.now) && g.byStore() {
+			return s, s.quiet
 		}
 		if !g.byStore() && s.needs(cl.cost, cl.slot, g.now) {
 			if at = s.admission(cl.cost, g.now); at.After(g.now) {
@@ -91,7 +100,9 @@ func (g *Gate) begin(c *call, t *turn) {
 	g.unqueue(c)
 	t.at, t.flying, c.turn = g.now, true, t
 	g.flying++
-	c.token = g.useToken()
+	if c.token = g.settings().Limiter != nil; c.token {
+		g.credit--
+	}
 	g.waits.Observe(g.now.Sub(c.since))
 	c.grant(nil)
 }
@@ -99,10 +110,6 @@ func (g *Gate) begin(c *call, t *turn) {
 // undo takes back the admission of a call that was not sent, with all that it has got.
 func (g *Gate) undo(c *call) {
 	shared := c.turn != nil && c.turn.granted != nil
-	if shared && g.reuse(c) {
-		delete(g.flights, c.turn)
-		c.turn.granted = nil
-	}
 	g.leaveRamp(c, false)
 	g.land(c.turn)
 	c.turn = nil
@@ -129,7 +136,7 @@ func (g *Gate) undo(c *call) {
 func (g *Gate) leaveRamp(c *call, success bool) {
 	if t := c.turn; t != nil && t.granted != nil && t.Turn {
 		t.Turn = false
-		if g.tell(t.granted, c.claims, true, false, success); success && t.Probe {
+		if g.tell(t.granted, gatestore.End{Turn: true, Success: success}); success && t.Probe {
 			g.report(c, "calls are made again", c.claims[0].scope)
 		}
 	}
@@ -159,7 +166,7 @@ func (g *Gate) land(t *turn) {
 		g.flying--
 		if t.granted != nil && t.place {
 			delete(g.flights, t)
-			g.tell(t.granted, t.claims, false, true, t.success)
+			g.tell(t.granted, gatestore.End{Place: true, Success: t.success})
 		}
 	}
 }
@@ -187,7 +194,6 @@ func (g *Gate) grow() {
 
 // queueUp adds a call to those that wait.
 func (g *Gate) queueUp(c *call) {
-	c.queue = &g.ready
 	g.ready.add(c)
 	g.waiting++
 	for _, cl := range c.claims {
@@ -197,28 +203,24 @@ func (g *Gate) queueUp(c *call) {
 
 // unqueue takes a call out of the queue in which it waits, and lets the next ones be looked at.
 func (g *Gate) unqueue(c *call) {
-	first, q := c.index == 0, c.queue
-	q.remove(c.index)
-	c.queue = nil
+	q := c.queue
+	first := (*q)[0] == c
+	q.remove(c)
 	g.waiting--
 	for _, cl := range c.claims {
 		if cl.units -= cl.cost; first && q == &cl.parked {
-			cl.wake = time.Time{} // it was that of the call
+			cl.wake = cl.quiet // it was that of the call
 		}
 		g.wake(cl.scope, cl.wake)
 	}
 	if c.pool != nil && q == c.pool.waiting() {
 		g.ripe(q)
 	}
-	if c.class != nil && q == &c.class.parked {
-		g.shared.granted = append(g.shared.granted, c.class) // it may be the last one
-	}
 }
 
 // park moves a call from ready to a queue, and lets the next ones of its scopes be looked at.
-func (g *Gate) park(c *call, to *queue[*call]) {
-	g.ready.remove(c.index)
-	c.queue = to
+func (g *Gate) park(c *call, to *queue) {
+	g.ready.remove(c)
 	to.add(c)
 	for _, cl := range c.claims {
 		g.wake(cl.scope, cl.wake)
@@ -227,22 +229,26 @@ func (g *Gate) park(c *call, to *queue[*call]) {
 
 // wake sets the time at which the first parked call of a scope is looked at; the zero time is now.
 func (g *Gate) wake(s *scope, at time.Time) {
-	if s.index >= 0 {
-		g.wakes.remove(s.index)
+	if i := slices.Index(g.wakes, s); i >= 0 {
+		g.wakes = slices.Delete(g.wakes, i, i+1)
 	}
 	if s.wake = at; at.After(g.now) {
-		g.wakes.add(s)
-	} else {
-		g.ripe(&s.parked)
+		i, _ := slices.BinarySearchFunc(g.wakes, at, func(o *scope, at time.Time) int { return o.wake.Compare(at) })
+		g.wakes = slices.Insert(g.wakes, i, s)
+		return
+	}
+	for n := 1; n > 0 && len(s.parked) > 0; n-- {
+		if g.ripe(&s.parked); n == 1 && g.byStore() {
+			n = maxAsk // they are asked for together
+		}
 	}
 }
 
 // ripe moves the first call of a queue to ready.
-func (g *Gate) ripe(q *queue[*call]) {
+func (g *Gate) ripe(q *queue) {
 	if len(*q) > 0 {
 		c := (*q)[0]
-		q.remove(0)
-		c.queue = &g.ready
+		q.remove(c)
 		g.ready.add(c)
 	}
 }

@@ -3,6 +3,8 @@ package gate
 import (
 	"context"
 	"time"
+
+	"github.com/gresil/gresil/internal/gatestore"
 )
 
 // A Permit allows one call. End it by Done or Cancel.
@@ -34,11 +36,7 @@ func (g *Gate) Reserve(ctx context.Context, call Call) (*Permit, error) {
 	if err != nil {
 		return nil, err
 	}
-	booked, err := p.bookShared()
-	if err == nil && !booked {
-		err = p.book()
-	}
-	if err == nil && ctx.Err() != nil {
+	if err = p.book(); err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -49,7 +47,7 @@ func (g *Gate) Reserve(ctx context.Context, call Call) (*Permit, error) {
 }
 
 func (g *Gate) permit(ctx context.Context, call Call) (*Permit, error) {
-	wants, err := g.settings().wants(nil, append([]Call{call}, g.callsOf(ctx)...))
+	wants, err := g.settings().wants(nil, append([]Call{call}, g.carried(ctx).calls...))
 	if err != nil {
 		return nil, err
 	}
@@ -61,10 +59,26 @@ func (g *Gate) permit(ctx context.Context, call Call) (*Permit, error) {
 // are for other calls.
 func (p *Permit) book() error {
 	c, g := p.c, p.c.g
-	defer g.lock()()
+	unlock := g.lock()
+	defer func() { unlock() }()
 	most, limit := g.settings().MaxWait, ""
 	if len(g.calls)-g.flying > g.settings().MaxQueue {
 		return ErrFull
+	}
+	if g.byStore() {
+		ask := g.askFor(gatestore.Reserve)
+		ask.Groups = []gatestore.Group{{Calls: 1, Draws: g.drawsOf(c)}}
+		if ask.Ahead = max(most, ask.Ahead); most == 0 {
+			ask.Ahead = longestSpan
+		}
+		unlock()
+		grant, begun, err := g.pass(ask)
+		unlock = g.lock()
+		if g.heard(grant.State, begun, err) {
+			return p.booked(grant.Answers[0], ask.Groups[0].Draws)
+		} else if g.byStore() {
+			return g.storeError(err)
+		}
 	}
 	p.At = g.now
 	for _, cl := range c.claims {
@@ -85,17 +99,23 @@ func (p *Permit) book() error {
 	return nil
 }
 
+// booked notes the answer of the Store.
+func (p *Permit) booked(answer gatestore.Answer, draws []gatestore.Draw) error {
+	if len(answer.Slots) == 0 {
+		return p.c.limited(p.c.g.now.Add(answer.Again), p.c.claims[answer.Draw].name)
+	}
+	of := p.c.g.granted(answer.Slots[0], draws, false)
+	p.At = of.at
+	p.c.took(of)
+	return nil
+}
+
 // Wait waits until the call may be made, right before it is: for At, the end of holds, its turn, and a place in flight. If
 // its slots are too old, it takes other ones. It can be called again, as after a dial: while the permit is still good, it
 // returns at once. The errors are those of [Gate.Wait].
 func (p *Permit) Wait(ctx context.Context) error {
 	if wait := time.Until(p.At) - p.c.g.early(); wait > 0 {
-		slot, cancel := context.WithTimeout(ctx, wait)
-		select {
-		case <-slot.Done():
-		case <-p.c.ctx.Done(): // Close does not wait for it
-		}
-		cancel()
+		p.c.sleep(ctx, wait)
 	}
 	return p.c.sendable(ctx, true, nil)
 }

@@ -37,11 +37,9 @@ type Pool[K comparable, C any] struct {
 	cfg PoolConfig[K, C]
 
 	// guarded by the lock of the gate
-	parked queue[*call]
+	parked queue
 	used   int           // connections, and places for one
 	idle   []*conn[K, C] // the one that is idle for the longest time last
-	timer  *time.Timer
-	armed  bool
 	closed bool
 }
 
@@ -50,8 +48,9 @@ type conn[K comparable, C any] struct {
 	key     K
 	c       C
 	dialed  bool
-	busy    bool // a function uses it, or has panicked
-	since   time.Time
+	busy    bool        // a function uses it, or has panicked
+	rested  bool        // it was idle since its last use
+	expiry  *time.Timer // of an idle one
 	evicted *conn[K, C] // to be closed before the dial
 }
 
@@ -59,9 +58,8 @@ type conn[K comparable, C any] struct {
 type pooling interface {
 	take(c *call) bool // false if there is no connection for the call
 	put(c *call)       // the opposite
-	waiting() *queue[*call]
+	waiting() *queue
 	size() int // connections
-	room() int // connections that calls can take now
 	close()
 }
 
@@ -81,7 +79,7 @@ func NewPool[K comparable, C any](g *Gate, cfg PoolConfig[K, C]) (*Pool[K, C], e
 	return p, nil
 }
 
-func (p *Pool[K, C]) waiting() *queue[*call] { return &p.parked }
+func (p *Pool[K, C]) waiting() *queue { return &p.parked }
 
 func (p *Pool[K, C]) take(c *call) bool {
 	n := &conn[K, C]{key: c.key.(K)}
@@ -97,7 +95,9 @@ func (p *Pool[K, C]) take(c *call) bool {
 	default:
 		return false
 	}
-	c.conn = n
+	if c.conn = n; n.expiry != nil {
+		n.expiry.Stop()
+	}
 	return true
 }
 
@@ -111,9 +111,13 @@ func (p *Pool[K, C]) put(c *call) {
 		n = n.evicted
 	}
 	if n.dialed {
-		n.since = p.g.now
+		n.rested = true
 		p.idle = slices.Insert(p.idle, 0, n)
-		p.arm()
+		if n.expiry == nil && p.cfg.IdleTime > 0 {
+			n.expiry = time.AfterFunc(p.cfg.IdleTime, func() { p.expire(n) })
+		} else if p.cfg.IdleTime > 0 {
+			n.expiry.Reset(p.cfg.IdleTime)
+		}
 	} else {
 		p.used--
 	}
@@ -122,10 +126,10 @@ func (p *Pool[K, C]) put(c *call) {
 
 // enter begins a call.
 func (p *Pool[K, C]) enter(ctx context.Context, key K) (c *call, own bool, err error) {
-	if outer, _ := ctx.Value(permitKey{p.g}).(*call); outer != nil && outer.pool == pooling(p) {
+	if outer := p.g.carried(ctx).permit; outer != nil && outer.pool == pooling(p) {
 		return nil, false, errReentrant
 	}
-	calls := p.g.callsOf(ctx)
+	calls := p.g.carried(ctx).calls
 	if p.cfg.Call != nil {
 		calls = append(slices.Clip(calls), p.cfg.Call(key))
 	}
@@ -147,6 +151,7 @@ func (p *Pool[K, C]) leave(c *call, own bool) {
 		n.dialed, n.busy = false, false
 	}
 	unlock := p.g.lock()
+	closed := p.closed
 	if p.put(c); !own {
 		c.pool, c.key, c.pinned = nil, nil, false
 	}
@@ -154,7 +159,9 @@ func (p *Pool[K, C]) leave(c *call, own bool) {
 	if own {
 		c.end()
 	}
-	p.trim(false)
+	if closed {
+		p.expire(nil)
+	}
 }
 
 // open makes the connection of an admitted call, if it is not there yet. If it fails, the place stays that of the call.
@@ -164,11 +171,11 @@ func (p *Pool[K, C]) open(c *call) (err error) {
 		n.evicted = nil
 		p.close1(old)
 	}
-	if n.dialed && !n.since.IsZero() && p.cfg.Healthy != nil && !p.cfg.Healthy(n.key, n.c) {
+	if n.dialed && n.rested && p.cfg.Healthy != nil && !p.cfg.Healthy(n.key, n.c) {
 		n.dialed = false
 		p.close1(n)
 	}
-	n.since = time.Time{}
+	n.rested = false
 	if !n.dialed {
 		if n.c, err = p.cfg.Dial(c.ctx, n.key); err != nil {
 			return err
@@ -193,29 +200,18 @@ func (p *Pool[K, C]) close1(n *conn[K, C]) {
 	}
 }
 
-// arm starts the timer for the connection that is idle for the longest time.
-func (p *Pool[K, C]) arm() {
-	if p.armed || len(p.idle) == 0 || p.cfg.IdleTime < 0 {
-		return
-	}
-	p.armed = true
-	if wait := time.Until(p.idle[len(p.idle)-1].since.Add(p.cfg.IdleTime)); p.timer == nil {
-		p.timer = time.AfterFunc(wait, func() { p.trim(true) })
-	} else {
-		p.timer.Reset(wait)
-	}
-}
-
-// trim closes the connections that were idle for too long, and all idle ones of a closed pool.
-func (p *Pool[K, C]) trim(timer bool) {
+// expire closes an idle connection, or if it is nil, all idle ones.
+func (p *Pool[K, C]) expire(one *conn[K, C]) {
 	p.g.mu.Lock()
-	p.armed = p.armed && !timer
 	var old []*conn[K, C]
-	for last := len(p.idle) - 1; last >= 0 && (p.closed || timer && time.Since(p.idle[last].since) >= p.cfg.IdleTime); last-- {
-		old, p.idle = append(old, p.idle[last]), p.idle[:last]
-		p.used--
-	}
-	p.arm()
+	p.idle = slices.DeleteFunc(p.idle, func(n *conn[K, C]) bool {
+		gone := one == nil || n == one
+		if gone {
+			old = append(old, n)
+		}
+		return gone
+	})
+	p.used -= len(old)
 	p.g.mu.Unlock()
 	for _, n := range old {
 		p.close1(n)
@@ -225,13 +221,8 @@ func (p *Pool[K, C]) trim(timer bool) {
 func (p *Pool[K, C]) close() {
 	p.g.mu.Lock()
 	p.closed = true
-	if p.timer != nil {
-		p.timer.Stop()
-	}
 	p.g.mu.Unlock()
-	p.trim(false)
+	p.expire(nil)
 }
 
 func (p *Pool[K, C]) size() int { return p.used }
-
-func (p *Pool[K, C]) room() int { return p.cfg.Capacity - p.used + len(p.idle) }

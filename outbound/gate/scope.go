@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -38,9 +39,13 @@ type scope struct {
 	refusals int // in a row, without a told pause
 	pause    time.Duration
 
-	parked queue[*call] // calls that this scope blocks
-	wake   time.Time    // the first of these is blocked until then
-	index  int          // in Gate.wakes
+	parked queue     // calls that this scope blocks
+	wake   time.Time // the first of these is blocked until then
+
+	// of the last refusal by the Store
+	quiet  time.Time // when to ask again at the earliest
+	known  time.Time // when a call can be sent at the earliest
+	polled bool      // an end in this process can make it earlier
 }
 
 // A hold is a pause and the ramp after it.
@@ -61,9 +66,6 @@ type turn struct {
 	givenUp  bool
 }
 
-func (s *scope) before(o *scope) bool { return s.wake.Before(o.wake) }
-func (s *scope) move(index int)       { s.index = index }
-
 // held returns the end of the pause in force.
 func (s *scope) held(now time.Time) (until time.Time, ok bool) {
 	if s.hold == nil || !now.Before(s.hold.until) {
@@ -79,16 +81,13 @@ func (g *Gate) shut(s *scope) (until time.Time, ok bool) {
 		return until, ok
 	}
 	h := s.hold
-	if sh := g.shared; sh != nil && !g.settings().AllowOnStoreError {
-		if again := h.asked.Add(renewEvery); ok && g.byStore() && sh.failed == nil && len(sh.reports) == 0 && !sh.sending && again.Before(until) {
-			return again, again.After(g.now) // another process can have ended it
-		}
-		if !ok && g.now.Before(h.end) { // the turns are in the Store
-			return h.end, !g.byStore()
-		}
-	}
-	if ok {
-		return until, ok
+	switch asks, again := g.byStore(), h.asked.Add(renewEvery); {
+	case ok && asks && again.After(g.now) && again.Before(until):
+		return again, true
+	case ok:
+		return until, !asks || !g.stale(h)
+	case g.shared != nil && !g.settings().AllowOnStoreError && g.now.Before(h.end): // the turns are in the Store
+		return h.end, !asks
 	}
 	for len(h.out) > 0 && g.now.Sub(h.out[0].at) >= probeTime {
 		h.out[0].givenUp = true
@@ -107,6 +106,11 @@ func (g *Gate) shut(s *scope) (until time.Time, ok bool) {
 	return time.Time{}, false
 }
 
+// stale reports whether another process can have ended a hold meanwhile, which the Store can tell.
+func (g *Gate) stale(h *hold) bool {
+	return g.shared != nil && g.failed == nil && !g.untried && len(g.reports) == 0 && g.now.Sub(h.asked) >= renewEvery
+}
+
 // scope returns the scope with an id.
 func (g *Gate) scope(id scopeID) *scope {
 	s := g.scopes[id]
@@ -114,7 +118,7 @@ func (g *Gate) scope(id scopeID) *scope {
 		if len(g.scopes) >= g.sweepAt {
 			g.sweep()
 		}
-		s = &scope{scopeID: id, index: -1}
+		s = &scope{scopeID: id}
 		if !id.vendor {
 			s.limit = g.share(id.name)
 			s.tail = later(g.floor[id.name], g.floorOf(s.limit))
@@ -126,7 +130,7 @@ func (g *Gate) scope(id scopeID) *scope {
 
 // drop forgets a scope unless it is in use, or something is lost with it. It reports whether only its usage would be.
 func (g *Gate) drop(s *scope) (used bool) {
-	if used = s.tail.After(g.now); s.calls > 0 || s.hold != nil || s.vendor {
+	if used = s.tail.After(g.now) || s.quiet.After(g.now); s.calls > 0 || s.hold != nil || s.vendor {
 		return false
 	}
 	if !used {
@@ -189,7 +193,7 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
 		}
 		pause = s.pause
 	}
-	halve, until := false, g.now.Add(min(pause, set.MaxHold)+pad+rand.N(pad)) //nolint:gosec // jitter keeps no secret
+	halve, until := false, g.now.Add(min(pause, set.MaxHold, math.MaxInt64-2*pad)+pad+rand.N(pad)) //nolint:gosec // jitter keeps no secret
 	switch {
 	case !inForce:
 		g.end(s)
@@ -202,7 +206,7 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
 	}
 	g.extend(s, until)
 	if g.shared != nil {
-		g.reports = append(g.reports, report{s, until, cl.stored, halve})
+		g.reports, g.untried = append(g.reports, report{s, until, cl.stored, halve}), true
 		g.kick()
 	}
 	if until.Sub(s.hold.told) >= time.Second { // refusals of calls that were in flight together are one hold
@@ -230,12 +234,7 @@ func (g *Gate) extend(s *scope, until time.Time) {
 	s.hold.until, s.hold.asked = later(s.hold.until, until), g.now
 	s.hold.end = s.hold.until.Add(probeTime)
 	g.wake(s, time.Time{})
-	for w := range g.calls { // those that cannot wait that long are refused now
-		if w.queue != nil && !w.deadline.IsZero() && until.After(w.deadline) && w.under(s) {
-			g.unqueue(w)
-			w.grant(w.limited(until, s.name))
-		}
-	}
+	g.refuseUntil(s, until)
 }
 
 // report queues an event about a scope.

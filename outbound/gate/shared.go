@@ -3,10 +3,8 @@ package gate
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +19,7 @@ const (
 	leaseTime  = 10 * time.Second      // of places and turns, and for which a process uses its share of the limits by itself
 	renewEvery = 3 * time.Second
 	retryEvery = 500 * time.Millisecond // while the Store is unavailable
+	askEvery   = 50 * time.Millisecond  // after a refusal
 	maxAsk     = 128                    // calls that are asked for at once
 	maxEnds    = 128                    // that are sent at once
 	unknown    = math.MaxUint64         // generation
@@ -39,12 +38,12 @@ type shared struct {
 	over    bool
 	asking  sync.WaitGroup
 
-	classes map[string]*class
-	due     []*class // that may ask
-	granted []*class // that have grants, or no call any more
+	out     bool     // a question is
+	asked   queue    // of which it is
 	reports []report // that are not sent
 	ends    []gatestore.End
-	sending bool // holds
+	renewed time.Time // when the leases were
+	untried bool      // there are reports that were not sent once: nothing else is asked before
 	flights map[*turn]struct{}
 
 	trip   time.Duration // of a request
@@ -56,33 +55,22 @@ type shared struct {
 	errors uint64
 }
 
-// A class has the calls that want the same, and what the Store has granted them.
-type class struct {
-	scope // for its queue of calls, and for when to ask again
-
-	claims []claim
-	asking bool
-	poll   bool // it waits for a place or turn
-	grants []*granted
-}
-
 // granted is the permission for one call.
 type granted struct {
 	gatestore.Slot
 
+	draws   []gatestore.Draw
 	at      time.Time // of the slot
 	checked time.Time // when the Store has said so
 	place   bool
-	met     bool     // the call is connected
-	seen    []uint64 // the generations of this process
-	claims  []claim
+	met     bool // the call is connected
 }
 
 func newShared(table gatestore.Table) *shared {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &shared{
 		ctx: ctx, cancel: cancel, table: table, process: rand.Text(), kick: make(chan struct{}, 1), stop: make(chan struct{}),
-		classes: map[string]*class{}, flights: map[*turn]struct{}{},
+		flights: map[*turn]struct{}{},
 	}
 }
 
@@ -93,10 +81,10 @@ func (g *Gate) byStore() bool {
 	return sh != nil && (sh.failed == nil || !g.settings().AllowOnStoreError && !g.now.Before(sh.proven))
 }
 
-// share returns what this process may use of a limit by itself.
+// share returns what this process may use of a limit: all that there is, or if the Store is unavailable its part.
 func (g *Gate) share(name string) *limit {
 	l := g.settings().find(name)
-	if l == nil || g.shared == nil || g.settings().AllowOnStoreError {
+	if l == nil || g.shared == nil || g.failed == nil || g.settings().AllowOnStoreError {
 		return l
 	}
 	own := *l
@@ -120,81 +108,139 @@ func (g *Gate) places() (n int, limited bool) {
 	return g.state.MaxInFlight / max(1, g.state.Processes), g.most > 0
 }
 
-// classOf returns the class of a call.
-func (g *Gate) classOf(c *call) *class {
-	var id strings.Builder
-	for _, cl := range c.claims {
-		cost := cl.cost
-		if !cl.old(g.now.Add(g.trip)) {
-			cost = 0 // it has a slot
-		}
-		fmt.Fprintf(&id, "%q%q%d ", cl.name, cl.key, cost)
-	}
-	cls := g.classes[id.String()]
-	if cls == nil {
-		cls = &class{scope: scope{scopeID: scopeID{name: id.String()}, index: -1}, claims: slices.Clone(c.claims)}
-		g.classes[id.String()] = cls
-	}
-	return cls
+// may reports whether another call can be asked for.
+func (sh *shared) may(one bool) bool {
+	return !sh.out && !sh.over && sh.failed == nil && !sh.untried && len(sh.asked) < maxAsk && (!one || len(sh.asked) == 0)
 }
 
-// byGrant admits a call by a grant of its class, or has it wait for one.
-func (g *Gate) byGrant(c *call) {
-	if c.pool != nil && c.conn == nil && c.pool.room() == 0 {
-		g.park(c, c.pool.waiting())
+// ask asks for the calls for which everything else is there.
+func (g *Gate) ask() {
+	sh := g.shared
+	if sh == nil || sh.out || len(sh.asked) == 0 {
 		return
 	}
-	cls := g.classOf(c)
-	for len(cls.grants) > 0 {
-		p := cls.grants[0]
-		cls.grants = cls.grants[1:]
-		if g.usable(p, c.claims) {
-			if c.pool != nil && c.conn == nil {
-				c.pool.take(c) // there is room
+	g.start()
+	sh.out = true
+	ask := g.askFor(gatestore.Pass)
+	var calls [][]*call
+	for _, c := range sh.asked {
+		draws, last := g.drawsOf(c), len(calls)-1
+		if last < 0 || !slices.Equal(draws, ask.Groups[last].Draws) {
+			ask.Groups, calls = append(ask.Groups, gatestore.Group{Draws: draws}), append(calls, nil)
+			last++
+		}
+		ask.Groups[last].Calls++
+		calls[last] = append(calls[last], c)
+		for i := range c.claims {
+			c.claims[i].seen = c.claims[i].gen
+		}
+	}
+	sh.asking.Go(func() {
+		grant, begun, err := g.pass(ask)
+		defer g.lock()()
+		sh.out = false
+		if !g.heard(grant.State, begun, err) {
+			grant.Answers = make([]gatestore.Answer, len(calls))
+		}
+		for i, answer := range grant.Answers {
+			g.answer(answer, ask.Groups[i].Draws, calls[i])
+		}
+	})
+}
+
+// answer admits calls that the Store has granted, and has the others wait for what it has told. Those that have left are not in asked.
+func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*call) {
+	asked := &g.asked
+	calls = slices.DeleteFunc(calls, func(c *call) bool { return c.queue != asked })
+	for _, slot := range answer.Slots {
+		p := g.granted(slot, draws, g.most > 0)
+		if len(calls) == 0 || !calls[0].current() {
+			g.tell(p, gatestore.End{Of: slot, Turn: p.Turn, Place: p.place})
+			continue
+		}
+		c := calls[0]
+		calls = calls[1:]
+		for i := range c.claims { // another process can have ended the hold
+			if s := c.claims[i].scope; s.hold != nil && g.now.Before(s.hold.until) {
+				g.resume(s)
 			}
-			g.admitBy(c, p)
-			return
 		}
-		g.giveBack(p, c.claims)
+		g.admitBy(c, p)
 	}
-	c.class = cls
-	g.park(c, &cls.parked)
-	g.due(cls)
-}
-
-// due has a class ask, unless it is too early.
-func (g *Gate) due(cls *class) {
-	if !cls.asking && !cls.wake.After(g.now) {
-		g.shared.due = append(g.shared.due, cls)
-	}
-}
-
-// usable reports whether nothing has happened since a grant that makes it void.
-func (g *Gate) usable(p *granted, claims []claim) bool {
-	for i, cl := range claims {
-		if cl.gen != p.seen[i] || p.Taken[i] && g.now.After(p.at.Add(g.settings().slack()/2)) {
-			return false
+	var s *scope
+	at := g.now.Add(answer.Again)
+	if len(calls) > 0 && answer.Again > 0 {
+		if s = calls[0].claims[answer.Draw].scope; answer.Held {
+			g.learn(s, at, answer.Generation)
+			s = nil
 		}
 	}
-	return true
+	for _, c := range calls {
+		if c.queue != asked { // it was refused meanwhile
+			continue
+		}
+		if c.pool != nil && !c.pinned {
+			c.pool.put(c)
+		}
+		to := &g.ready
+		if s != nil {
+			to = &s.parked
+		}
+		asked.remove(c)
+		to.add(c)
+	}
+	if s != nil {
+		g.refusedBy(s, answer, at)
+	}
+}
+
+// refusedBy notes when asking for a key again can succeed.
+func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time) {
+	s.known, s.polled = at, answer.Poll
+	if answer.Poll {
+		s.known = g.now
+	} else { // so that the answer is here in time
+		at = later(at.Add(-g.trip*3/2-5*time.Millisecond), g.now.Add(time.Millisecond))
+	}
+	if s.quiet = g.now.Add(askEvery); at.Before(s.quiet) {
+		s.quiet = at
+	}
+	g.refuseUntil(s, s.known)
+	g.wake(s, at)
+}
+
+// refuseUntil refuses the calls of a scope that cannot wait until a time.
+func (g *Gate) refuseUntil(s *scope, until time.Time) {
+	for c := range g.calls {
+		if c.queue != nil && (c.asks && c.queue == &s.parked || !c.deadline.IsZero() && until.After(c.deadline)) && c.under(s) {
+			g.unqueue(c)
+			c.grant(c.limited(until, s.name))
+		}
+	}
 }
 
 // admitBy lets a call pass by a grant.
 func (g *Gate) admitBy(c *call, p *granted) {
-	p.claims = c.claims
 	g.begin(c, &turn{granted: p})
 	for i := range c.claims {
 		cl := &c.claims[i]
-		cl.seen, cl.stored, cl.paced = p.seen[i], p.Generations[i], false
-		if p.Taken[i] {
-			cl.slot = slot{at: p.at} // that put ignores
-			if cl.counts(cl.cost) {  // or the first call by itself comes too early after it
-				cl.tail = later(cl.tail, p.at.Add(span(cl.cost, cl.spacing)))
-			}
+		if cl.stored, cl.paced = p.Generations[i], false; p.Tails[i] > 0 && cl.counts(cl.cost) { // or the first call by itself comes too early after it
+			cl.tail = later(cl.tail, p.at.Add(span(cl.cost, cl.spacing)))
 		}
 	}
+	c.took(p)
 	if p.place {
 		g.flights[c.turn] = struct{}{}
+	}
+}
+
+// took notes the slots that the Store has given.
+func (c *call) took(p *granted) {
+	for i, tail := range p.Tails {
+		if tail > 0 {
+			c.claims[i].slot = slot{at: p.at} // that put ignores
+			c.given = p
+		}
 	}
 }
 
@@ -210,73 +256,26 @@ func (sh *shared) connected(p *granted, took time.Duration) {
 	}
 }
 
-// askAll gives back what no call needs, and has the classes ask that are due.
-func (g *Gate) askAll() {
+// askFor returns a question without its calls.
+func (g *Gate) askFor(mode gatestore.Mode) gatestore.Ask {
 	sh := g.shared
-	if sh == nil {
-		return
-	}
-	for _, cls := range sh.granted {
-		for _, p := range cls.grants {
-			g.giveBack(p, cls.claims)
-		}
-		cls.grants = nil
-		g.forget(cls)
-	}
-	due := sh.due
-	sh.granted, sh.due = nil, nil
-	for _, cls := range due {
-		n := min(len(cls.parked), maxAsk)
-		if n == 0 || cls.asking || sh.failed != nil || sh.sending || len(sh.reports) > 0 || sh.over {
-			g.forget(cls) // or it asks later
-			continue
-		}
-		c := cls.parked[0]
-		if g.settings().Limiter != nil {
-			n = 1
-		}
-		if c.pool != nil && c.conn == nil {
-			n = min(n, c.pool.room())
-		}
-		g.start()
-		cls.asking, cls.claims = true, slices.Clone(c.claims) // what they had when the class was made can be forgotten
-		ask := g.askFor(c, gatestore.Pass)
-		ask.Calls = n
-		seen := g.generations(cls.claims)
-		sh.asking.Go(func() { g.ask(cls, ask, seen) })
+	return gatestore.Ask{
+		Process: sh.process, Mode: mode, InFlight: g.most, RoundTrip: sh.trip,
+		Late:  mode == gatestore.Pass && sh.dial > freshTime/2, // or the slots would be too old when the calls are connected
+		Ahead: sh.trip + max(sh.trip, 10*time.Millisecond),     // as many calls as one round trip carries
 	}
 }
 
-func (g *Gate) forget(cls *class) {
-	if len(cls.parked) == 0 && !cls.asking && len(cls.grants) == 0 {
-		if cls.index >= 0 {
-			g.wakes.remove(cls.index)
-		}
-		delete(g.classes, cls.name)
-	}
-}
-
-func (g *Gate) generations(claims []claim) (all []uint64) {
-	for _, cl := range claims {
-		all = append(all, cl.gen)
-	}
-	return all
-}
-
-// askFor returns the question of a call.
-func (g *Gate) askFor(c *call, mode gatestore.Mode) gatestore.Ask {
-	sh := g.shared
-	ask := gatestore.Ask{Process: sh.process, Mode: mode, Calls: 1, InFlight: g.most, RoundTrip: sh.trip}
-	ask.Late = mode == gatestore.Pass && sh.dial > freshTime/2 // or the slots would be too old when the calls are connected
-	ask.Ahead = sh.trip + max(sh.trip, 10*time.Millisecond)    // as many calls as one round trip carries
+// drawsOf returns what a call wants of the Store.
+func (g *Gate) drawsOf(c *call) (draws []gatestore.Draw) {
 	for _, cl := range c.claims {
 		d := gatestore.Draw{Key: cl.shared(), Generation: cl.stored}
-		if l := g.settings().find(cl.name); !cl.vendor && l != nil && l.N > 0 && cl.cost > 0 && cl.old(g.now.Add(sh.trip)) {
-			d.Spacing, d.Lead = span(cl.cost, l.spacing), span(l.burst-cl.cost, l.spacing)
+		if cl.counts(cl.cost) && cl.old(g.now.Add(g.trip)) {
+			d.Spacing, d.Unit, d.Lead = span(cl.cost, cl.spacing), cl.spacing, span(cl.burst-cl.cost, cl.spacing)
 		}
-		ask.Draws = append(ask.Draws, d)
+		draws = append(draws, d)
 	}
-	return ask
+	return draws
 }
 
 func (id scopeID) shared() gatestore.Key {
@@ -288,49 +287,6 @@ func (cl *claim) old(at time.Time) bool {
 	return cl.slot.at.IsZero() || cl.limit != nil && at.After(cl.slot.at.Add(cl.shelf))
 }
 
-// ask asks for calls of a class.
-func (g *Gate) ask(cls *class, ask gatestore.Ask, seen []uint64) {
-	sh := g.shared
-	grant, begun, err := g.pass(ask)
-	defer g.lock()()
-	cls.asking, cls.wake = false, time.Time{}
-	if !g.heard(grant.State, begun, err) {
-		g.due(cls)
-		return
-	}
-	for _, slot := range grant.Slots {
-		cls.grants = append(cls.grants, g.granted(slot, ask, seen))
-		g.ripe(&cls.parked)
-	}
-	sh.granted = append(sh.granted, cls)
-	for i := range cls.claims {
-		if s := g.scopes[cls.claims[i].scopeID]; s != nil && s.gen == seen[i] && len(grant.Slots) > 0 && s.hold != nil && g.now.Before(s.hold.until) {
-			g.release(s) // another process has ended it
-		}
-	}
-	if cls.poll = grant.Poll; grant.Again <= 0 {
-		g.due(cls)
-		return
-	}
-	again := g.now.Add(grant.Again)
-	of := cls.claims[grant.Draw].scopeID
-	switch {
-	case grant.Held:
-		g.learn(g.scope(of), again, grant.Generation)
-		for len(cls.parked) > 0 {
-			g.ripe(&cls.parked)
-		}
-		return
-	case !grant.Poll:
-		g.refuseIn(cls, again, of.name)
-		again = again.Add(-sh.trip*3/2 - 5*time.Millisecond)
-		again = later(again, g.now.Add(time.Millisecond))
-	default:
-		g.refuseIn(cls, g.now, "") // that do not wait
-	}
-	g.wake(&cls.scope, again)
-}
-
 // pass sends a question.
 func (g *Gate) pass(ask gatestore.Ask) (grant gatestore.Grant, begun time.Time, err error) {
 	begun = time.Now()
@@ -339,18 +295,8 @@ func (g *Gate) pass(ask gatestore.Ask) (grant gatestore.Grant, begun time.Time, 
 }
 
 // granted notes a slot that the Store has given.
-func (g *Gate) granted(slot gatestore.Slot, ask gatestore.Ask, seen []uint64) *granted {
-	return &granted{Slot: slot, at: g.now.Add(slot.At), checked: g.now, place: ask.InFlight > 0 && ask.Mode != gatestore.Reserve, seen: seen}
-}
-
-// refuseIn refuses those of a class that have to be sent before a time.
-func (g *Gate) refuseIn(cls *class, before time.Time, limit string) {
-	for _, c := range slices.Clone(cls.parked) {
-		if !c.deadline.IsZero() && c.deadline.Before(before) {
-			g.unqueue(c)
-			c.grant(c.limited(before, limit))
-		}
-	}
+func (g *Gate) granted(slot gatestore.Slot, draws []gatestore.Draw, place bool) *granted {
+	return &granted{Slot: slot, draws: draws, at: g.now.Add(slot.At), checked: g.now, place: place}
 }
 
 // learn notes a hold that the Store has, whatever process has begun it.
@@ -362,41 +308,11 @@ func (g *Gate) learn(s *scope, until time.Time, gen uint64) {
 	g.extend(s, until)
 }
 
-// giveBack ends what no call uses.
-func (g *Gate) giveBack(p *granted, claims []claim) {
-	if p.place || p.Turn {
-		g.tell(p, claims, p.Turn, p.place, false)
-	}
-}
-
 // tell has the Store told of an end.
-func (g *Gate) tell(p *granted, claims []claim, turn, place, success bool) {
-	e := gatestore.End{ID: p.ID, Turn: turn, Place: place, Success: success, Generations: p.Generations}
-	for _, cl := range claims[:len(p.Generations)] {
-		e.Keys = append(e.Keys, cl.shared())
-	}
+func (g *Gate) tell(p *granted, e gatestore.End) {
+	e.Of.ID, e.Of.Generations, e.Draws = p.ID, p.Generations, p.draws
 	g.ends = append(g.ends, e)
 	g.kick()
-}
-
-// reuse gives what a call has got from the Store, and does not use, to another one.
-func (g *Gate) reuse(c *call) bool {
-	p := c.turn.granted
-	if len(p.seen) != len(c.claims) || g.now.Sub(p.checked) > freshTime || !g.usable(p, c.claims) {
-		return false
-	}
-	for i := range c.claims {
-		c.claims[i].slot = slot{}
-	}
-	cls := g.classOf(c)
-	if len(cls.parked) == 0 {
-		g.forget(cls)
-		return false
-	}
-	cls.grants = append(cls.grants, p)
-	g.shared.granted = append(g.shared.granted, cls)
-	g.ripe(&cls.parked)
-	return true
 }
 
 // askedAgain asks whether a call can still be sent, and takes other slots if its own are too old.
@@ -405,29 +321,22 @@ func (c *call) askedAgain(ask gatestore.Ask) bool {
 	grant, begun, err := g.pass(ask)
 	defer g.lock()()
 	available := g.heard(grant.State, begun, err)
-	p := (*granted)(nil)
-	if c.turn != nil {
-		p = c.turn.granted
-	}
-	switch {
-	case p == nil:
+	if c.turn == nil || c.turn.granted == nil {
 		return false
-	case !available:
+	}
+	p := c.turn.granted
+	if !available {
 		fresh := !slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.counts(cl.cost) && cl.old(g.now) })
 		if !fresh || g.byStore() {
 			return false
 		}
-	case grant.Held:
-		g.learn(g.scope(c.claims[grant.Draw].scopeID), g.now.Add(grant.Again), grant.Generation)
-		return false
-	case len(grant.Slots) == 0:
-		return false
-	default:
-		for i, taken := range grant.Slots[0].Taken {
-			if taken {
-				c.claims[i].slot = slot{at: g.now.Add(grant.Slots[0].At)}
-			}
+	} else if answer := grant.Answers[0]; len(answer.Slots) == 0 {
+		if answer.Held {
+			g.learn(c.claims[answer.Draw].scope, g.now.Add(answer.Again), answer.Generation)
 		}
+		return false
+	} else {
+		c.took(g.granted(answer.Slots[0], ask.Groups[0].Draws, false))
 	}
 	p.checked = g.now
 	return true
@@ -452,8 +361,8 @@ func (c *call) question() (wait time.Duration, ask gatestore.Ask) {
 	case wait > g.trip:
 		return wait - g.trip, ask // the answer is here at the slot
 	}
-	ask = g.askFor(c, gatestore.Again)
-	ask.ID = p.ID
+	ask = g.askFor(gatestore.Again)
+	ask.Groups = []gatestore.Group{{Calls: 1, ID: p.ID, Draws: g.drawsOf(c)}}
 	return 0, ask
 }
 
@@ -475,44 +384,6 @@ func (g *Gate) leave() {
 		<-stopped
 	}
 	sh.cancel()
-}
-
-// bookShared is book with a Store. It reports whether it was available.
-func (p *Permit) bookShared() (booked bool, err error) {
-	c, g := p.c, p.c.g
-	unlock := g.lock()
-	if !g.byStore() {
-		unlock()
-		return false, nil
-	}
-	ask, most := g.askFor(c, gatestore.Reserve), g.settings().MaxWait
-	if most > 0 {
-		ask.Ahead = max(most, ask.Ahead)
-	} else if most == 0 {
-		ask.Ahead = longestSpan
-	}
-	full := len(g.calls)-g.flying > g.settings().MaxQueue
-	unlock()
-	if full {
-		return false, ErrFull
-	}
-	grant, begun, err := g.pass(ask)
-	defer g.lock()()
-	switch ok := g.heard(grant.State, begun, err); {
-	case !ok && g.byStore():
-		return false, g.storeError(err)
-	case !ok:
-		return false, nil
-	case len(grant.Slots) == 0:
-		return false, c.limited(g.now.Add(grant.Again), c.claims[grant.Draw].name)
-	}
-	p.At = g.now.Add(grant.Slots[0].At)
-	for i, taken := range grant.Slots[0].Taken {
-		if taken {
-			c.claims[i].slot = slot{at: p.At}
-		}
-	}
-	return true, nil
 }
 
 // early is how long before its slot a call asks whether it can be sent.

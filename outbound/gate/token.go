@@ -12,7 +12,7 @@ import (
 type tokens struct {
 	reserved *rate.Reservation
 	tokenAt  time.Time // when there is one, or when to look again; zero: not waited for
-	credit   int       // tokens that were given back
+	credit   int       // tokens whose time has come, or that were given back
 }
 
 const tokenAhead = time.Second
@@ -25,28 +25,23 @@ func (g *Gate) token() bool {
 	}
 	if g.reserved == nil {
 		r := of.ReserveN(g.now, 1)
-		wait := r.DelayFrom(g.now)
-		if !r.OK() || wait > tokenAhead {
+		if wait := r.DelayFrom(g.now); r.OK() && wait <= tokenAhead {
+			g.reserved, g.tokenAt = r, g.now.Add(wait)
+		} else {
 			r.CancelAt(g.now)
 			g.tokenAt = g.now.Add(tokenAhead)
-			return false
 		}
-		g.reserved, g.tokenAt = r, g.now.Add(wait)
 	}
-	return !g.tokenAt.After(g.now)
+	g.creditToken()
+	return g.credit > 0
 }
 
-// useToken reports whether there is a Limiter, and takes the token of which token has told.
-func (g *Gate) useToken() bool {
-	switch {
-	case g.settings().Limiter == nil:
-		return false
-	case g.credit > 0:
-		g.credit--
-	default:
+// creditToken credits a reserved token whose time has come.
+func (g *Gate) creditToken() {
+	if g.reserved != nil && !g.tokenAt.After(g.now) {
+		g.credit++
 		g.reserved, g.tokenAt = nil, time.Time{}
 	}
-	return true
 }
 
 // settleToken gives a token back for which no call waits.
@@ -56,18 +51,14 @@ func (g *Gate) settleToken() {
 		g.tokens = tokens{}
 		return
 	}
+	g.creditToken()
 	g.credit = min(g.credit, max(1, of.Burst()))
-	if g.waiting > 0 {
-		return
-	}
-	if g.reserved != nil {
-		if g.tokenAt.After(g.now) {
+	if g.waiting == 0 {
+		if g.reserved != nil {
 			g.reserved.CancelAt(g.now)
-		} else {
-			g.credit++
 		}
+		g.reserved, g.tokenAt = nil, time.Time{}
 	}
-	g.reserved, g.tokenAt = nil, time.Time{}
 }
 
 // tokenFor returns the time of the token for a call that comes last, or first. It is false if there will be none.

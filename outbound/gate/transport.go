@@ -46,7 +46,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := &sending{transport: t, req: req, ctx: req.Context()}
 	s.setBody(req.Body)
 	defer s.closeBody()
-	c, own, err := t.gate.enter(s.ctx, req, t.gate.callsOf(s.ctx))
+	c, own, err := t.gate.enter(s.ctx, req, t.gate.carried(s.ctx).calls)
 	if err != nil {
 		return nil, err
 	}
@@ -138,12 +138,16 @@ func (s *sending) judge(resp *http.Response, err error) bool {
 	switch {
 	case err == nil && resp != nil:
 		cause = errors.New(resp.Status)
-		sig = set.signal(resp, func(s Signal) { c.hold(s, nil) })
+		sig = s.signal(resp)
 	case err != nil && s.ctx.Err() == nil && !errors.Is(err, core.ErrRejected):
 		sig = set.Classify(nil, err)
 	}
 	c.judge(sig, err == nil && resp != nil && resp.StatusCode < http.StatusInternalServerError, cause)
 	return sig.Limited
+}
+
+func (s *sending) signal(resp *http.Response) Signal {
+	return s.gate.settings().signal(resp, func(sig Signal) { s.call.hold(sig, nil) })
 }
 
 // rewind prepares the body of another attempt, if there can be one: an error does not say that nothing was executed.
@@ -168,7 +172,7 @@ func (s *sending) rewind(resp *http.Response, err error) bool {
 // neither read nor closed. Otherwise no body is left to the caller. (With HTTP/1, a request line that does not fit in the write buffer
 // may have left in part.)
 func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld bool, err error) {
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, cancel := context.WithCancel(roundtrip.WithLimit(s.ctx, func(resp *http.Response) bool { return s.signal(resp).Limited }))
 	var held, connected atomic.Bool
 	var conn net.Conn
 	user := s.gate.conns.Begin()

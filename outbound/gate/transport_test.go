@@ -210,6 +210,11 @@ func TestGateAmongPlugins(t *testing.T) {
 		require.NoError(t, err)
 		time.AfterFunc(10*time.Second, p.Cancel)
 	}
+	failed := func(t tester, _ *gate.Gate, p plugins) {
+		permit, err := p.breaker.For(host).Acquire(t.Context())
+		require.NoError(t, err)
+		permit.Done(core.Failure)
+	}
 	open := func(_ tester, _ *gate.Gate, p plugins) { _ = p.breaker.For(host).SetState(breaker.ForcedOpen) }
 	for name, row := range map[string]struct {
 		cfg     gate.Config
@@ -236,7 +241,8 @@ func TestGateAmongPlugins(t *testing.T) {
 		"an attempt that hangs":          {cfg: gate.Config{InFlight: 1}, replies: []resiltest.Reply{{Delay: -1}, {}}, status: 200, calls: 2, retries: 1, after: 2 * time.Second},
 		"a probe that hangs":             {before: held, replies: []resiltest.Reply{{Delay: -1}, {}}, status: 200, calls: 2, retries: 1, after: time.Minute + 2*time.Second},
 		"refusals do not open a breaker": {replies: refusals(429, 4, resiltest.Reply{}), status: 200, calls: 5, after: 4 * time.Second},
-		"failures open a breaker":        {replies: refusals(503, 9), want: breaker.ErrOpen, calls: 2, after: 2 * time.Second},
+		"nor do those by 503":            {replies: refusals(503, 4, resiltest.Reply{}), status: 200, calls: 5, after: 4 * time.Second},
+		"failures open a breaker":        {before: failed, replies: []resiltest.Reply{{Status: 500}}, want: breaker.ErrOpen, calls: 1, retries: 1},
 		"an open breaker":                {cfg: gate.Config{Limits: perSecond(1), InFlight: 1}, before: open, want: breaker.ErrOpen},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,7 +264,7 @@ func TestGateAmongPlugins(t *testing.T) {
 				start := time.Now()
 				resp, err := rt.RoundTrip(req)
 				require.ErrorIs(t, err, row.want)
-				require.Equal(t, row.want != nil, errors.Is(err, core.ErrRejected))
+				require.Equal(t, row.want != nil && row.calls == 0, errors.Is(err, core.ErrRejected), "whether nothing was sent")
 				if err == nil {
 					require.Equal(t, row.status, resp.StatusCode)
 					require.Same(t, req, resp.Request)

@@ -11,6 +11,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/groups"
+	"github.com/gresil/gresil/internal/jitter"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/gate"
 )
@@ -76,10 +77,11 @@ func (a *attempt) judge(now time.Time, err error, stopped bool) groups.Verdict {
 	switch refusal := gate.Classify(nil, err); {
 	case a.Called && blame.Permanent(a.Err):
 		return groups.Verdict{End: groups.Failed, Err: a.Err}
-	case runsAgain:
-		wait = max(1, again.at.Sub(now))
+	case runsAgain: // exactly then
+		return groups.Verdict{End: groups.Limited, At: now.Add(max(0, again.at.Sub(now))), Err: err}
 	case limitedByGate && a.Gate != nil && (!a.Called || held.Gate == a.Gate.Name()):
 		wait = a.r.spacing.Wait(cmp.Or(wait, lead)) // without a time, it waits for another call
+		return groups.Verdict{End: groups.Limited, At: now.Add(wait), Err: err}
 	case errors.Is(err, core.ErrRejected), errors.Is(err, gate.ErrLimited):
 	case refusal.Limited && a.Gate == nil:
 		wait = refusal.Pause
@@ -90,7 +92,9 @@ func (a *attempt) judge(now time.Time, err error, stopped bool) groups.Verdict {
 	default:
 		return groups.Verdict{End: groups.Retried, At: now.Add(max(0, a.Backoff.Next(a.job.Attempt, 0))), Err: err}
 	}
-	if wait <= 0 { // it is not said
+	if wait > 0 {
+		wait = jitter.Told(wait)
+	} else { // it is not said
 		wait = max(leastWait, a.Backoff.Next(1, 0))
 	}
 	return groups.Verdict{End: groups.Limited, At: now.Add(wait), Err: err}

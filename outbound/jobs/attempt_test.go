@@ -53,11 +53,11 @@ func TestVerdict(t *testing.T) {
 		"permanent":           {fmt.Errorf("call: %w", core.Permanent(no)), groups.Failed, 0, 0},
 		"permanent rejection": {core.Permanent(rejection{time.Second}), groups.Failed, 0, 0},
 		"RunAt":               {jobs.RunAt(time.Time{}), groups.Limited, 1500*time.Millisecond + 1, 0},
-		"rejected":            {fmt.Errorf("call: %w", errors.Join(no, rejection{90 * time.Second})), groups.Limited, 90 * time.Second, 0},
+		"rejected":            {fmt.Errorf("call: %w", errors.Join(no, rejection{90 * time.Second})), groups.Limited, 90 * time.Second, 99 * time.Second},
 		"rejected, no time":   {rejection{}, groups.Limited, 15 * time.Second, 0},
 		"closed":              {gate.ErrClosed, groups.Limited, 15 * time.Second, 0},
 		"full":                {gate.ErrFull, groups.Limited, 15 * time.Second, 0},
-		"refused":             {fmt.Errorf("call: %w", refusal{time.Minute}), groups.Limited, time.Minute, time.Minute + 100*time.Millisecond},
+		"refused":             {fmt.Errorf("call: %w", refusal{time.Minute}), groups.Limited, time.Minute, 66*time.Second + 100*time.Millisecond},
 		"refused, no time":    {refusal{}, groups.Limited, 15 * time.Second, 15*time.Second + 100*time.Millisecond},
 		"panic":               {nil, groups.Failed, 0, 0},
 		"panic of GateCall":   {nil, groups.Failed, 0, 0},
@@ -109,6 +109,35 @@ func TestVerdict(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Jobs that were told one time do not return together.
+func TestToldWaitIsSpread(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var at []float64
+		begin := time.Now()
+		r, _ := start(t, jobs.Queue{Concurrency: 200, Handler: func(context.Context, jobs.Job) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if at = append(at, time.Since(begin).Seconds()); len(at) <= 200 {
+				return refusal{10 * time.Second}
+			}
+			return nil
+		}})
+		for range 200 {
+			enqueue(t, r, jobs.Job{})
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		require.Len(t, at, 400)
+		require.GreaterOrEqual(t, at[200], 10.0)
+		require.Greater(t, at[399]-at[200], 0.8)
+		require.Less(t, at[399], 11.1)
+	})
 }
 
 // The defaults survive an outage of two and a half weeks.

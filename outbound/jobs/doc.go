@@ -23,7 +23,8 @@
 //   - core.Permanent: the job has failed.
 //   - [RunAt]: the job runs again at that time. No attempt is used.
 //   - A refusal by a limit (gate.Config.Classify, also of a request over the Transport of Queue.Gate), or an error that
-//     matches core.ErrRejected, as of an open breaker: the job runs again when that permits it. No attempt is used.
+//     matches core.ErrRejected, as of an open breaker: the job runs again when that permits it, or up to a tenth of the
+//     wait later, at most a minute, so that jobs of many processes do not return together. No attempt is used.
 //   - Any error after Run's context has ended: the job goes back. No attempt is used.
 //   - Any other error, a panic, or more time than Queue.Timeout: the attempt has failed. The job runs again after
 //     Queue.Backoff, and after Job.MaxAttempts it has failed.

@@ -15,7 +15,6 @@ import (
 const (
 	feedEvery = 250 * time.Millisecond // the time between two looks at a queue
 	feedSoon  = time.Minute            // before NotBefore
-	feedFresh = 10 * time.Second       // for which a look counts
 	feedLeast = 50                     // jobs ahead
 	feedMost  = 50_000
 )
@@ -28,8 +27,10 @@ const (
 // After a restart a campaign can be fed again from its beginning, if its jobs have IDs and their Retain is long enough.
 // Jobs with a NotBefore should be in its order.
 func (r *Runner) Feed(ctx context.Context, jobs iter.Seq[Job]) (fed, skipped int, err error) {
+	f := feeding{Runner: r, lane: &lane{}}
+	defer f.enter("")
 	for job := range jobs {
-		switch added, err := r.feed(ctx, job); {
+		switch added, err := f.feed(ctx, job); {
 		case err != nil:
 			return fed, skipped, err
 		case added:
@@ -41,103 +42,135 @@ func (r *Runner) Feed(ctx context.Context, jobs iter.Seq[Job]) (fed, skipped int
 	return fed, skipped, nil
 }
 
+// A feeding is a call of Feed.
+type feeding struct {
+	*Runner
+
+	queue string // of its last job
+	lane  *lane  // of the queue
+	taken int    // turns, as lane.given
+}
+
 // feed enqueues a job, and reports whether that was necessary.
-func (r *Runner) feed(ctx context.Context, job Job) (added bool, err error) {
+func (f *feeding) feed(ctx context.Context, job Job) (added bool, err error) {
 	if err = cmp.Or(context.Cause(ctx), job.validate()); err == nil {
-		err = r.wait(ctx, time.Until(job.NotBefore.Add(-feedSoon)))
+		err = f.wait(ctx, job.NotBefore.Add(-feedSoon))
+	}
+	if err == nil && f.queue != job.Queue {
+		f.enter(job.Queue)
 	}
 	if err == nil {
-		err = r.turn(ctx, job.Queue)
+		err = f.turn(ctx)
 	}
 	mine := job.ID == "" // whether the job that has its ID is this one
 	if mine {
 		job.ID = rand.Text() // the same in each try: a reply can be lost
 	}
-	for ; err == nil; err = r.wait(ctx, feedEvery) {
-		_, err := r.Enqueue(ctx, job)
+	for ; err == nil; err = f.wait(ctx, time.Now().Add(feedEvery)) {
+		_, err := f.Enqueue(ctx, job)
 		switch {
 		case errors.Is(err, ErrClosed), errors.Is(err, core.ErrConfig):
 			return false, err
 		case err == nil, errors.Is(err, ErrExists):
-			r.up.EngineIs(ctx, nil)
+			f.up.EngineIs(ctx, nil)
 			return err == nil || mine, nil
 		case errors.Is(err, ErrFull):
-			r.up.EngineIs(ctx, nil)
+			f.up.EngineIs(ctx, nil)
 		default:
 			mine = true // probably: the try may have succeeded
-			r.up.EngineIs(ctx, err, slog.String("queue", job.Queue))
+			f.up.EngineIs(ctx, err, slog.String("queue", job.Queue))
 		}
 	}
 	return false, err
 }
 
-// wait waits for a time, unless ctx ends, or the runner is closed.
-func (r *Runner) wait(ctx context.Context, d time.Duration) error {
+// wait waits until a time, unless ctx ends, or the runner is closed.
+func (f *feeding) wait(ctx context.Context, until time.Time) error {
+	d := time.Until(until)
+	if d <= 0 {
+		return nil
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	_, err := receive(ctx, r, timer.C)
-	return err
-}
-
-func receive[T any](ctx context.Context, r *Runner, from <-chan T) (v T, err error) {
 	select {
-	case v = <-from:
+	case <-timer.C:
+		return nil
 	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-r.up.Closing:
-		err = ErrClosed
+		return context.Cause(ctx)
+	case <-f.up.Closing:
+		return ErrClosed
 	}
-	return v, err
 }
 
-// A room is how many jobs can be fed to a queue until the next look at it. Campaigns take turns, one job each: the room is in a channel,
-// which serves those that wait in the order of their arrival.
-type room struct {
-	left  int
-	ahead int // jobs that are to wait in the queue
-	at    time.Time
+// A lane gives turns to the campaigns that feed one queue: after each look at the queue as many to each. Its fields are guarded by
+// Runner.mu.
+type lane struct {
+	feedings int
+	at       time.Time // of the last look
+	given    int       // turns, to each
+	ahead    int       // jobs that are to wait in the queue
 }
 
-// turn waits for a turn, and until the queue has room. Some jobs are kept ahead of the handlers: twice as many as before when most of
-// them have begun between two looks, so that the queue does not run empty, and slowly fewer when few have.
-func (r *Runner) turn(ctx context.Context, queue string) error {
-	lane := r.lane(queue)
-	now, err := receive(ctx, r, lane)
-	if err != nil {
-		return err
+// enter enters the lane of a queue, or none. The lane before ends with its last campaign. A campaign gets no turns of a look before.
+func (f *feeding) enter(queue string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lane.feedings--; f.lane.feedings == 0 {
+		delete(f.lanes, f.queue)
 	}
-	defer func() { lane <- now }()
-	for age := time.Since(now.at); now.left == 0 || age > feedFresh; age = 0 {
-		if err = r.wait(ctx, time.Until(now.at.Add(feedEvery))); err != nil {
-			return err
+	if queue == "" {
+		return
+	}
+	if f.lanes[queue] == nil {
+		f.lanes[queue] = &lane{ahead: feedLeast}
+	}
+	f.queue, f.lane = queue, f.lanes[queue]
+	f.taken = f.lane.given
+	f.lane.feedings++
+}
+
+// turn waits for a turn.
+func (f *feeding) turn(ctx context.Context) error {
+	for {
+		f.mu.Lock()
+		l := f.lane
+		f.taken = max(f.taken, l.given-1-l.ahead/l.feedings) // a campaign that was slow has lost turns
+		if f.taken < l.given {
+			f.taken++
+			f.mu.Unlock()
+			return nil
 		}
-		now.at, now.left = time.Now(), 0
-		all, err := r.queue.Inspect(ctx, queue)
-		if r.up.EngineIs(ctx, err, slog.String("queue", queue)); err != nil {
+		due := time.Since(l.at) >= feedEvery
+		if due {
+			l.at = time.Now()
+		}
+		next := l.at.Add(feedEvery)
+		f.mu.Unlock()
+		if due && f.look(ctx) {
 			continue
 		}
-		waiting := all[0].Pending + all[0].Soon
-		switch {
-		case age > feedFresh: // nobody has fed the queue for a while
-			now.ahead = feedLeast
-		case waiting < now.ahead/4:
-			now.ahead = min(2*now.ahead, feedMost)
-		case waiting > now.ahead-now.ahead/16:
-			now.ahead = max(now.ahead-now.ahead/16, feedLeast)
+		if err := f.wait(ctx, next); err != nil {
+			return err
 		}
-		now.left = max(0, now.ahead-waiting)
 	}
-	now.left--
-	return nil
 }
 
-// lane returns the room of a queue.
-func (r *Runner) lane(queue string) chan room {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.lanes[queue] == nil {
-		r.lanes[queue] = make(chan room, 1)
-		r.lanes[queue] <- room{ahead: feedLeast}
+// look looks at the queue, to keep some jobs ahead of the handlers: twice as many as before when most of them have begun between two
+// looks, so that the queue does not run empty, and slowly fewer when few have. It reports whether it could.
+func (f *feeding) look(ctx context.Context) bool {
+	all, err := f.Runner.queue.Inspect(ctx, f.queue)
+	if f.up.EngineIs(ctx, err, slog.String("queue", f.queue)); err != nil {
+		return false
 	}
-	return r.lanes[queue]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l, waiting := f.lane, all[0].Pending+all[0].Soon
+	switch {
+	case waiting < l.ahead/4:
+		l.ahead = min(2*l.ahead, feedMost)
+	case waiting > l.ahead-l.ahead/16:
+		l.ahead = max(l.ahead-l.ahead/16, feedLeast)
+	}
+	l.given += (max(0, l.ahead-waiting) + l.feedings - 1) / l.feedings
+	return true
 }

@@ -91,15 +91,19 @@ func TestCampaignsTakeTurns(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
-		feed := func(name string) {
-			group.Go(func() { _, _, _ = r.Feed(ctx, campaign(name, 1_000_000, nil)) })
+		var drawn, before [5]int
+		names := []string{"first", "0", "1", "2", "3"}
+		feed := func(i int) {
+			group.Go(func() { _, _, _ = r.Feed(ctx, campaign(names[i], 1_000_000, &drawn[i])) })
 		}
-		feed("first")
+		feed(0)
 		time.Sleep(time.Minute)
 		for i := range 4 {
-			feed(fmt.Sprint(i))
+			feed(1 + i)
 		}
 		time.Sleep(time.Minute) // those that are ahead
+		synctest.Wait()
+		before = drawn
 		mu.Lock()
 		clear(done)
 		mu.Unlock()
@@ -108,8 +112,9 @@ func TestCampaignsTakeTurns(t *testing.T) {
 		group.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		for _, name := range []string{"first", "0", "1", "2", "3"} {
-			require.InDelta(t, 0.95*2*60*5/5, done[name], 30, "%s: %v", name, done)
+		for i, name := range names {
+			require.InDelta(t, drawn[0]-before[0], drawn[i]-before[i], 15, "fed: %v to %v, but for the turns of a look", before, drawn)
+			require.InDelta(t, 0.95*2*60*5/5, done[name], 30, "%v: those that are ahead are in no order", done)
 		}
 	})
 }

@@ -25,13 +25,10 @@ type memory struct {
 
 type memoryHeap = minheap.Heap[*memoryJob]
 
-// A memoryQueue is one queue. Its jobs are in the heap of their state, or are active.
+// A memoryQueue is one queue.
 type memoryQueue struct {
 	jobs    map[string]*memoryJob
-	waiting memoryHeap // pending and scheduled, by the time at which they are due
-	failed  memoryHeap // by the time of the failure
-	done    memoryHeap // by the end of Retain
-	active  int
+	states  map[State]*memoryHeap
 	seq     uint64
 	paused  bool
 	held    time.Time
@@ -42,8 +39,8 @@ type memoryJob struct {
 	minheap.Place
 	groups.Job
 
-	in       *memoryHeap // nil while it is active
-	at       time.Time
+	state    State
+	at       time.Time // when it is due, has failed, or is done and its Retain is over
 	seq      uint64
 	failures int
 	limited  bool // its last attempt was
@@ -55,46 +52,45 @@ func (j *memoryJob) Before(o *memoryJob) bool {
 	return j.at.Before(o.at) || j.at.Equal(o.at) && j.seq < o.seq
 }
 
-// lock returns a queue, which the caller unlocks with m.mu.
+// lock returns a queue at this time, which the caller unlocks with m.mu.
 func (m *memory) lock(name string) (q *memoryQueue, now time.Time) {
 	m.mu.Lock()
 	if q = m.queues[name]; q == nil {
 		q = &memoryQueue{jobs: map[string]*memoryJob{}, changed: make(chan struct{})}
+		q.states = map[State]*memoryHeap{Pending: {}, Scheduled: {}, Active: {}, Failed: {}, Done: {}}
 		m.queues[name] = q
 	}
 	now = time.Now()
-	for q.done.Len() > 0 && !q.done.First().at.After(now) {
-		q.remove(q.done.First())
+	for from, to := range map[State]State{Scheduled: Pending, Done: ""} {
+		for j := q.first(from); j != nil && !j.at.After(now); j = q.first(from) {
+			q.move(j, to, j.at)
+		}
 	}
 	return q, now
 }
 
-func (m *memory) Enqueue(_ context.Context, job groups.Job, most int) error {
-	q, now := m.lock(job.Queue)
-	defer m.mu.Unlock()
-	old := q.jobs[job.ID]
-	switch {
-	case old == nil && len(q.jobs)-q.done.Len() >= most:
-		return ErrFull
-	case old != nil && old.in != &q.failed:
-		return ErrExists
-	case old != nil:
-		q.remove(old)
+// first returns the first job in a state, or nil.
+func (q *memoryQueue) first(s State) *memoryJob {
+	if q.states[s].Len() == 0 {
+		return nil
 	}
-	job.Payload, job.Meta = slices.Clone(job.Payload), maps.Clone(job.Meta)
-	q.jobs[job.ID] = &memoryJob{Job: job}
-	q.put(&q.waiting, q.jobs[job.ID], now, job.NotBefore)
-	return nil
+	return q.states[s].First()
 }
 
-// put puts a job that is in no heap into one, at a time, or now if that is over. Without a time it goes back to its place.
-func (q *memoryQueue) put(h *memoryHeap, j *memoryJob, now, at time.Time) {
-	if !at.IsZero() || j.seq == 0 {
-		q.seq++
-		j.at, j.seq = now.Add(max(0, at.Sub(now))), q.seq // with the monotonic clock
+// move gives a job another state, or with "" removes it. One that is Scheduled comes behind those of the same time.
+func (q *memoryQueue) move(j *memoryJob, to State, at time.Time) {
+	if j.state != "" {
+		q.states[j.state].Remove(j)
 	}
-	j.in = h
-	h.Add(j)
+	if j.state, j.at = to, at; to == "" {
+		delete(q.jobs, j.ID)
+		return
+	}
+	if to == Scheduled {
+		q.seq++
+		j.seq = q.seq
+	}
+	q.states[to].Add(j)
 	q.change()
 }
 
@@ -103,9 +99,25 @@ func (q *memoryQueue) change() {
 	q.changed = make(chan struct{})
 }
 
-func (q *memoryQueue) remove(j *memoryJob) {
-	j.in.Remove(j)
-	delete(q.jobs, j.ID)
+// notBefore returns a time, or now if that is over, with the monotonic clock.
+func notBefore(at, now time.Time) time.Time { return now.Add(max(0, at.Sub(now))) }
+
+func (m *memory) Enqueue(_ context.Context, job groups.Job, most int) error {
+	q, now := m.lock(job.Queue)
+	defer m.mu.Unlock()
+	old := q.jobs[job.ID]
+	switch {
+	case old == nil && len(q.jobs)-q.states[Done].Len() >= most:
+		return ErrFull
+	case old != nil && old.state != Failed:
+		return ErrExists
+	case old != nil:
+		q.move(old, "", now)
+	}
+	job.Payload, job.Meta = slices.Clone(job.Payload), maps.Clone(job.Meta)
+	q.jobs[job.ID] = &memoryJob{Job: job}
+	q.move(q.jobs[job.ID], Scheduled, notBefore(job.NotBefore, now))
+	return nil
 }
 
 func (m *memory) Run(ctx context.Context, queue string, w groups.Worker) {
@@ -136,7 +148,7 @@ func (m *memory) take(ctx context.Context, queue string, closing <-chan struct{}
 	for closes := false; ctx.Err() == nil; {
 		q, now := m.lock(queue)
 		j, wait := q.next(now)
-		changed, over := q.changed, closes && q.idle(now)
+		changed, over := q.changed, closes && q.idle()
 		m.mu.Unlock()
 		if j != nil || over {
 			return j
@@ -155,27 +167,28 @@ func (m *memory) take(ctx context.Context, queue string, closing <-chan struct{}
 
 // next takes the next job if it is due; otherwise it returns the time until it may be.
 func (q *memoryQueue) next(now time.Time) (*memoryJob, time.Duration) {
-	if q.paused || q.waiting.Len() == 0 {
+	j, later := q.first(Pending), q.first(Scheduled)
+	switch {
+	case q.paused || j == nil && later == nil:
 		return nil, time.Hour
+	case q.held.After(now):
+		return nil, q.held.Sub(now)
+	case j == nil:
+		return nil, later.at.Sub(now)
 	}
-	j := q.waiting.First()
-	if wait := max(q.held.Sub(now), j.at.Sub(now)); wait > 0 {
-		return nil, wait
-	}
-	q.waiting.Remove(j)
-	j.in, j.Attempt = nil, j.failures+1
-	q.active++
+	q.move(j, Active, j.at)
+	j.Attempt = j.failures + 1
 	return j, 0
 }
 
 // idle reports whether no job is active, is due, or waits for the vendor alone.
-func (q *memoryQueue) idle(now time.Time) bool {
-	for j := range q.waiting.All() {
-		if !q.paused && (j.limited || !j.at.After(now)) {
+func (q *memoryQueue) idle() bool {
+	for j := range q.states[Scheduled].All() {
+		if j.limited && !q.paused {
 			return false
 		}
 	}
-	return q.active == 0
+	return q.first(Active) == nil && (q.paused || q.first(Pending) == nil)
 }
 
 // finish carries out the verdict about a job.
@@ -186,47 +199,30 @@ func (m *memory) finish(j *memoryJob, v groups.Verdict) {
 	}
 	q, now := m.lock(j.Queue)
 	defer m.mu.Unlock()
-	q.active--
 	j.lastErr, j.limited = text, v.End == groups.Limited
-	h, at := &q.waiting, v.At
-	switch v.End {
-	case groups.Succeeded:
-		h, at = &q.done, now.Add(j.Retain)
-	case groups.Failed:
-		h, at = &q.failed, now
+	if v.End == groups.Retried || v.End == groups.Failed {
 		j.failures++
-	case groups.Retried:
-		j.failures++
-	case groups.Limited:
 	}
-	q.put(h, j, now, at)
-}
-
-// state returns the state of a job.
-func (q *memoryQueue) state(j *memoryJob, now time.Time) State {
 	switch {
-	case j.in == nil:
-		return Active
-	case j.in == &q.failed:
-		return Failed
-	case j.in == &q.done:
-		return Done
-	case j.at.After(now):
-		return Scheduled
+	case v.End == groups.Succeeded:
+		q.move(j, Done, now.Add(j.Retain))
+	case v.End == groups.Failed:
+		q.move(j, Failed, now)
+	case v.At.IsZero(): // it goes back to its place
+		q.move(j, Pending, j.at)
+	default:
+		q.move(j, Scheduled, notBefore(v.At, now))
 	}
-	return Pending
 }
 
 func (m *memory) Inspect(_ context.Context, queues ...string) (all []groups.Counts, err error) {
 	for _, name := range queues {
 		q, now := m.lock(name)
-		due := func(t time.Time) int {
-			return q.waiting.Count(func(j *memoryJob) bool { return !j.at.After(t) })
-		}
-		c := groups.Counts{Pending: due(now), Active: q.active, Failed: q.failed.Len(), Done: q.done.Len(), Paused: q.paused}
-		c.Scheduled, c.Soon = q.waiting.Len()-c.Pending, due(now.Add(time.Minute))-c.Pending
-		if c.Pending > 0 {
-			c.Oldest = q.waiting.First().at
+		n := func(s State) int { return q.states[s].Len() }
+		c := groups.Counts{Pending: n(Pending), Scheduled: n(Scheduled), Active: n(Active), Failed: n(Failed), Done: n(Done), Paused: q.paused}
+		c.Soon = q.states[Scheduled].Count(func(j *memoryJob) bool { return j.at.Sub(now) <= time.Minute })
+		if j := q.first(Pending); j != nil {
+			c.Oldest = j.at
 		}
 		m.mu.Unlock()
 		all = append(all, c)
@@ -239,7 +235,7 @@ func (m *memory) left() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, q := range m.queues {
-		n += q.waiting.Len() + q.active
+		n += q.states[Pending].Len() + q.states[Scheduled].Len() + q.states[Active].Len()
 	}
 	return n
 }
@@ -247,20 +243,17 @@ func (m *memory) left() (n int) {
 // List has the jobs of one moment, by the time at which they are due.
 func (m *memory) List(_ context.Context, queue, state string) iter.Seq2[groups.Entry, error] {
 	return func(yield func(groups.Entry, error) bool) {
-		var all []groups.Entry
-		q, now := m.lock(queue)
-		for _, j := range q.jobs {
-			if q.state(j, now) == State(state) {
-				all = append(all, groups.Entry{Job: j.Job, State: state, Due: j.at, LastError: j.lastErr})
-				all[len(all)-1].Attempt = j.failures + 1
+		q, _ := m.lock(queue)
+		all := make([]groups.Entry, 0, q.states[State(state)].Len())
+		for _, j := range slices.SortedFunc(q.states[State(state)].All(), func(a, b *memoryJob) int { return a.at.Compare(b.at) }) {
+			e := groups.Entry{Job: j.Job, State: state, LastError: j.lastErr}
+			if e.Attempt = j.failures + 1; j.state == Scheduled {
+				e.Due = j.at
 			}
+			all = append(all, e)
 		}
 		m.mu.Unlock()
-		slices.SortFunc(all, func(a, b groups.Entry) int { return a.Due.Compare(b.Due) })
 		for _, e := range all {
-			if State(state) != Scheduled {
-				e.Due = time.Time{}
-			}
 			if !yield(e, nil) {
 				return
 			}
@@ -276,14 +269,13 @@ func (m *memory) Control(_ context.Context, queue string, v groups.Verb, id stri
 	case v == groups.Pause, v == groups.Resume:
 		q.paused, q.held = v == groups.Pause, time.Time{}
 		q.change()
-	case j == nil || j.in == nil:
+	case j == nil || j.state == Active:
 		return ErrNotFound
 	case v == groups.Delete:
-		q.remove(j)
-	case j.in == &q.failed, q.state(j, now) == Scheduled:
-		j.in.Remove(j)
+		q.move(j, "", now)
+	case j.state == Failed, j.state == Scheduled:
 		j.failures = 0
-		q.put(&q.waiting, j, now, now)
+		q.move(j, Scheduled, now)
 	default:
 		return ErrNotFound
 	}

@@ -30,12 +30,12 @@ type Runner struct {
 	seen              atomic.Pointer[[]groups.Counts] // of the queues, by name
 
 	mu    sync.Mutex
-	lanes map[string]chan room // of Feed, by queue
+	lanes map[string]*lane // of Feed, by queue
 }
 
 // New makes a runner. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
 func New(cfg Config) (*Runner, error) {
-	r := &Runner{lanes: map[string]chan room{}, queue: groups.Open(cmp.Or(cfg.Engine, Memory()))}
+	r := &Runner{lanes: map[string]*lane{}, queue: groups.Open(cmp.Or(cfg.Engine, Memory()))}
 	if cfg.Engine == nil {
 		r.own, _ = r.queue.(*memory)
 	}

@@ -21,7 +21,8 @@ type ClientOptions struct {
 	// it is the one of https: "api.example.com" or "api.example.com:80".
 	Key func(req *http.Request) (key string, ok bool)
 	// Classify returns the outcome of an exchange. It does not read the body. If nil, it is client.Classify. If a failure says how
-	// long to wait (client.RetryAfter), and opens the breaker, it is open for at least that long.
+	// long to wait (client.RetryAfter), and opens the breaker, it is open for at least that long. A failure that an outer gate
+	// (outbound/gate) takes for a refusal by a limit is core.Ignored: the gate keeps the pause, and requests wait.
 	Classify func(req *http.Request, resp *http.Response, err error) core.Outcome
 	// Trip returns for how long a single response opens the breaker, as if the server has banned the caller. If 0, Classify decides.
 	// If nil, no single response does.
@@ -113,10 +114,13 @@ func (o *ClientOptions) judge(permit *breaker.Permit, req *http.Request, resp *h
 			return
 		}
 	}
-	if outcome := o.Classify(req, resp, err); outcome != core.Failure {
-		permit.Done(outcome)
-	} else {
+	switch outcome := o.Classify(req, resp, err); {
+	case outcome == core.Failure && err == nil && resp != nil && roundtrip.Limited(req.Context(), resp):
+		permit.Done(core.Ignored) // the gate makes the others wait, which an open breaker would reject
+	case outcome == core.Failure:
 		permit.Failed(retryAfter(resp))
+	default:
+		permit.Done(outcome)
 	}
 }
 

@@ -45,7 +45,7 @@ type ServerOptions struct {
 	// Wait lets requests wait for their permits, up to Config.MaxWait, instead of refusing them at once.
 	Wait bool
 
-	// XRateLimit adds X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset to each response.
+	// XRateLimit adds X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, a Unix time in seconds, to each response.
 	XRateLimit bool
 	// RateLimit adds RateLimit and RateLimit-Policy to each response, as in draft 10 of the IETF. The name of the limiter must
 	// be printable ASCII.

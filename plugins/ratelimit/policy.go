@@ -13,6 +13,7 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/internal/text"
+	"github.com/gresil/gresil/server"
 )
 
 // A limit is one of the limits of a limiter, and the text about it.
@@ -46,10 +47,7 @@ func (l *limit) prepared(r *Result) (all []policy, decided *policy) {
 		p = newPolicies(cmp.Or(l.under, l.limiter.Name()), plan)
 		l.current.Store(p)
 	}
-	if r.Which < len(p.all) {
-		return p.all, &p.all[r.Which]
-	}
-	return p.all, &p.all[0]
+	return p.all, &p.all[min(r.Which, len(p.all)-1)]
 }
 
 func newPolicies(name string, plan *limits.Plan) *policies {
@@ -69,19 +67,23 @@ func newPolicies(name string, plan *limits.Plan) *policies {
 			item.Params.Add("w", reject.Seconds(fill))
 		}
 		line, _ := httpsfv.Marshal(item)
-		p.all = append(p.all, policy{unique, quoted, line, quotaExceeded(unique).Body()})
+		p.all = append(p.all, policy{unique, quoted, line, bodyOf(quotaExceeded(unique))})
 	}
 	return p
 }
 
 // quotaExceeded is the answer that a limit gives. It does not have the time to wait, which Retry-After has, so that it can be
 // prepared.
-func quotaExceeded(name string) reject.Details {
-	return reject.Details{
+func quotaExceeded(name string) server.Rejection {
+	return server.Rejection{
 		Status:   http.StatusTooManyRequests,
 		Type:     "https://iana.org/assignments/http-problem-types#quota-exceeded",
 		Title:    "Request cannot be satisfied as assigned quota has been exceeded",
 		Detail:   "Rate limit exceeded.",
 		Policies: []string{name},
 	}
+}
+
+func bodyOf(r server.Rejection) *reject.Body {
+	return reject.Details{Status: r.Status, Type: r.Type, Title: r.Title, Detail: r.Detail, Policies: r.Policies}.Body()
 }

@@ -67,13 +67,7 @@ func (s *Server) options(ctx context.Context) *ServerOptions {
 	if !s.overridden.Load() {
 		return &s.opts
 	}
-	f := override.From[shared, ServerOptions](ctx, s.shared)
-	if f == nil {
-		return &s.opts
-	}
-	opts := s.opts
-	f(&opts)
-	return &opts
+	return override.Apply(ctx, s.shared, &s.opts)
 }
 
 // A charge is permits of one key that a request takes, and the decision about them.

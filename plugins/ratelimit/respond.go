@@ -52,12 +52,8 @@ func (o *ServerOptions) refuse(w http.ResponseWriter, r *http.Request, c *charge
 		}
 		return
 	}
-	q := quotaExceeded(p.name)
-	rej := server.Rejection{
-		Status: q.Status, Type: q.Type, Title: q.Title, Detail: q.Detail, Policies: q.Policies,
-		RetryAfter: c.result.RetryAfter, Err: why(),
-	}
-	if never {
+	rej := quotaExceeded(p.name)
+	if rej.RetryAfter, rej.Err = c.result.RetryAfter, why(); never {
 		rej.Status, rej.Type, rej.Title = http.StatusRequestEntityTooLarge, "", ""
 		rej.Detail = "The request costs " + strconv.FormatInt(c.n, 10) + ", and the limit is " + strconv.FormatInt(c.result.Limit, 10) + "."
 	}

@@ -32,7 +32,7 @@ type Server struct {
 	*shared
 	root   *rule                // of requests without a route
 	routes *routes.Table[*rule] // nil if there are none
-	layers []layer
+	layers []*rule
 }
 
 // shared is what a Server has in common with those of Named.
@@ -43,19 +43,13 @@ type shared struct {
 	limits     sync.Map    // name in Config.Limits, or "", to *limit
 }
 
-// A rule is how requests are charged: those of a route, or all others.
+// A rule is how requests are charged: those of a route, those of a layer, or all others.
 type rule struct {
 	*limit
 	prefix string                             // of its keys
+	key    server.Key                         // of a layer
 	tiered bool                               // Tier applies
 	weight func(*http.Request) (int64, error) // nil: that of the options
-}
-
-// A layer is a Layer that is ready to use.
-type layer struct {
-	*limit
-	prefix string
-	key    server.Key
 }
 
 // NewServer makes a plugin. If limiter is nil, it is New of the zero Config. Invalid or conflicting patterns, and names that are
@@ -86,7 +80,7 @@ func NewServer(limiter *Limiter, opts ServerOptions) (*Server, error) {
 		if l.Key == nil {
 			prefix, l.Key = markAll+l.Limit, func(*http.Request) (string, bool) { return "", true }
 		}
-		s.layers = append(s.layers, layer{s.limit(l.Limit), prefix, l.Key})
+		s.layers = append(s.layers, &rule{limit: s.limit(l.Limit), prefix: prefix, key: l.Key})
 	}
 	return s, nil
 }

@@ -233,6 +233,7 @@ func TestBodies(t *testing.T) {
 		return ctx
 	}
 	buffer := retry.ClientOptions{MaxBuffer: 100}
+	leaving, leave := context.WithCancel(t.Context())
 	for name, tt := range map[string]struct {
 		cfg      retry.Config
 		opts     retry.ClientOptions
@@ -265,6 +266,7 @@ func TestBodies(t *testing.T) {
 		"ModifyRequest panics":  {opts: retry.ClientOptions{MaxBuffer: 100, ModifyRequest: func(*http.Request, int) error { panic("boom") }}, steps: []resiltest.Reply{status(503, 0)}, panics: true, attempts: 1},
 		"ModifyRequest fails":   {opts: retry.ClientOptions{MaxBuffer: 100, ModifyRequest: func(*http.Request, int) error { return broken }}, steps: []resiltest.Reply{status(503, 0)}, err: broken, attempts: 1},
 		"ModifyRequest, NoBody": {opts: retry.ClientOptions{MaxBuffer: 100, ModifyRequest: func(req *http.Request, _ int) error { req.Body = http.NoBody; return nil }}, steps: []resiltest.Reply{status(503, 0)}, status: 503, attempts: 3},
+		"ModifyRequest, leaves": {opts: retry.ClientOptions{MaxBuffer: 100, ModifyRequest: func(*http.Request, int) error { leave(); return nil }}, steps: []resiltest.Reply{status(503, 0)}, ctx: func(context.Context) context.Context { return leaving }, err: context.Canceled, attempts: 1},
 		"CheckRetry's error":    {opts: retry.ClientOptions{CheckRetry: func(context.Context, *http.Response, error) (bool, error) { return false, broken }}, steps: []resiltest.Reply{status(200, 0)}, err: broken, attempts: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -293,16 +295,6 @@ func TestBodies(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestContextDoneInModifyRequest(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	b, s := resiltest.NewBody("x"), resiltest.NewScript(status(503, 0))
-	modify := func(*http.Request, int) error { cancel(); return nil }
-	_, err := do(t, quick(retry.Config{}, retry.ClientOptions{MaxBuffer: 9, ModifyRequest: modify}), s, request(ctx, http.MethodPut, b))
-	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, []int{1, 1}, []int{s.Calls(), b.Closes()})
 }
 
 // A body that ModifyRequest sets may read the one before: each is sent whole and closed once.
@@ -465,40 +457,34 @@ func TestCancelInAWait(t *testing.T) {
 	})
 }
 
-// An error that says that no call was made is about the last attempt: after one that was made, it must not say so.
-func TestLateRejections(t *testing.T) {
-	t.Parallel()
-	again := retry.Config{RetryRejected: true}
-	for name, tt := range map[string]struct {
-		cfg      retry.Config
-		first    resiltest.Reply
-		rejected bool
-	}{
-		"at once":                  {retry.Config{}, resiltest.Reply{Err: core.ErrRejected}, true},
-		"after a response":         {retry.Config{}, status(503, 9), false},
-		"after an error":           {retry.Config{}, resiltest.Reply{Err: io.ErrUnexpectedEOF}, false},
-		"all rejected":             {again, resiltest.Reply{Err: core.ErrRejected}, true},
-		"retried after a response": {again, status(503, 9), false},
-	} {
-		s := resiltest.NewScript(tt.first, resiltest.Reply{Err: core.ErrRejected})
-		_, err := do(t, quick(tt.cfg, retry.ClientOptions{}), s, get(t))
-		require.Equal(t, tt.rejected, errors.Is(err, core.ErrRejected), name)
-		require.Equal(t, tt.rejected, client.NotSent(err), name)
-	}
-}
-
-// An error of a connection that was not made says nothing of the attempts before.
+// An error that says that no call was made, or that nothing was sent, is about the last attempt: after one that was sent, it must not
+// say so.
 func TestNotSentIsAboutAllAttempts(t *testing.T) {
 	t.Parallel()
-	refused := resiltest.Reply{Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+	once, again := retry.Config{}, retry.Config{RetryRejected: true}
+	rejected, refused := resiltest.Reply{Err: core.ErrRejected}, resiltest.Reply{Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
 	for name, tt := range map[string]struct {
-		first resiltest.Reply
-		want  bool
-	}{"none was": {refused, true}, "response": {status(503, 0), false}, "error": {resiltest.Reply{Err: io.EOF}, false}} {
-		_, err := do(t, quick(retry.Config{}, retry.ClientOptions{}), resiltest.NewScript(tt.first, refused), get(t))
-		require.ErrorIs(t, err, syscall.ECONNREFUSED)
-		require.ErrorIs(t, err, retry.ErrExhausted)
-		require.Equal(t, tt.want, client.NotSent(err), name)
-		require.Equal(t, core.Failure, client.Classify(get(t), nil, err), name)
+		cfg         retry.Config
+		first, then resiltest.Reply
+		notSent     bool
+	}{
+		"rejected at once":                         {once, rejected, rejected, true},
+		"rejected after a response":                {once, status(503, 9), rejected, false},
+		"rejected after an error":                  {once, resiltest.Reply{Err: io.ErrUnexpectedEOF}, rejected, false},
+		"all rejected":                             {again, rejected, rejected, true},
+		"rejected after a response, RetryRejected": {again, status(503, 9), rejected, false},
+		"all refused":                              {once, refused, refused, true},
+		"refused after a response":                 {once, status(503, 0), refused, false},
+		"refused after an error":                   {once, resiltest.Reply{Err: io.EOF}, refused, false},
+	} {
+		_, err := do(t, quick(tt.cfg, retry.ClientOptions{}), resiltest.NewScript(tt.first, tt.then), get(t))
+		require.Equal(t, tt.notSent, client.NotSent(err), name)
+		if tt.then.Err == core.ErrRejected { //nolint:errorlint // it is the very one
+			require.Equal(t, tt.notSent, errors.Is(err, core.ErrRejected), name)
+		} else {
+			require.ErrorIs(t, err, syscall.ECONNREFUSED, name)
+			require.ErrorIs(t, err, retry.ErrExhausted, name)
+			require.Equal(t, core.Failure, client.Classify(get(t), nil, err), name)
+		}
 	}
 }

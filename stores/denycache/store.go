@@ -32,8 +32,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func (c Config) name() string { return cmp.Or(c.Name, "default") }
-
 // A cache is a [ratelimit.Store] around another one. It is used by many goroutines at once.
 type cache struct {
 	remove  func() // from the registry
@@ -55,7 +53,7 @@ func New(store ratelimit.Store, cfg Config) (ratelimit.Store, error) {
 	}
 	s := &cache{inner: store, cfg: cfg, denials: newDenials(cmp.Or(cfg.MaxKeys, 10_000))}
 	var err error
-	if s.remove, err = limitstore.Register(cfg.Registry, "denycache.Config.Name", cfg.name(), s); err != nil {
+	if s.remove, err = limitstore.Register(cfg.Registry, "denycache.Config.Name", cfg.Name, s); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -81,9 +79,7 @@ func (s *cache) Close() error {
 
 // Stats returns the counters of the store that s wraps, with Denied.
 func (s *cache) Stats() (stats limitstore.Stats) {
-	if inner, ok := s.inner.(interface{ Stats() limitstore.Stats }); ok {
-		stats = inner.Stats()
-	}
+	stats = limitstore.Of(s.inner)
 	stats.Denied += s.denied.Load()
 	return stats
 }
@@ -106,17 +102,13 @@ func (t *table) Apply(ctx context.Context, key string, plan *limits.Plan, op lim
 		return denied, nil
 	}
 	r, err := t.Table.Apply(ctx, key, plan, op)
-	_, unsent := limits.IsUnsent(err)
-	switch op.Kind {
-	case limits.Refund, limits.Reset, limits.Drain:
+	switch _, unsent := limits.IsUnsent(err); {
+	case op.Kind == limits.Refund, op.Kind == limits.Reset, op.Kind == limits.Drain:
 		s.denials.forget(t.name, key, 0)
-	case limits.Take, limits.TakeAtMost, limits.Reserve, limits.Check:
-		switch {
-		case err == nil:
-			s.denials.learn(asked, t.name, key, plan, op.Cost, r)
-		case op.Cost > 0 && op.Kind != limits.Check && !unsent:
-			s.denials.forget(t.name, key, longestDenial) // the store might refund the take
-		}
+	case err == nil:
+		s.denials.learn(asked, t.name, key, plan, op.Cost, r)
+	case op.Cost > 0 && op.Kind != limits.Check && !unsent:
+		s.denials.forget(t.name, key, longestDenial) // the store might refund the take
 	}
 	return r, err
 }

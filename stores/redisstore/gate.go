@@ -97,15 +97,6 @@ func (k *keys) run(ctx context.Context, least int, op string, args ...any) ([]in
 	return reply, nil
 }
 
-// state runs the script for operations whose reply is the state.
-func (k *keys) state(ctx context.Context, op string, args ...any) (s gatestore.State, err error) {
-	reply, err := k.run(ctx, 3, op, args...)
-	if err == nil {
-		s = stateOf(reply)
-	}
-	return s, err
-}
-
 func stateOf(reply []int64) gatestore.State {
 	return gatestore.State{InFlight: int(reply[0]), MaxInFlight: int(reply[1]), Processes: int(reply[2])}
 }
@@ -127,85 +118,78 @@ func (t *gateTable) Pass(ctx context.Context, ask gatestore.Ask) (g gatestore.Gr
 	if ask.Late {
 		mode = "late"
 	}
-	args := []any{ask.Process, number(int64(ask.Calls)), number(int64(ask.InFlight)), usec(ask.RoundTrip), usec(ask.Ahead), mode, number(int64(ask.ID))}
+	args := []any{ask.Process, number(int64(ask.InFlight)), usec(ask.RoundTrip), usec(ask.Ahead), mode}
 	k := t.keys()
-	for _, d := range ask.Draws {
-		k.index(d.Key)
-		args = append(args, usec(d.Spacing), usec(d.Lead), number(int64(d.Generation)))
+	for _, of := range ask.Groups {
+		args = append(args, number(int64(of.Calls)), number(int64(of.ID)), number(int64(len(of.Draws))))
+		for _, d := range of.Draws {
+			args = append(args, k.index(d.Key), usec(d.Spacing), usec(d.Lead), usec(d.Unit), number(int64(d.Generation)))
+		}
 	}
-	const head = 8
+	const head, answer, slot = 3, 5, 5
 	reply, err := k.run(ctx, head, "pass", args...)
 	if err != nil {
 		return g, err
 	}
-	width := 4 + 2*len(ask.Draws)
-	if len(reply) != head+width*int(reply[7]) {
-		return g, errReply
-	}
-	g = gatestore.Grant{
-		State: stateOf(reply), Again: time.Duration(reply[3]) * time.Microsecond,
-		Poll: reply[4] < 0, Draw: max(0, int(reply[4])-1), Held: reply[5] == 1, Generation: uint64(reply[6]),
-	}
-	for r := range slices.Chunk(reply[head:], width) {
-		slot := gatestore.Slot{ID: uint64(r[0]), At: time.Duration(r[1]) * time.Microsecond, Turn: r[2] == 1, Probe: r[3] == 1}
-		for i := 4; i < width; i += 2 {
-			slot.Generations = append(slot.Generations, uint64(r[i]))
-			slot.Taken = append(slot.Taken, r[i+1] == 1)
+	g.State, reply = stateOf(reply), reply[head:]
+	for _, of := range ask.Groups {
+		width := slot + 2*len(of.Draws)
+		if len(reply) < answer || len(reply) < answer+width*int(reply[0]) {
+			return g, errReply
 		}
-		g.Slots = append(g.Slots, slot)
+		n := width * int(reply[0])
+		a := gatestore.Answer{
+			Draw: max(0, int(reply[1])-1), Again: time.Duration(reply[2]) * time.Microsecond,
+			Held: reply[3] == 2, Poll: reply[3] == 3, Generation: uint64(reply[4]),
+		}
+		for r := range slices.Chunk(reply[answer:answer+n], width) {
+			s := gatestore.Slot{ID: uint64(r[0]), At: time.Duration(r[1]) * time.Microsecond, Turn: r[2] == 1, Probe: r[3] == 1, Time: uint64(r[4])}
+			for i := slot; i < width; i += 2 {
+				s.Generations, s.Tails = append(s.Generations, uint64(r[i])), append(s.Tails, uint64(r[i+1]))
+			}
+			a.Slots = append(a.Slots, s)
+		}
+		g.Answers, reply = append(g.Answers, a), reply[answer+n:]
 	}
 	return g, nil
 }
 
-// End has the script end places and turns.
-func (t *gateTable) End(ctx context.Context, ends []gatestore.End) (gatestore.State, error) {
+// Report has the script begin holds, end places and turns, take slots back, and renew leases.
+func (t *gateTable) Report(ctx context.Context, r gatestore.Report) (gatestore.State, []gatestore.Hold, error) {
 	k := t.keys()
-	var args []any
-	for _, e := range ends {
-		args = append(args, number(int64(e.ID)), bit(e.Turn), bit(e.Place), bit(e.Success), number(int64(len(e.Keys))))
-		for i, key := range e.Keys {
-			args = append(args, k.index(key), number(int64(e.Generations[i])))
-		}
-	}
-	return k.state(ctx, "end", args...)
-}
-
-// Hold has the script hold keys.
-func (t *gateTable) Hold(ctx context.Context, holds []gatestore.Hold) ([]gatestore.Hold, error) {
-	k := t.keys()
-	var args []any
-	for _, h := range holds {
+	args := []any{r.Process, bit(r.Leave), number(int64(len(r.Holds)))}
+	for _, h := range r.Holds {
 		args = append(args, k.index(h.Key), usec(h.For), number(int64(h.Generation)), bit(h.Halve))
 	}
-	reply, err := k.run(ctx, 2*len(holds), "hold", args...)
+	args = append(args, number(int64(len(r.Ends))))
+	for _, e := range r.Ends {
+		n := len(e.Of.Generations)
+		args = append(args, number(int64(e.Of.ID)), number(int64(e.Of.Time)), bit(e.Turn), bit(e.Place), bit(e.Success), number(int64(n)))
+		for i, d := range e.Draws[:n] {
+			tail := uint64(0)
+			if i < len(e.Of.Tails) {
+				tail = e.Of.Tails[i]
+			}
+			args = append(args, k.index(d.Key), number(int64(e.Of.Generations[i])), usec(d.Spacing), number(int64(tail)))
+		}
+	}
+	for _, id := range r.Renew {
+		args = append(args, number(int64(id)))
+	}
+	const head = 3
+	reply, err := k.run(ctx, head+2*len(r.Holds), "report", args...)
 	if err != nil {
-		return nil, err
+		return gatestore.State{}, nil, err
 	}
-	inForce := slices.Clone(holds)
+	inForce := slices.Clone(r.Holds)
 	for i := range inForce {
-		inForce[i].Generation, inForce[i].For = uint64(reply[2*i]), time.Duration(reply[2*i+1])*time.Microsecond
+		inForce[i].Generation, inForce[i].For = uint64(reply[head+2*i]), time.Duration(reply[head+2*i+1])*time.Microsecond
 	}
-	return inForce, nil
+	return stateOf(reply), inForce, nil
 }
 
 // Resume has the script end holds.
 func (t *gateTable) Resume(ctx context.Context, of []gatestore.Key) error {
-	vendor := slices.ContainsFunc(of, func(k gatestore.Key) bool { return k.Vendor })
-	_, err := t.keys(of...).run(ctx, 1, "resume", bit(vendor))
-	return err
-}
-
-// Renew has the script renew the leases of a process.
-func (t *gateTable) Renew(ctx context.Context, process string, ids []uint64) (gatestore.State, error) {
-	args := []any{process}
-	for _, id := range ids {
-		args = append(args, number(int64(id)))
-	}
-	return t.keys().state(ctx, "renew", args...)
-}
-
-// Leave has the script forget a process.
-func (t *gateTable) Leave(ctx context.Context, process string) error {
-	_, err := t.keys().run(ctx, 1, "close", process)
+	_, err := t.keys(of...).run(ctx, 1, "resume", bit(len(of) == 0))
 	return err
 }

@@ -29,14 +29,17 @@ func TestGateModel(t *testing.T) {
 		require.NoError(t, err)
 		model := gatestoretest.New(0, func() time.Duration { return now.Sub(time.UnixMicro(epoch)) }).Process(0)
 		type attempt struct {
-			ids   [2]uint64 // of the script and of the model
+			slots [2]gatestore.Slot // of the script and of the model
 			draws []gatestore.Draw
-			gens  []uint64
 		}
 		var all []attempt
 		inFlight := random.IntN(5)
 		draws := func() []gatestore.Draw {
-			d := []gatestore.Draw{{Key: vendor}, {Key: a, Spacing: 7 * time.Millisecond, Lead: 14 * time.Millisecond}, {Key: b, Spacing: 300 * time.Millisecond}}
+			unit := time.Duration(7+3*random.IntN(2)) * time.Millisecond // now and then another limit
+			if random.IntN(8) > 0 {
+				unit = 7 * time.Millisecond
+			}
+			d := []gatestore.Draw{{Key: vendor}, {Key: a, Spacing: unit, Unit: unit, Lead: 2 * unit}, {Key: b, Spacing: 300 * time.Millisecond, Unit: 100 * time.Millisecond}}
 			return d[:1+random.IntN(3)]
 		}
 		both := func(op func(of gatestore.Table, which int) (any, error)) {
@@ -46,7 +49,24 @@ func TestGateModel(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, got, "seed %d", seed)
 		}
-		both(func(of gatestore.Table, _ int) (any, error) { return of.Renew(t.Context(), "p0", nil) }) // it writes the value
+		pass := func(ask gatestore.Ask, one attempt) (found [2][]gatestore.Answer) {
+			both(func(of gatestore.Table, which int) (any, error) {
+				if ask.Mode == gatestore.Again {
+					ask.Groups[0].ID = one.slots[which].ID
+				}
+				g, err := of.Pass(t.Context(), ask)
+				found[which] = g.Answers
+				all := slices.Clone(g.Answers)
+				for i := range all {
+					if all[i].Slots = slices.Clone(all[i].Slots); len(all[i].Slots) == 0 {
+						all[i].Slots = nil
+					}
+					all[i].Again = all[i].Again.Truncate(time.Microsecond)
+				}
+				return gatestore.Grant{State: g.State, Answers: all}, err
+			})
+			return found
+		}
 		for range 300 {
 			now = now.Add(time.Duration(random.IntN([]int{1000, 100_000, 4_000_000}[random.IntN(3)])) * time.Microsecond)
 			process := fmt.Sprint("p", random.IntN(3))
@@ -57,68 +77,59 @@ func TestGateModel(t *testing.T) {
 			switch kind := random.IntN(10); {
 			case kind < 4 || len(all) == 0:
 				ask := gatestore.Ask{
-					Process: process, Mode: gatestore.Pass, Calls: 1 + random.IntN(4), Draws: draws(), InFlight: inFlight,
-					RoundTrip: 20 * time.Millisecond, Ahead: 40 * time.Millisecond, Late: random.IntN(4) == 0,
+					Process: process, Mode: gatestore.Pass, InFlight: inFlight, RoundTrip: 20 * time.Millisecond, Ahead: 40 * time.Millisecond,
+					Late: random.IntN(4) == 0,
+				}
+				for range 1 + random.IntN(2) {
+					ask.Groups = append(ask.Groups, gatestore.Group{Calls: 1 + random.IntN(4), Draws: draws()})
 				}
 				if kind == 3 {
-					ask.Mode, ask.Ahead, ask.Late = gatestore.Reserve, time.Minute, false
+					ask.Mode, ask.Ahead, ask.Late, ask.Groups = gatestore.Reserve, time.Minute, false, ask.Groups[:1]
 				}
-				var found [2][]gatestore.Slot
-				both(func(of gatestore.Table, which int) (any, error) {
-					g, err := of.Pass(t.Context(), ask)
-					for i := range g.Slots {
-						found[which] = append(found[which], g.Slots[i])
-						g.Slots[i].ID = 0
-					}
-					g.Again = g.Again.Truncate(time.Microsecond)
-					return g, err
-				})
-				for i, slot := range found[0] {
-					if ask.Mode == gatestore.Pass {
-						all = append(all, attempt{[2]uint64{slot.ID, found[1][i].ID}, ask.Draws, slot.Generations})
+				found := pass(ask, one)
+				for i, answer := range found[0] {
+					for k, slot := range answer.Slots {
+						all = append(all, attempt{[2]gatestore.Slot{slot, found[1][i].Slots[k]}, ask.Groups[i].Draws})
 					}
 				}
 			case kind == 4:
-				ask := gatestore.Ask{Process: process, Mode: gatestore.Again, Calls: 1, Draws: slices.Clone(one.draws), InFlight: inFlight, RoundTrip: 20 * time.Millisecond}
-				for i := range ask.Draws {
-					ask.Draws[i].Generation = one.gens[i]
+				ask := gatestore.Ask{Process: process, Mode: gatestore.Again, InFlight: inFlight, RoundTrip: 20 * time.Millisecond}
+				ask.Groups = []gatestore.Group{{Calls: 1, Draws: slices.Clone(one.draws)}}
+				for i := range ask.Groups[0].Draws {
+					ask.Groups[0].Draws[i].Generation = one.slots[0].Generations[i]
 				}
-				both(func(of gatestore.Table, which int) (any, error) {
-					ask.ID = one.ids[which]
-					g, err := of.Pass(t.Context(), ask)
-					for i := range g.Slots {
-						g.Slots[i].ID = 0
-					}
-					g.Again = g.Again.Truncate(time.Microsecond)
-					return g, err
-				})
+				pass(ask, one)
 			case kind < 8:
-				e := gatestore.End{Generations: one.gens, Turn: random.IntN(3) > 0, Place: random.IntN(3) > 0, Success: random.IntN(4) > 0}
-				for _, d := range one.draws {
-					e.Keys = append(e.Keys, d.Key)
-				}
+				e := gatestore.End{Draws: one.draws, Turn: random.IntN(3) > 0, Place: random.IntN(3) > 0, Success: random.IntN(4) > 0}
+				back := random.IntN(3) > 0
 				both(func(of gatestore.Table, which int) (any, error) {
-					e.ID = one.ids[which]
-					return of.End(t.Context(), []gatestore.End{e})
+					if e.Of = one.slots[which]; !back {
+						e.Of.Tails = nil
+					}
+					state, _, err := of.Report(t.Context(), gatestore.Report{Process: process, Ends: []gatestore.End{e}})
+					return state, err
 				})
 			case kind == 8:
 				var holds []gatestore.Hold
 				for i, d := range one.draws {
 					holds = append(holds, gatestore.Hold{
-						Key: d.Key, For: time.Duration(1+random.IntN(5000)) * time.Millisecond, Generation: one.gens[i], Halve: random.IntN(2) == 0,
+						Key: d.Key, For: time.Duration(1+random.IntN(5000)) * time.Millisecond, Generation: one.slots[0].Generations[i], Halve: random.IntN(2) == 0,
 					})
-					if one.ids[1]%8 == 0 { // the process has decided by itself
+					if one.slots[1].ID%8 == 0 { // the process has decided by itself
 						holds[i].Generation = math.MaxUint64
 					}
 				}
-				both(func(of gatestore.Table, _ int) (any, error) { return of.Hold(t.Context(), holds) })
-			case random.IntN(4) == 0:
 				both(func(of gatestore.Table, _ int) (any, error) {
-					return nil, of.Resume(t.Context(), []gatestore.Key{vendor, a})
+					_, inForce, err := of.Report(t.Context(), gatestore.Report{Process: process, Holds: holds})
+					return inForce, err
 				})
+			case random.IntN(4) == 0:
+				keys := []gatestore.Key{a, b}[:random.IntN(3)]
+				both(func(of gatestore.Table, _ int) (any, error) { return nil, of.Resume(t.Context(), keys) })
 			default:
 				both(func(of gatestore.Table, which int) (any, error) {
-					return of.Renew(t.Context(), process, []uint64{one.ids[which]})
+					state, _, err := of.Report(t.Context(), gatestore.Report{Process: process, Renew: []uint64{one.slots[which].ID}})
+					return state, err
 				})
 			}
 		}
@@ -134,29 +145,29 @@ func TestGateClockGoesBack(t *testing.T) {
 	table, err := s.OpenGate("vendor")
 	require.NoError(t, err)
 	vendor := gatestore.Key{Vendor: true}
-	ask := gatestore.Ask{Process: "p", Mode: gatestore.Pass, Calls: 1, Draws: []gatestore.Draw{{Key: vendor}}, InFlight: 1, Ahead: time.Second}
+	ask := gatestore.Ask{Process: "p", Mode: gatestore.Pass, Groups: []gatestore.Group{{Calls: 1, Draws: []gatestore.Draw{{Key: vendor}}}}, InFlight: 1, Ahead: time.Second}
 	g, err := table.Pass(t.Context(), ask)
 	require.NoError(t, err)
-	require.Len(t, g.Slots, 1)
-	_, err = table.Hold(t.Context(), []gatestore.Hold{{Key: vendor, For: 3 * time.Second}})
+	require.Len(t, g.Answers[0].Slots, 1)
+	_, _, err = table.Report(t.Context(), gatestore.Report{Process: "p", Holds: []gatestore.Hold{{Key: vendor, For: 3 * time.Second}}})
 	require.NoError(t, err)
 	now = now.Add(-time.Hour)
 	for _, wait := range []time.Duration{3 * time.Second, 2 * time.Second, time.Second} {
 		g, err = table.Pass(t.Context(), ask)
 		require.NoError(t, err)
-		require.True(t, g.Held)
-		require.Equal(t, wait, g.Again)
+		require.True(t, g.Answers[0].Held)
+		require.Equal(t, wait, g.Answers[0].Again)
 		now = now.Add(time.Second)
 	}
 	g, err = table.Pass(t.Context(), ask)
 	require.NoError(t, err)
-	require.False(t, g.Held)
-	require.True(t, g.Poll, "the place is still in use")
+	require.False(t, g.Answers[0].Held)
+	require.True(t, g.Answers[0].Poll, "the place is still in use")
 	now = now.Add(7 * time.Second)
 	g, err = table.Pass(t.Context(), ask)
 	require.NoError(t, err)
-	require.Len(t, g.Slots, 1)
-	require.True(t, g.Slots[0].Probe)
+	require.Len(t, g.Answers[0].Slots, 1)
+	require.True(t, g.Answers[0].Slots[0].Probe)
 }
 
 func TestGateErrors(t *testing.T) {
@@ -166,17 +177,18 @@ func TestGateErrors(t *testing.T) {
 	table, err := s.OpenGate("vendor")
 	require.NoError(t, err)
 	require.NoError(t, client.Set(t.Context(), "gresil:{gate=vendor}", "mine", 0).Err())
-	_, err = table.Renew(t.Context(), "p", nil)
+	_, _, err = table.Report(t.Context(), gatestore.Report{Process: "p"})
 	require.ErrorContains(t, err, "another program has written to the key")
 	require.NoError(t, client.Del(t.Context(), "gresil:{gate=vendor}").Err())
 	require.NoError(t, client.ScriptFlush(t.Context()).Err())
-	_, err = table.Renew(t.Context(), "p", nil)
+	_, _, err = table.Report(t.Context(), gatestore.Report{Process: "p"})
 	require.NoError(t, err)
 	require.InDelta(t, 10*time.Second, client.PTTL(t.Context(), "gresil:{gate=vendor}").Val(), float64(5*time.Second))
-	require.NoError(t, table.Leave(t.Context(), "p"))
+	_, _, err = table.Report(t.Context(), gatestore.Report{Process: "p", Leave: true})
+	require.NoError(t, err)
 	require.Zero(t, client.Exists(t.Context(), "gresil:{gate=vendor}").Val())
 	require.NoError(t, s.Close())
-	_, err = table.Renew(t.Context(), "p", nil)
+	_, _, err = table.Report(t.Context(), gatestore.Report{Process: "p"})
 	require.ErrorIs(t, err, limits.ErrClosed)
 	_, err = s.OpenGate("vendor")
 	require.ErrorIs(t, err, limits.ErrClosed)

@@ -64,7 +64,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, plain bool, n i
 			if rng.IntN(8) == 0 {
 				limit = all[rng.IntN(len(all))]
 			}
-			c := limits.Limit(limit).Capacity()
+			c := ratelimittest.Capacity(limit)
 			st := step{at: time.Now(), key: []string{"a", "b"}[rng.IntN(2)], limit: limit}
 			kinds := []limits.OpKind{
 				limits.Take, limits.Take, limits.Take, limits.TakeAtMost, limits.Reserve, limits.Check, limits.Refund,

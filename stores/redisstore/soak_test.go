@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/quiettest"
@@ -158,7 +159,7 @@ func TestSoakValkey(t *testing.T) {
 	for _, mode := range []Mode{Strict, Coalesced} {
 		t.Run(string(mode), func(t *testing.T) {
 			dir := t.TempDir()
-			require.NoError(t, os.Symlink(program, filepath.Join(dir, "redis-server")))
+			require.NoError(t, os.Symlink(core.Must(filepath.Abs(program)), filepath.Join(dir, "redis-server")))
 			t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 			s := redistest.Start(t)
 			version, err := s.Do("info server")

@@ -120,7 +120,7 @@ func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
 	s.mu.Unlock()
 	sent, r := time.Now(), limits.Result{}
 	if cost > 0 { // together: a take under one of joined limits alone would forget the others
-		r, c.err = l.table.Table.Apply(ctx, key, p.at, limits.Op{Kind: limits.TakeAtMost, Cost: cost})
+		r, c.err = l.table.inner.Apply(ctx, key, p.at, limits.Op{Kind: limits.TakeAtMost, Cost: cost})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

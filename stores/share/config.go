@@ -1,10 +1,6 @@
 package share
 
-import (
-	"cmp"
-
-	"github.com/gresil/gresil/core"
-)
+import "github.com/gresil/gresil/core"
 
 // Config configures a store. The zero value is ready to use.
 type Config struct {
@@ -26,5 +22,3 @@ func (c Config) Validate() error {
 	}
 	return nil
 }
-
-func (c Config) name() string { return cmp.Or(c.Name, "default") }

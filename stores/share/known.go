@@ -157,19 +157,15 @@ func (k *known) failed(err error) {
 
 // learn remembers the state of a key after an operation that was sent at a time.
 func (k *known) learn(p *plan, r *limits.Result, sent time.Time) {
-	var all []limits.Result
-	if r.Receipt.More != nil {
-		all = r.Receipt.More.Stands
-	}
 	if sent.After(k.lostAt) {
 		k.unknown = 0
 	}
 	now := time.Now()
 	for i, part := range p.parts {
 		st := *r
-		switch {
-		case len(all) == len(p.parts):
-			st = all[i]
+		switch more := r.Receipt.More; {
+		case more != nil && len(more.Stands) == len(p.parts):
+			st = more.Stands[i]
 		case i != r.Which:
 			k.account(part).subtract(r, sent, now)
 			continue
@@ -194,29 +190,18 @@ func (a *account) learn(at int64, st limits.Result, sent, now time.Time) {
 // decision that includes the take is known. It keeps the time of the last report: each take counts,
 // whatever the order of the replies.
 func (a *account) subtract(r *limits.Result, sent, now time.Time) {
-	if !sent.After(a.seen) && r.Receipt.At < a.at {
+	if r.Permits == 0 || !sent.After(a.seen) && r.Receipt.At < a.at {
 		return
 	}
-	st := a.after(r, now)
-	a.left, a.full, a.told = st.Remaining, now.Add(st.FullAfter), 0
-}
-
-// after is the state after a take of joined limits, of which the store has reported another one: the
-// last known state, less the take.
-func (a *account) after(r *limits.Result, now time.Time) limits.Result {
-	limit, st := a.part.limit, limits.Result{Remaining: a.part.capacity}
+	limit, left, full := a.part.limit, a.part.capacity, now
 	if a.full.After(now) {
-		st = limits.Result{Remaining: a.left, FullAfter: a.full.Sub(now)}
+		left, full = a.left, a.full
 	}
-	if r.Permits == 0 {
-		return st
-	}
-	st.Remaining = max(0, st.Remaining-r.Permits, r.Remaining)
 	switch {
 	case limit.Algorithm == limits.TokenBucket:
-		st.FullAfter += mulDiv(r.Permits, int64(limit.Period), limit.Permits)
-	case limit.Algorithm != limits.FixedWindow || st.FullAfter == 0:
-		st.FullAfter = recovery(limit)
+		full = full.Add(mulDiv(r.Permits, int64(limit.Period), limit.Permits))
+	case limit.Algorithm != limits.FixedWindow || full.Equal(now):
+		full = now.Add(recovery(limit))
 	}
-	return st
+	a.left, a.full, a.told = max(0, left-r.Permits, r.Remaining), full, 0
 }

@@ -189,17 +189,15 @@ func (l *local) remote(ctx context.Context, key string, p *plan, op limits.Op) (
 		return limits.Result{}, err
 	}
 	sent := time.Now()
-	r, err := l.table.Table.Apply(ctx, key, p.at, op)
-	ended := err != nil && blame.EndedBy(ctx, err)
+	r, err := l.table.inner.Apply(ctx, key, p.at, op)
 	s := l.shard(key)
 	s.mu.Lock()
 	_, unsent := limits.IsUnsent(err)
 	k.landed(cost, err != nil && !unsent)
 	switch {
+	case err != nil && blame.EndedBy(ctx, err):
 	case err != nil:
-		if !ended {
-			k.failed(err)
-		}
+		k.failed(err)
 	case op.Kind == limits.Reset:
 		_, _ = l.forget(ctx, s, key, p, l.table.instances().n)
 	case r.Receipt.At >= 0:

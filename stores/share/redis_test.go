@@ -59,7 +59,7 @@ func TestInstancesOfRedis(t *testing.T) {
 		lose(t, all...)
 		before := map[string]int64{}
 		for name, tier := range tiers {
-			unused := limits.Limit(byName[name]).Capacity() - 40
+			unused := ratelimittest.Capacity(byName[name]) - 40
 			if name == "two" {
 				unused = 10
 			}

@@ -446,7 +446,7 @@ func TestACostAboveTheShareIsNotRefusedForGood(t *testing.T) {
 	bubbles(t, all, func(t *testing.T, limit ratelimit.Limit) {
 		t.Helper()
 		stores, limiters := newGroup(t, 4, limit)
-		l, all := limiters[0], limits.Limit(limit).Capacity()
+		l, all := limiters[0], ratelimittest.Capacity(limit)
 		down(stores)
 		for _, kind := range []limits.OpKind{limits.Take, limits.Reserve, limits.Check} {
 			id, err := localOf(storeOf(l)).Plan(limits.Limit(limit).Specs())

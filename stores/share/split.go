@@ -2,7 +2,6 @@ package share
 
 import (
 	"math"
-	"math/bits"
 	"time"
 
 	"github.com/gresil/gresil/internal/limits"
@@ -81,22 +80,15 @@ func turn(l limits.Spec, in instances) time.Duration {
 
 // mulDiv returns a*b/c rounded up; it saturates.
 func mulDiv(a, b, c int64) time.Duration {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	lo, carry := bits.Add64(lo, uint64(c-1), 0)
-	if hi += carry; hi >= uint64(c) {
-		return math.MaxInt64
-	}
-	q, _ := bits.Div64(hi, lo, uint64(c))
-	return time.Duration(min(q, math.MaxInt64))
+	q, _ := limits.MulDiv(a, b, c, math.MaxInt64)
+	return time.Duration(q)
 }
 
 // recovery returns the longest time until a take has recovered.
 func recovery(l limits.Spec) time.Duration {
-	if l.Algorithm == limits.TokenBucket {
-		return mulDiv(l.Burst, int64(l.Period), l.Permits)
-	}
 	if l.Algorithm == limits.SlidingCounter {
 		return 2 * l.Period
 	}
-	return l.Period
+	d, _ := limits.FillTime(l)
+	return d
 }

@@ -54,7 +54,7 @@ func New(store ratelimit.Store, cfg Config) (ratelimit.Store, error) {
 	s.cfg.Instances = max(1, cfg.Instances)
 	s.rank = rand.Int64N(int64(s.cfg.Instances)) //nolint:gosec // no secret
 	var err error
-	if s.remove, err = limitstore.Register(cfg.Registry, "share.Config.Name", cfg.name(), s); err != nil {
+	if s.remove, err = limitstore.Register(cfg.Registry, "share.Config.Name", cfg.Name, s); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -113,9 +113,7 @@ func (s *sharer) begin(f func()) bool {
 // count them, Instances.
 func (s *sharer) Stats() (stats limitstore.Stats) {
 	local := s.local.Load() // first, so that it is at most Timeouts + Failed + Unsent
-	if inner, ok := s.inner.(interface{ Stats() limitstore.Stats }); ok {
-		stats = inner.Stats()
-	}
+	stats = limitstore.Of(s.inner)
 	stats.Unsent += s.unsent.Load()
 	if stats.Local += local; stats.Instances == 0 && s.cfg.Instances > 1 {
 		stats.Instances = s.cfg.Instances

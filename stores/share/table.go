@@ -13,9 +13,9 @@ import (
 
 // A table is a table of the store that is wrapped, with the share of this process.
 type table struct {
-	limits.Table
-	*limits.Plans
+	*limits.Plans // each of several limits is prepared alone too, as which debts are charged
 
+	inner  limits.Table
 	store  *sharer
 	counts limits.InstanceTable // nil if the store does not count
 	local  atomic.Pointer[local]
@@ -31,17 +31,13 @@ type plan struct {
 }
 
 func newTable(s *sharer, inner limits.Table) *table {
-	t := &table{Table: inner, store: s}
+	t := &table{inner: inner, store: s, counts: limits.Counting(inner)}
 	t.Plans = limits.NewPlans(limits.Clock{}, t.prepare)
-	t.counts, _ = limits.As[limits.InstanceTable](inner)
 	return t
 }
 
 // Unwrap returns the table of the store that is wrapped.
-func (t *table) Unwrap() limits.Table { return t.Table }
-
-// Plan prepares limits, and each of them alone, as which debts are charged.
-func (t *table) Plan(specs []limits.Spec) (*limits.Plan, error) { return t.Plans.Plan(specs) }
+func (t *table) Unwrap() limits.Table { return t.inner }
 
 func (t *table) prepare(of *limits.Plan) (err error) {
 	p := &plan{capacity: of.Capacity}
@@ -55,7 +51,7 @@ func (t *table) prepare(of *limits.Plan) (err error) {
 	if len(specs) == 1 {
 		p.limit, p.parts = specs[0], []*plan{p}
 	}
-	p.at, err = t.Table.Plan(specs)
+	p.at, err = t.inner.Plan(specs)
 	of.Store = p
 	return err
 }
@@ -71,21 +67,17 @@ func (t *table) Apply(ctx context.Context, key string, of *limits.Plan, op limit
 	if l := t.local.Load(); l != nil && op.Cost >= 0 {
 		return l.remote(ctx, key, p, op)
 	}
-	return t.Table.Apply(ctx, key, p.at, op)
+	return t.inner.Apply(ctx, key, p.at, op)
 }
 
 // Local returns the table that decides while the store fails, with the share of this process.
 func (t *table) Local() limits.Table {
-	l := &local{table: t, seed: maphash.MakeSeed()}
-	l.memory = memory.New(0)
-	l.most = maxKeys / len(l.shards)
+	l := &local{table: t, seed: maphash.MakeSeed(), memory: memory.New(0), most: maxKeys / len(local{}.shards)}
 	for i := range l.shards {
 		l.shards[i].keys = map[string]*known{}
 	}
-	if !t.local.CompareAndSwap(nil, l) {
-		return t.local.Load()
-	}
-	return l
+	t.local.CompareAndSwap(nil, l)
+	return t.local.Load()
 }
 
 // instances are the processes that share the limits.

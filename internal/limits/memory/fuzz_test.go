@@ -29,7 +29,7 @@ func FuzzApply(f *testing.F) {
 			return
 		}
 		tab, ids := newTestTable(t, 0, l, PerMinute(7), lower)
-		capacity := limits.Limit(l).Capacity()
+		capacity := capacityOf(l)
 		now := int64(0)
 		var last limits.Result
 		for i, b := range ops {

@@ -29,7 +29,15 @@ type oracle interface {
 
 type limited struct{ limits.Spec }
 
-func (l limited) capacity() int64 { return limits.Limit(of(l.Spec)).Capacity() }
+func capacityOf(l Limit) int64 {
+	least := int64(limits.MaxPermits)
+	for _, s := range limits.Limit(l).Specs() {
+		least = min(least, limits.Capacity(s))
+	}
+	return least
+}
+
+func (l limited) capacity() int64 { return capacityOf(of(l.Spec)) }
 
 // oracleTake is a take as an oracle remembers it.
 type oracleTake struct {
@@ -387,7 +395,7 @@ func agree(tb testing.TB, rng *rand.Rand, l Limit, steps int) {
 	numbers := 0
 	now := rng.Int64N(1 << 40)
 	quoted := mustApply(tb, tab, time.Duration(now), "k", ids[0], limits.Op{})
-	capacity := limits.Limit(l).Capacity()
+	capacity := capacityOf(l)
 	period := int64(0)
 	for _, l := range parts(l) {
 		period = max(period, int64(spec(l).Period))
@@ -649,7 +657,7 @@ func (u *uses) add(l Limit, at int64, take limits.Result) (keeps bool) {
 			if from.take.Wait > 0 {
 				away++ // its time was rounded up
 			}
-			if sum += from.n; (sum-limits.Limit(l).Capacity())*period > permits*away {
+			if sum += from.n; (sum-capacityOf(l))*period > permits*away {
 				return false
 			}
 			continue
@@ -700,7 +708,7 @@ func (c *refundCase) run(t *testing.T, rng *rand.Rand, steps int) (missing, back
 			l, id = c.limits[i], ids[i]
 		}
 		if c.evict && rng.IntN(4) == 0 {
-			apply("another", limits.Op{Cost: limits.Limit(l).Capacity()})
+			apply("another", limits.Op{Cost: capacityOf(l)})
 		}
 		open := slices.DeleteFunc(slices.Clone(model.all), func(u *use) bool { return u.refunded })
 		if len(open) > 0 && rng.IntN(5) < 2 {
@@ -712,7 +720,7 @@ func (c *refundCase) run(t *testing.T, rng *rand.Rand, steps int) (missing, back
 			back += after.Remaining - before.Remaining
 			continue
 		}
-		op := limits.Op{Cost: 1 + rng.Int64N(limits.Limit(l).Capacity())}
+		op := limits.Op{Cost: 1 + rng.Int64N(capacityOf(l))}
 		switch rng.IntN(6) {
 		case 0:
 			op.Kind = limits.TakeAtMost

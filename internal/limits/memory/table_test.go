@@ -151,14 +151,14 @@ func TestKeyAfterAnyTimeAway(t *testing.T) {
 		t.Helper()
 		for away := time.Duration(1); away > 0 && away < 200*365*24*time.Hour; away *= 3 {
 			tab, ids := newTestTable(t, 0, l)
-			took := mustApply(t, tab, 1000, "k", ids[0], limits.Op{Cost: limits.Limit(l).Capacity()})
+			took := mustApply(t, tab, 1000, "k", ids[0], limits.Op{Cost: capacityOf(l)})
 			require.Zero(t, took.Remaining)
 			r := mustApply(t, tab, 1000+away, "k", ids[0], limits.Op{})
 			if away >= took.FullAfter {
-				require.Equal(t, limits.Limit(l).Capacity(), r.Remaining, "after %v", away)
+				require.Equal(t, capacityOf(l), r.Remaining, "after %v", away)
 				require.Zero(t, r.FullAfter)
 			} else {
-				require.Less(t, r.Remaining, limits.Limit(l).Capacity(), "after %v", away)
+				require.Less(t, r.Remaining, capacityOf(l), "after %v", away)
 				require.LessOrEqual(t, r.FullAfter, took.FullAfter)
 			}
 		}
@@ -517,7 +517,7 @@ func TestKeyThatOwesOutlivesTheFlood(t *testing.T) {
 					require.LessOrEqual(t, h.lists, 6*300)
 					for i := range 300 {
 						r := mustApply(t, tab, 20*time.Minute, fmt.Sprint("owes", i), ids[0], limits.Op{})
-						require.Equal(t, limits.Limit(l).Capacity()-30, r.Remaining)
+						require.Equal(t, capacityOf(l)-30, r.Remaining)
 					}
 				})
 			})
@@ -617,7 +617,7 @@ func checkTakeOne(t *testing.T, numbers int) {
 		other := of(s)
 		a, ofA := newTestTable(t, 0, l, other)
 		b, ofB := newTestTable(t, 0, l, other)
-		now, period, capacity := int64(0), int64(spec(l).Period), limits.Limit(l).Capacity()
+		now, period, capacity := int64(0), int64(spec(l).Period), capacityOf(l)
 		for range 300 {
 			switch rng.IntN(10) {
 			case 0:

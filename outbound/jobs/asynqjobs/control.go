@@ -1,6 +1,7 @@
 package asynqjobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -18,41 +19,37 @@ const pageSize = 500
 // List reads pages of 500 jobs.
 func (e *engine) List(ctx context.Context, queue, state string) iter.Seq2[groups.Entry, error] {
 	type lister = func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error)
-	listers := map[jobs.State][]lister{
+	lists := map[jobs.State][]lister{
 		jobs.Pending: {e.inspector.ListPendingTasks}, jobs.Active: {e.inspector.ListActiveTasks},
 		jobs.Scheduled: {e.inspector.ListScheduledTasks, e.inspector.ListRetryTasks},
 		jobs.Failed:    {e.inspector.ListRetryTasks, e.inspector.ListArchivedTasks}, jobs.Done: {e.inspector.ListCompletedTasks},
-	}
+	}[jobs.State(state)]
 	return func(yield func(groups.Entry, error) bool) {
-		first := 1
+		var tasks []*asynq.TaskInfo
+		page, err := 1, error(nil)
 		if state == string(jobs.Failed) { // they are the last ones
-			n, err := e.redis.ZCount(ctx, prefix(queue)+"retry", "-inf", "("+strconv.Itoa(far)).Result()
-			if err != nil {
-				yield(groups.Entry{}, failed(ctx, err))
-				return
-			}
-			first += int(n) / pageSize
+			var n int64
+			n, err = e.redis.ZCount(ctx, prefix(queue)+"retry", "-inf", "("+strconv.Itoa(far)).Result()
+			page += int(n) / pageSize
 		}
-		for _, list := range listers[jobs.State(state)] {
-			for page, more := first, true; more; page++ {
-				if ctx.Err() != nil {
-					yield(groups.Entry{}, context.Cause(ctx))
-					return
-				}
-				tasks, err := list(queue, asynq.Page(page), asynq.PageSize(pageSize))
-				if err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
-					yield(groups.Entry{}, failed(ctx, err))
-					return
-				}
-				for _, task := range tasks {
-					failed := task.State == asynq.TaskStateArchived || task.State == asynq.TaskStateRetry && task.NextProcessAt.Unix() >= far
-					if failed == (state == string(jobs.Failed)) && !yield(entryOf(task, state), nil) {
-						return
-					}
-				}
-				more = len(tasks) == pageSize
+		for len(lists) > 0 && err == nil {
+			tasks, err = lists[0](queue, asynq.Page(page), asynq.PageSize(pageSize))
+			if page++; len(tasks) < pageSize {
+				page, lists = 1, lists[1:]
 			}
-			first = 1
+			if errors.Is(err, asynq.ErrQueueNotFound) {
+				err = nil
+			}
+			for _, task := range tasks {
+				failed := task.State == asynq.TaskStateArchived || task.State == asynq.TaskStateRetry && task.NextProcessAt.Unix() >= far
+				if failed == (state == string(jobs.Failed)) && !yield(entryOf(task, state), nil) {
+					return
+				}
+			}
+			err = cmp.Or(err, context.Cause(ctx))
+		}
+		if err != nil {
+			yield(groups.Entry{}, failed(ctx, err))
 		}
 	}
 }
@@ -72,7 +69,7 @@ func (e *engine) script(ctx context.Context, queue string, args ...any) (n int, 
 		n, err = jobsScript.Run(ctx, e.redis, []string{prefix(queue)}, args...).Int()
 		return err
 	})
-	return n, failed(ctx, err)
+	return n, err
 }
 
 // Control does a pause as the tools of asynq do.

@@ -87,7 +87,7 @@ func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
 			return err
 		})
 		if !errors.Is(err, asynq.ErrTaskIDConflict) {
-			return failed(ctx, err)
+			return err
 		}
 		if free, err := e.script(ctx, job.Queue, "control", "free", job.ID, time.Now().Unix()); err != nil || free == 0 {
 			return cmp.Or(err, groups.ErrExists)
@@ -131,7 +131,7 @@ func (e *engine) room(ctx context.Context, queue string, most int) error {
 // send calls f, and again over another connection if the server has refused it because it is not the
 // primary.
 func (e *engine) send(ctx context.Context, f func() error) error {
-	return e.conns.Do(ctx, e.redis, func() error { return refusal(f()) })
+	return failed(ctx, e.conns.Do(ctx, e.redis, func() error { return refusal(f()) }))
 }
 
 // refusal returns the reply of a server that is not the primary without the text that asynq puts before

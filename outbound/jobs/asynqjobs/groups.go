@@ -168,7 +168,7 @@ func (s *store) names(ctx context.Context, queue string, n int64) (names []strin
 func (s *store) Groups(ctx context.Context, queue string, flushAfter time.Duration, n int) (all []groups.Group, err error) {
 	names, err := s.names(ctx, queue, int64(n))
 	for some := range slices.Chunk(names, slice) {
-		args := []any{"groups"}
+		args := []any{"groups", micros(flushAfter)}
 		for _, name := range some {
 			args = append(args, name)
 		}
@@ -177,26 +177,14 @@ func (s *store) Groups(ctx context.Context, queue string, flushAfter time.Durati
 			return nil, err
 		}
 		for i := range r {
-			all = append(all, group(r.list(i), flushAfter))
+			g := r.list(i)
+			all = append(all, groups.Group{
+				Name: g.text(0), Pending: g.int(1), InFlight: g.int(2), Failed: g.int(3), Paused: g.int(4) == 1,
+				Oldest: g.time(5), Next: g.time(6), LastCall: g.time(7), LastError: g.text(8),
+			})
 		}
 	}
 	return all, err
-}
-
-func group(r reply, flushAfter time.Duration) groups.Group {
-	g := groups.Group{
-		Name: r.text(0), Pending: r.int(1), InFlight: r.int(2), Failed: r.int(3), Paused: r.int(4) == 1,
-		Oldest: timeOf(int64(r.int(7))), Next: timeOf(int64(r.int(8))), LastCall: timeOf(int64(r.int(9))), LastError: r.text(10),
-	}
-	if old := timeOf(int64(r.int(6))); !old.IsZero() {
-		if r.int(5) == 0 {
-			old = old.Add(flushAfter)
-		}
-		if g.Next.IsZero() || old.Before(g.Next) {
-			g.Next = old
-		}
-	}
-	return g
 }
 
 func (s *store) Failed(ctx context.Context, queue, name string, from, n int) (all []groups.Failure, err error) {
@@ -263,12 +251,12 @@ func (r reply) list(i int) reply {
 	return l
 }
 
-// micros rounds up, so that nothing is early.
-func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
-
-func timeOf(micros int64) time.Time {
-	if micros == 0 {
+func (r reply) time(i int) time.Time {
+	if r.int(i) == 0 {
 		return time.Time{}
 	}
-	return time.UnixMicro(micros)
+	return time.UnixMicro(int64(r.int(i)))
 }
+
+// micros rounds up, so that nothing is early.
+func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }

@@ -427,27 +427,25 @@ local function control()
   return {n, more}
 end
 
--- ARGV: groups. Reply: of each its name; how many records are pending, in flight, failed; whether it is paused, and due; the arrival
--- of the oldest, also of those of the batch that waits for the earliest time; that time; the last call and error. Times are those of the
--- server, or 0.
+-- ARGV: the age at which records are due, and groups. Reply: of each its name; how many records are pending, in flight, failed; whether it
+-- is paused; the arrival of the oldest, also of those of the batch that waits for the earliest time; when it is due; the last call and
+-- error. Times are those of the server, or 0.
 local function groups()
   local reply = {}
-  for i = 2, #ARGV do
+  local function shown(t)
+    return t and t - late or 0
+  end
+  for i = 3, #ARGV do
     local opt = ARGV[i]
     local g = call('HMGET', base .. 'g:' .. opt, 'due', 'wait', 'flight', 'paused', 'call', 'err')
-    local pending, old = call('LLEN', base .. 'p:' .. opt), oldest(opt) or 0
-    local id, at = first(base .. 't:' .. opt)
-    local arrival = old
+    local old, id, at = oldest(opt), first(base .. 't:' .. opt)
+    local due = old and (tonumber(g[1] or 0) > 0 and old or old + ARGV[2])
     if id then
-      local value = call('HGET', rec, get(id).n[1])
-      arrival = parts(value)
+      local arrival = parts(call('HGET', rec, get(id).n[1]))
+      old, due = min(old or arrival, arrival), min(due or at, at)
     end
-    local function shown(t)
-      return t and t > 0 and t - late or 0
-    end
-    reply[#reply + 1] = {opt, pending + tonumber(g[2] or 0), tonumber(g[3] or 0), call('LLEN', base .. 'f:' .. opt), g[4] and 1 or 0,
-      pending > 0 and tonumber(g[1] or 0) > 0 and 1 or 0, shown(old), shown(old > 0 and min(old, arrival) or arrival), shown(at), shown(tonumber(g[5])),
-      g[6] or ''}
+    reply[#reply + 1] = {opt, call('LLEN', base .. 'p:' .. opt) + tonumber(g[2] or 0), tonumber(g[3] or 0), call('LLEN', base .. 'f:' .. opt),
+      g[4] and 1 or 0, shown(old), shown(due), shown(tonumber(g[5])), g[6] or ''}
   end
   return reply
 end

@@ -47,22 +47,30 @@ local function repair(p, now)
   end
 end
 
+-- Deletes jobs whose Retain is over: the janitor of asynq runs only beside a handler.
+local function clean(p, now)
+  for _, id in ipairs(call('ZRANGEBYSCORE', p .. 'completed', '-inf', now, 'LIMIT', 0, 1000)) do
+    call('DEL', p .. 't:' .. id)
+    call('ZREM', p .. 'completed', id)
+  end
+end
+
 local some, all = {'pending'}, {'pending', 'active', 'scheduled', 'retry', 'archived', 'completed', 'paused'}
 
 -- ARGV: the time; the one up to which a lease has ended with its process; whether only pending jobs count; what recover appends to a
 -- message, or "": then nothing is recovered; whether the queues are looked at together, so that idle ones cost one command, as a
 -- command in a Cluster cannot; and the prefixes of the queues.
--- Reply: of each queue that is not empty its index; whether it is paused and held; when its oldest job became pending; how many jobs
--- are pending, scheduled, active, failed, done, scheduled within a minute, and done for longer than their Retain.
+-- Reply: of each queue that is not empty its index; whether it has jobs that can run; whether it is paused; when its oldest job became
+-- pending; how many jobs are pending, scheduled, active, failed, done, and scheduled within a minute.
 local function look()
   local now, lost, pendingOnly, mark, first = ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5], 7
   local found = {}
   local function read(i)
     local p = ARGV[i]
     local pending, by = call('LLEN', p .. 'pending'), call('GET', p .. 'paused')
-    local paused, held = by and by ~= heldBy and 1 or 0, by == heldBy and 1 or 0
+    local paused = by and by ~= heldBy and 1 or 0
     if pendingOnly then
-      found[#found + 1] = {i - first, paused, held, '', pending}
+      found[#found + 1] = {i - first, pending > 0 and not by and 1 or 0, paused, '', pending}
       return
     end
     local scheduled, retry, completed, active = p .. 'scheduled', p .. 'retry', p .. 'completed', call('LLEN', p .. 'active')
@@ -70,9 +78,12 @@ local function look()
     local waiting, oldest = call('ZCARD', scheduled) + call('ZCARD', retry) - failed, call('LINDEX', p .. 'pending', -1)
     local leases = call('ZCARD', p .. 'lease')
     found[#found + 1] = {
-      i - first, paused, held, oldest and call('HGET', p .. 't:' .. oldest, 'pending_since') or '', pending + due, waiting - due, active,
-      failed + call('ZCARD', p .. 'archived'), call('ZCARD', completed) - over, upTo(scheduled, now + 60) + upTo(retry, now + 60) - due, over,
+      i - first, pending + due > 0 and not by and 1 or 0, paused, oldest and call('HGET', p .. 't:' .. oldest, 'pending_since') or '', pending + due, waiting - due, active,
+      failed + call('ZCARD', p .. 'archived'), call('ZCARD', completed) - over, upTo(scheduled, now + 60) + upTo(retry, now + 60) - due,
     }
+    if mark ~= '' and over > 0 then
+      clean(p, now)
+    end
     if mark ~= '' and upTo(p .. 'lease', lost) > 0 then
       recover(p, lost, now, mark)
     end
@@ -104,7 +115,7 @@ local function look()
 end
 
 -- Pauses or resumes the queue; or lets a task run now that waits, deletes one that is not active, or frees the ID of one that has failed,
--- or is done and whose retention is over: the janitor of asynq runs only beside a handler. A task that runs now has no attempts: field 6
+-- or is done and whose retention is over, though it is there until the next look. A task that runs now has no attempts: field 6
 -- of the encoding is their number, and its last value counts.
 -- ARGV: the verb, the ID, the time. Reply: whether it could.
 local function control()

@@ -33,28 +33,18 @@ const (
 // prefix is that of the keys of a queue, as asynq names them.
 func prefix(queue string) string { return "asynq:{" + queue + "}:" }
 
-// A report is what is known of a queue.
-type report struct {
-	groups.Counts
-
-	held bool
-	over int // done jobs whose Retain is over
-}
-
-// look looks at queues, with one script for each node. With only "pending", no other jobs are counted; with a mark, jobs that were lost
-// are made to run again.
-func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues []string) ([]report, error) {
-	reports := make([]report, len(queues))
+// look looks at queues, with one script for each node, and returns the indexes of those that have work. With only "pending", no other
+// jobs are counted; with a mark, jobs that were lost are made to run again.
+func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues []string) (counts []groups.Counts, busy []int, err error) {
+	counts = make([]groups.Counts, len(queues))
 	nodes := map[redis.UniversalClient][]int{} // indexes
 	cluster, clustered := e.redis.(*redis.ClusterClient)
 	for i, queue := range queues {
 		node := e.redis
 		if clustered {
-			master, err := cluster.MasterForKey(ctx, prefix(queue))
-			if err != nil {
-				return nil, failed(ctx, err)
+			if node, err = cluster.MasterForKey(ctx, prefix(queue)); err != nil {
+				return nil, nil, failed(ctx, err)
 			}
-			node = master
 		}
 		nodes[node] = append(nodes[node], i)
 	}
@@ -71,28 +61,28 @@ func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues
 				return err
 			})
 			if err != nil {
-				return nil, failed(ctx, err)
+				return nil, nil, err
 			}
 			for i := range found {
 				r := found.list(i)
-				reports[part[r.int(0)]] = report{held: r.int(2) == 1, over: r.int(10), Counts: groups.Counts{
-					Paused: r.int(1) == 1, Pending: r.int(4), Scheduled: r.int(5), Active: r.int(6), Failed: r.int(7), Done: r.int(8), Soon: r.int(9),
-				}}
+				c := &counts[part[r.int(0)]]
+				*c = groups.Counts{
+					Paused: r.int(2) == 1, Pending: r.int(4), Scheduled: r.int(5), Active: r.int(6), Failed: r.int(7), Done: r.int(8), Soon: r.int(9),
+				}
 				if since, err := strconv.ParseInt(r.text(3), 10, 64); err == nil {
-					reports[part[r.int(0)]].Oldest = time.Unix(0, since)
+					c.Oldest = time.Unix(0, since)
+				}
+				if r.int(1) == 1 {
+					busy = append(busy, part[r.int(0)])
 				}
 			}
 		}
 	}
-	return reports, nil
+	return counts, busy, nil
 }
 
 func (e *engine) Inspect(ctx context.Context, queues ...string) ([]groups.Counts, error) {
-	reports, err := e.look(ctx, false, "", queues)
-	counts := make([]groups.Counts, len(reports))
-	for i, r := range reports {
-		counts[i] = r.Counts
-	}
+	counts, _, err := e.look(ctx, false, "", queues)
 	return counts, err
 }
 
@@ -116,48 +106,36 @@ func (e *engine) join(l *line) (leave func()) {
 	}
 }
 
-// watch looks at the queues of all lines, and tells those that have work. When a second begins, it also looks for jobs whose time has
-// come, for those of processes that have ended, and for those whose Retain is over.
+// watch looks at the queues of all lines, and wakes those that have work. When a second begins, it also looks for jobs whose time has
+// come, for those of processes that have ended, and for those whose Retain is over. Jobs of processes that have ended are counted as lost
+// before the first server of a queue begins, which would let them run again and not count that.
 func (e *engine) watch(ctx context.Context) {
 	ticker := time.NewTicker(e.config.Poll)
 	defer ticker.Stop()
 	for second := int64(0); ; {
+		e.mu.Lock()
+		lines, recovers := e.lines, e.recovers
+		e.recovers = false
+		e.mu.Unlock()
+		queues := make([]string, len(lines))
+		for i, l := range lines {
+			queues[i] = l.queue
+		}
 		now := time.Now()
-		if err := e.tell(ctx, now.Unix() == second, now); err != nil && ctx.Err() == nil {
+		_, busy, err := e.look(ctx, now.Unix() == second && !recovers, lostMark(now), queues)
+		if second = now.Unix(); err != nil && ctx.Err() == nil {
+			second = 0 // the next look is not for pending jobs only
 			e.config.Logger.LogAttrs(ctx, slog.LevelWarn, "queues could not be looked at", slog.Any("err", err))
 		}
-		second = now.Unix()
+		for _, i := range busy {
+			lines[i].wake()
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
 	}
-}
-
-// tell looks once. Jobs of processes that have ended are counted as lost before the first server of a queue begins, which would let them
-// run again and not count that.
-func (e *engine) tell(ctx context.Context, pendingOnly bool, now time.Time) error {
-	e.mu.Lock()
-	lines, recovers := e.lines, e.recovers
-	e.recovers = false
-	e.mu.Unlock()
-	queues := make([]string, len(lines))
-	for i, l := range lines {
-		queues[i] = l.queue
-	}
-	reports, err := e.look(ctx, pendingOnly && !recovers, lostMark(now), queues)
-	if err != nil {
-		e.mu.Lock()
-		e.recovers = true
-		e.mu.Unlock()
-	}
-	for i, r := range reports {
-		if r.Pending > 0 && !r.Paused && !r.held || r.over > 0 { // the janitor of a server deletes those that are over
-			lines[i].wake()
-		}
-	}
-	return err
 }
 
 // lostMark is appended to the message of a task that was lost. In the encoding of protocol buffers, the last value of a field, or of a

@@ -22,7 +22,7 @@ func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (leave fun
 	stage, client, key, places := l.engine.stage, l.engine.redis, prefix(l.queue)+"t:"+e.ID, int64(1)
 	if lost {
 		if e.Losses, err = client.HGet(ctx, key, fieldLost).Int(); err != nil && !errors.Is(err, redis.Nil) {
-			return nil, err
+			return nil, failed(ctx, err)
 		}
 	}
 	if e.Losses > 0 || e.Meta[groups.Suspect] != "" {

@@ -61,7 +61,7 @@ func (l *line) serve(ctx context.Context) {
 	base := context.WithoutCancel(ctx)
 	server := asynq.NewServerFromRedisClient(l.engine.redis, asynq.Config{
 		Concurrency: l.Concurrency, Queues: map[string]int{l.queue: 1}, BaseContext: func() context.Context { return base },
-		TaskCheckInterval: min(busyPoll, l.engine.config.Poll), DelayedTaskCheckInterval: scheduledPoll, ShutdownTimeout: forever, JanitorInterval: time.Second,
+		TaskCheckInterval: min(busyPoll, l.engine.config.Poll), DelayedTaskCheckInterval: scheduledPoll, ShutdownTimeout: forever,
 		RetryDelayFunc: retryDelay, IsFailure: isFailure,
 		Logger: &logger{l.engine.config.Logger}, LogLevel: asynq.InfoLevel,
 	})
@@ -96,8 +96,9 @@ func (l *line) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	}
 	leave, err := l.enter(ctx, &e, task.Headers()[headerLost] != "")
 	if err != nil {
-		return back(time.Now().Add(time.Second), failed(ctx, err))
+		return back(time.Now().Add(time.Second), err)
 	}
+	defer l.settle(ctx, id)
 	defer leave()
 	v := l.Handle(ctx, e)
 	made := v.Made
@@ -111,6 +112,22 @@ func (l *line) ProcessTask(ctx context.Context, task *asynq.Task) error {
 		l.forgive(ctx, &e)
 	}
 	return &outcome{v}
+}
+
+// settle waits until Redis takes a write, so that asynq can note the end of a job: it tries only once, and the job would run again. The
+// write changes nothing. asynq ends ctx when the job is lost.
+func (l *line) settle(ctx context.Context, id string) {
+	for {
+		err := l.engine.send(ctx, func() error { return l.engine.redis.Persist(ctx, prefix(l.queue)+"t:"+id).Err() })
+		if err == nil {
+			return
+		}
+		select {
+		case <-time.After(settleEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // wait waits in the process, if the time is near, and reports whether it is over.

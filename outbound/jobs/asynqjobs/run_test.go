@@ -18,7 +18,9 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/quiettest"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
@@ -271,12 +273,16 @@ func TestNoCallInsideToldPause(t *testing.T) {
 			runners = append(runners, r)
 			running.Go(func() { _ = r.Run(ctx) })
 		}
+		stop := func() {
+			cancel()
+			running.Wait()
+		}
+		t.Cleanup(stop) // before the clients are closed: asynq panics then
 		for range n {
 			enqueue(t, runners[0], jobs.Job{MaxAttempts: 1, Retain: time.Hour})
 		}
-		eventually(t, func() bool { return s.counts(t).Done+s.counts(t).Failed == n }, "all are done")
-		cancel()
-		running.Wait()
+		require.Eventually(t, func() bool { return s.counts(t).Done+s.counts(t).Failed == n }, 3*time.Minute, 10*time.Millisecond, "all are done")
+		stop()
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		require.Equal(t, []int{n, 0, 3}, []int{len(v.served), s.counts(t).Failed, v.pauses})
@@ -337,4 +343,35 @@ func (refusal) RetryAfter() time.Duration { return 0 }
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	outage(t, 300)
+}
+
+// A job that has ended while Redis is gone for some seconds does not run again.
+func TestEndDuringOutage(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{})
+	proxy := redistest.StartProxy(t, s.server.Addr)
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr})
+	t.Cleanup(func() { _ = client.Close() })
+	through := s
+	through.engine = core.Must(asynqjobs.New(client, asynqjobs.Config{}))
+	const n = 10
+	var runs atomic.Int64
+	release := make(chan struct{})
+	r, _ := through.run(t, jobs.Queue{Concurrency: n, Handler: func(context.Context, jobs.Job) error {
+		runs.Add(1)
+		<-release
+		return nil
+	}})
+	for range n {
+		enqueue(t, r, jobs.Job{})
+	}
+	eventually(t, func() bool { return runs.Load() == n }, "they run")
+	proxy.Cut()
+	close(release)
+	eventually(t, func() bool { return r.Stats().Succeeded == n }, "they have ended")
+	time.Sleep(4 * time.Second) // longer than a server without work would live
+	require.Equal(t, n, s.counts(t).Active)
+	proxy.Resume()
+	eventually(t, func() bool { return s.counts(t) == groups.Counts{} }, "their ends are noted")
+	require.EqualValues(t, n, runs.Load())
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 )
@@ -73,7 +72,7 @@ func TestSoakPoison(t *testing.T) {
 	for range 4 {
 		processes.Go(func() {
 			for ctx.Err() == nil {
-				if err := redistest.Process(ctx, processVar, s.server.Addr+" ten").Run(); ctx.Err() == nil {
+				if err := process(ctx, s.server.Addr+" ten").Run(); ctx.Err() == nil {
 					t.Logf("a process ended after %v: %v", time.Since(began), err)
 					ends.Add(1)
 				}

@@ -3,21 +3,24 @@
 -- KEYS[1]  the value of the vendor
 -- KEYS[2…] those of keys of limits
 -- ARGV[1]  the time, or '' for that of the server
--- ARGV[2]  pass, end, hold, resume, renew or close; then as below
+-- ARGV[2]  pass, report or resume; then as below
 --
--- A value is 'g1' and a map: at, of the last write; gen, of the last hold, and prev, of the one before; till and over, the ends of
+-- A value is 'g2' and a map: at, of the last write; gen, of the last hold, and prev, of the one before; till and over, the ends of
 -- the hold and of its ramp; room, how many turns of the ramp can be out (0: no ramp); out, these, as id and end, the oldest first;
--- tail, the end of the usage, and pace, that of the admissions of late calls. That of the vendor has more: seq, the last id; places, by id with the ends of their leases; freed, when
--- the last one was; procs, when each process was seen; wait, what each process that was refused a place is: its name, since when, and
--- last when; lim, most, won, soon and resumed, of the number of places. All times are in µs.
-local probe, lease, seen, noted = 10000000, 10000000, 10000000, 200000
+-- tail, the end of the usage; unit, the charge of one permit by which it was counted; last, the latest slot; spare, slots that were given
+-- back, as time and charge; pace, the end of the admissions of late calls. That of the vendor has more: seq, the last id; places, by id
+-- with the ends of their leases; freed, when the last one was; procs, when each process was seen; wait, what each process that was refused
+-- a place is: its name, since when, and last when; lim, most, won, soon and resumed, of the number of places; far, the end of the farthest
+-- hold of any key, and ended: all holds up to this gen were resumed. All times are in µs.
+local probe, lease, seen, noted, shelf = 10000000, 10000000, 10000000, 200000, 12500
 local S, dirty = {}, {}
 
 local function moved(s, d)
-  s.at, s.till, s.over, s.tail, s.pace = now, s.till - d, s.over - d, s.tail - d, s.pace - d
+  s.at, s.till, s.over, s.tail, s.pace, s.last = now, s.till - d, s.over - d, s.tail - d, s.pace - d, s.last - d
   for k = 2, #s.out, 2 do s.out[k] = s.out[k] - d end
+  for k = 1, #s.spare, 2 do s.spare[k] = s.spare[k] - d end
   if s.places then
-    s.freed, s.resumed = s.freed - d, s.resumed - d
+    s.freed, s.resumed, s.far = s.freed - d, s.resumed - d, s.far - d
     for id, t in pairs(s.places) do s.places[id] = t - d end
     for p, t in pairs(s.procs) do s.procs[p] = t - d end
     for _, w in ipairs(s.wait) do w[2], w[3] = w[2] - d, w[3] - d end
@@ -28,12 +31,12 @@ end
 local function read(i)
   local raw, s = call('GET', KEYS[i])
   if not raw then
-    s = {at = now, gen = 0, prev = 0, till = 0, over = 0, room = 0, tail = 0, pace = 0, out = {}}
+    s = {at = now, gen = 0, prev = 0, till = 0, over = 0, room = 0, tail = 0, unit = 0, last = 0, spare = {}, pace = 0, out = {}}
     if i == 1 then
       s.seq, s.places, s.freed, s.procs, s.wait = 0, {}, now, {}, {}
-      s.lim, s.most, s.won, s.soon, s.resumed = 0, 0, 0, 0, 0
+      s.lim, s.most, s.won, s.soon, s.resumed, s.far, s.ended = 0, 0, 0, 0, 0, 0, 0
     end
-  elseif sub(raw, 1, 2) ~= 'g1' then
+  elseif sub(raw, 1, 2) ~= 'g2' then
     return {err = 'WRONGTYPE not the value of a gate'}
   else
     s = cmsgpack.unpack(sub(raw, 3))
@@ -53,6 +56,9 @@ local V = S[1]
 -- tidy gives up turns and places that are out for too long, and ends ramps.
 local used, procs = 0, 0
 for i, s in ipairs(S) do
+  if now < s.till and s.gen <= V.ended then
+    s.till, s.over, dirty[i] = now, now + probe, true
+  end
   if s.room > 0 and now >= s.till then
     while s.out[1] and s.out[2] <= now do
       if V.places[s.out[1]] then V.places[s.out[1]], V.freed = nil, now end
@@ -93,131 +99,149 @@ end
 
 local op = {}
 
--- pass: the name of the process; how many calls; InFlight; the round trip; the farthest slot; pass, late (calls take their
--- slots when they ask again), again or reserve; the id of the
--- call that asks again, or 0; then for each of KEYS: the charge of its limit, how far ahead of the end of the usage that can be, and
--- the generation that the call has seen, if it asks again.
+-- pass: the name of the process; InFlight; the round trip; the farthest slot; pass, late (calls take their slots when they ask
+-- again), again or reserve; then for each group of calls that want the same: how many calls; the id of the one that asks again, or 0; how
+-- many draws, and for each its key, its charge, how far ahead of the end of the usage that can be, the charge of one permit, and the
+-- generation that the call has seen, if it asks again.
 --
--- Reply: places in use, and in force; processes; when something is free, or 0; what has refused (0: nothing, -1: a place or turn, or
--- the number of a key); 1 if that is a hold; its generation; how many calls pass; then for each its id, its slot, 1 if it has a turn, 1
--- if it is a probe, and the generation of each of KEYS, and 1 if its slot was taken.
+-- Reply: places in use, and in force; processes; then for each group: how many calls pass; of the first that does not, the draw that
+-- refuses (0: none), when it can pass, or is to ask again, why (1: slot, 2: hold, 3: a place or turn), and the generation of the hold; and
+-- for each that passes its id, its slot, 1 if it has a turn, 1 if it is a probe, the slot as a time, and for each draw the generation, and
+-- the end of the usage if a slot was taken, or 0.
 function op.pass()
-  local name, n, inflight, trip, mode, own = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[8], tonumber(ARGV[9])
-  local late = mode == 'late'
+  local name, inflight, trip, mode = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[7]
+  local farthest, late, no, any = now + tonumber(ARGV[6]), mode == 'late', {}, false
   if late then mode = 'pass' end
-  local farthest, again, why, held, gen, passed, out = now + tonumber(ARGV[7]), 0, 0, 0, 0, 0, {}
-  local function arg(i, k) return tonumber(ARGV[7 + 3 * i + k]) end
   if inflight ~= V.most then
     if V.lim == V.most or V.lim > inflight then V.lim = inflight end
     V.most = inflight
   end
 
-  local function shut(i, s)
-    if now < s.till then
-      again, why, held, gen = s.till - now, i, 1, s.gen
-    elseif mode == 'again' and s.gen ~= arg(i, 2) then
-      again, why = 1, i
-    elseif s.room > 0 and (mode == 'again' and not find(s.out, own) or mode == 'pass' and #s.out >= 2 * s.room) then
-      again, why = min(poll((s.out[#s.out] or now) - probe), max((s.out[2] or now) - now, 1000)), -1
+  local function shut(D, own)
+    for k, d in ipairs(D) do
+      local s, n = d.s, no[d.i]
+      if n and (n[2] ~= 1 or d.charge > 0) then
+        return k, unpack(n)
+      elseif now < s.till then
+        return k, s.till - now, 2, s.gen
+      elseif mode == 'again' and s.gen ~= d.gen then
+        return k, 1, 1, 0
+      elseif s.room > 0 and (mode == 'again' and not find(s.out, own) or mode == 'pass' and #s.out >= 2 * s.room) then
+        return k, min(poll((s.out[#s.out] or now) - probe), max((s.out[2] or now) - now, 1000)), 3, 0
+      end
     end
-    return why ~= 0
   end
 
-  local function full()
+  local function full(own)
     if mode == 'again' then
-      if inflight == 0 or V.places[own] then return false end
-      again = 1
-    else
-      local mine, ahead, first = nil, 0, now + 500000
-      for _, w in ipairs(V.wait) do
-        if w[1] == name then mine = w end
-      end
-      for _, w in ipairs(V.wait) do
-        if w ~= mine and (not mine or w[2] < mine[2]) then ahead = ahead + 1 end
-      end
-      if used + ahead < V.lim then
-        return false
-      end
-      if mine then
-        mine[3] = now
-      elseif #V.wait < 64 then
-        V.wait[#V.wait + 1] = {name, now, now}
-      end
-      for _, t in pairs(V.places) do first = min(first, t) end
-      again, dirty[1] = max(1000, min(poll(V.freed), first - now)), true
+      if V.places[own] then return nil end
+      return 1, 1, 3, 0
     end
-    why = -1
-    return true
+    local mine, ahead, first = nil, 0, now + 500000
+    for _, w in ipairs(V.wait) do
+      if w[1] == name then mine = w end
+    end
+    for _, w in ipairs(V.wait) do
+      if w ~= mine and (not mine or w[2] < mine[2]) then ahead = ahead + 1 end
+    end
+    if used + ahead < V.lim then return nil end
+    if mine then
+      mine[3] = now
+    elseif #V.wait < 64 then
+      V.wait[#V.wait + 1] = {name, now, now}
+    end
+    for _, t in pairs(V.places) do first = min(first, t) end
+    dirty[1] = true
+    return 1, max(1000, min(poll(V.freed), first - now)), 3, 0
   end
 
-  -- pace returns when a late call can pass.
-  local function pace()
-    local at, last = now, 0
-    for i, s in ipairs(S) do
-      local charge = arg(i, 0)
-      local t = max(s.pace, s.tail - min(charge, 500000)) - arg(i, 1)
-      if charge > 0 and t > at then at, last = t, i end
+  -- recount counts the usage by another charge of a permit: as much of it as before, and the next slot comes after the last.
+  local function recount(d)
+    local s = d.s
+    if d.charge > 0 and s.unit ~= d.unit then
+      local base = max(now, s.last)
+      if s.unit > 0 and s.tail > base then
+        s.tail = max(base + ceil((s.tail - base) / s.unit * d.unit), s.last + d.unit)
+      end
+      s.unit, s.spare, s.pace, dirty[d.i] = d.unit, {}, 0, true
     end
-    if at > now + 5000 then
-      again, why = at - now, last
-      return nil
-    end
-    return now
   end
 
-  local function slot()
-    local at, last = now, 0
-    for i, s in ipairs(S) do
-      if arg(i, 0) > 0 then at = max(at, now + trip) end
+  -- earliest returns the first slot from a time on, and the number of the spare one that it is.
+  local function earliest(d, from)
+    local at, which = max(from, d.s.tail - d.lead), nil
+    for k = 1, #d.s.spare, 2 do
+      local t = d.s.spare[k]
+      if d.s.spare[k + 1] >= d.charge and t >= from - shelf and max(t, from) < at then at, which = max(t, from), k end
     end
-    for i, s in ipairs(S) do
-      if mode == 'reserve' then at = max(at, s.till) end
-      if arg(i, 0) > 0 and s.tail - arg(i, 1) > at then
-        at, last = s.tail - arg(i, 1), i
+    return at, which
+  end
+
+  local function slot(D)
+    local at, last, again = now, 1, true
+    for k, d in ipairs(D) do
+      if d.charge > 0 and late then
+        local t = max(d.s.pace, d.s.tail - min(d.charge, 500000)) - d.lead
+        if t > at then at, last = t, k end
+      elseif d.charge > 0 then
+        at = max(at, now + trip)
       end
     end
-    if mode ~= 'again' and at > farthest then
-      again, why = at - now, last
-      return nil
+    if late then return at > now + 5000 and at or now, last, now + 5000 end
+    while again do
+      again = false
+      for k, d in ipairs(D) do
+        local t = at
+        if mode == 'reserve' then t = max(t, d.s.till) end
+        if d.charge > 0 then t = earliest(d, t) end
+        if t > at then at, last, again = t, k, true end
+      end
     end
-    return at
+    return at, last, mode == 'again' and huge or farthest
   end
 
-  for _ = 1, n do
+  -- try returns why a call does not pass, or adds to the reply what it gets.
+  local function try(D, own, out)
     if mode ~= 'reserve' then
-      for i, s in ipairs(S) do
-        if shut(i, s) then break end
-      end
-      if why ~= 0 or inflight > 0 and full() then break end
+      local k, again, why, gen = shut(D, own)
+      if not k and inflight > 0 then k, again, why, gen = full(own) end
+      if k then return k, again, why, gen end
     end
-    local at
-    if late then at = pace() else at = slot() end
-    if not at then break end
+    local at, last, most = slot(D)
+    if at > most then return last, at - now, 1, 0 end
     local id, turn, first = own, 0, 0
     if mode ~= 'again' then
       V.seq = max(V.seq + 1, now)
       id = V.seq
     end
     local r = #out
-    out[r + 1], out[r + 2] = id, at - now
-    for i, s in ipairs(S) do
-      local took = 0
-      if late and arg(i, 0) > 0 then
-        s.pace, dirty[i] = max(s.pace, now - 12500) + arg(i, 0), true
-      elseif arg(i, 0) > 0 and (mode ~= 'reserve' or at - max(now + trip, s.till, s.tail - arg(i, 1)) < 12500) then
-        s.tail, took, dirty[i] = max(s.tail, at) + arg(i, 0), 1, true
+    for k = 1, 5 + 2 * #D do out[r + k] = 0 end
+    for k, d in ipairs(D) do
+      local s = d.s
+      if late and d.charge > 0 then
+        s.pace, dirty[d.i] = max(s.pace, now - shelf) + d.charge, true
+      elseif d.charge > 0 then
+        local _, which = earliest(d, at)
+        if which then
+          table.remove(s.spare, which)
+          table.remove(s.spare, which)
+          out[r + 5 + 2 * k], dirty[d.i] = 1, true
+        elseif mode ~= 'reserve' or at - max(now + trip, s.till, s.tail - d.lead) < shelf then -- or it is taken when it is sent
+          s.tail, s.last, dirty[d.i] = max(s.tail, at) + d.charge, max(s.last, at), true
+          out[r + 5 + 2 * k] = s.tail
+        end
       end
       if s.room > 0 and mode ~= 'reserve' then
         turn = 1
         if mode == 'pass' then
           if s.room == 1 then first = 1 end
           s.out[#s.out + 1], s.out[#s.out + 2] = id, now + probe
-          dirty[i], dirty[1] = true, true -- the id is used
+          dirty[d.i], dirty[1] = true, true -- the id is used
         end
       end
-      out[r + 3 + 2 * i], out[r + 4 + 2 * i] = s.gen, took
+      out[r + 4 + 2 * k] = s.gen
     end
-    out[r + 3], out[r + 4] = turn, first
+    out[r + 1], out[r + 2], out[r + 3], out[r + 4], out[r + 5] = id, at - now, turn, first, at
     if inflight > 0 and mode ~= 'reserve' then
       if mode == 'pass' then
         used = used + 1
@@ -227,10 +251,33 @@ function op.pass()
       end
       V.places[id], dirty[1] = now + lease, true
     end
-    passed = passed + 1
   end
-  if passed > 0 then saw(name) end
-  return {used, V.lim, procs, again, why, held, gen, passed, unpack(out)}
+
+  local reply, a = {}, 8
+  while ARGV[a] do
+    local n, own, D, out, passed = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), {}, {}, 0
+    for k = 1, tonumber(ARGV[a + 2]) do
+      local b = a + 5 * k
+      local i = tonumber(ARGV[b - 2])
+      D[k] = {
+        i = i, s = S[i], charge = tonumber(ARGV[b - 1]), lead = tonumber(ARGV[b]), unit = tonumber(ARGV[b + 1]), gen = tonumber(ARGV[b + 2]),
+      }
+      recount(D[k])
+    end
+    a = a + 3 + 5 * #D
+    local k, again, why, gen
+    while passed < n do
+      k, again, why, gen = try(D, own, out)
+      if k then break end
+      passed = passed + 1
+    end
+    any = any or passed > 0
+    if k then no[D[k].i] = {again, why, gen} end
+    for _, v in ipairs({passed, k or 0, again or 0, why or 0, gen or 0}) do reply[#reply + 1] = v end
+    for _, v in ipairs(out) do reply[#reply + 1] = v end
+  end
+  if any then saw(name) end
+  return {used, V.lim, procs, unpack(reply)}
 end
 
 -- grow counts a success.
@@ -243,25 +290,73 @@ local function grow()
   end
 end
 
--- end: for each attempt its id, 1 to end its turns, 1 to end its place, 1 if it has succeeded, how many keys it has, and of each its
--- number and generation.
-op['end'] = function()
-  local k = 3
-  while ARGV[k] do
-    local id, turn, place, ok, n, fresh = tonumber(ARGV[k]), ARGV[k + 1] == '1', ARGV[k + 2] == '1', ARGV[k + 3] == '1', tonumber(ARGV[k + 4]), true
-    k = k + 5
-    for _ = 1, n do
-      local i = tonumber(ARGV[k])
+-- back takes a slot back: the last one is as if it had not been given, another one can be used by a later call.
+local function back(i, tail, at, charge)
+  local s = S[i]
+  if tail == 0 or at <= now and tail ~= s.tail then return end
+  if tail == s.tail then
+    s.tail = s.tail - charge
+  elseif #s.spare < 128 then
+    s.spare[#s.spare + 1], s.spare[#s.spare + 2] = at, charge
+  end
+  for k = #s.spare - 1, 1, -2 do
+    if s.spare[k] <= now then
+      table.remove(s.spare, k)
+      table.remove(s.spare, k)
+    end
+  end
+  dirty[i] = true
+end
+
+-- hold begins or extends the hold of a key: for how long, the generation of the attempt that was refused (-1: it is not known), and
+-- whether to halve the places.
+local function hold(i, length, gen, halve)
+  local s, till = S[i], now + length
+  local force = now < s.till
+  if gen >= 0 and s.gen ~= 0 and gen ~= s.gen and not (force and gen == s.prev) then return end -- it is about a hold that is over
+  if not force then
+    s.prev, s.gen, s.till, s.room, s.out, dirty[i] = s.gen, max(s.gen + 1, now, V.ended + 1), till, 1, {}, true
+    if halve and now > V.resumed then
+      V.soon = (now - V.resumed >= probe or used <= V.lim / 2) and 1 or 0
+      if V.lim > 0 then V.lim, V.won = max(1, floor(V.lim / 2)), 0 end
+      V.resumed, dirty[1] = till, true
+    end
+  end
+  if till >= s.till then
+    s.till, s.over, dirty[i] = till, till + probe, true
+    V.far, dirty[1] = max(V.far, s.over), true
+  end
+end
+
+-- report: the name of the process; 1 if it is gone; how many holds, and for each its key, and what hold has; how many attempts that end,
+-- and for each its id, its slot as a time, 1 to end its turns, 1 to end its place, 1 if it has succeeded, how many draws, and for each its
+-- key, its generation, its charge, and the end of the usage of a slot that is given back, or 0; then the ids of places to renew.
+-- Reply: places in use, and in force; processes; then for each hold the generation of its key, and how long it is held.
+function op.report()
+  local a, held = 4, {}
+  local function arg()
+    a = a + 1
+    return tonumber(ARGV[a])
+  end
+  for _ = 1, arg() do
+    local i = arg()
+    hold(i, arg(), arg(), arg() == 1)
+    held[#held + 1], held[#held + 2] = S[i].gen, max(0, S[i].till - now)
+  end
+  for _ = 1, arg() do
+    local id, at, turn, place, ok, fresh = arg(), arg(), arg() == 1, arg() == 1, arg() == 1, true
+    for _ = 1, arg() do
+      local i, gen, charge, tail = arg(), arg(), arg(), arg()
       local s = S[i]
-      fresh = fresh and s.gen == tonumber(ARGV[k + 1])
-      local at = turn and find(s.out, id)
-      if at then
-        table.remove(s.out, at)
-        table.remove(s.out, at)
+      fresh = fresh and s.gen == gen
+      local k = turn and find(s.out, id)
+      if k then
+        table.remove(s.out, k)
+        table.remove(s.out, k)
         if ok then s.room = s.room + 1 end
         dirty[i] = true
       end
-      k = k + 2
+      back(i, tail, at, charge)
     end
     if place and V.places[id] then
       V.places[id], V.freed, dirty[1] = nil, now, true
@@ -269,39 +364,23 @@ op['end'] = function()
       if ok and fresh then grow() end
     end
   end
-  return {used, V.lim, procs}
-end
-
--- hold: for each the number of its key, how long, the generation of the attempt that was refused (-1: it
--- is not known), and 1 to halve the places.
--- Reply: for each the generation of its key, and how long it is held.
-function op.hold()
-  local reply = {}
-  for k = 3, #ARGV, 4 do
-    local i, gen = tonumber(ARGV[k]), tonumber(ARGV[k + 2])
-    local s, till = S[i], now + tonumber(ARGV[k + 1])
-    local force = now < s.till
-    if gen < 0 or s.gen == 0 or gen == s.gen or force and gen == s.prev then -- otherwise it is about a hold that is over
-      if not force then
-        s.prev, s.gen, s.till, s.room, s.out, dirty[i] = s.gen, max(s.gen + 1, now), till, 1, {}, true
-        if ARGV[k + 3] == '1' and now > V.resumed then
-          V.soon = (now - V.resumed >= probe or used <= V.lim / 2) and 1 or 0
-          if V.lim > 0 then V.lim, V.won = max(1, floor(V.lim / 2)), 0 end
-          V.resumed, dirty[1] = till, true
-        end
-      end
-      if till >= s.till then
-        s.till, s.over, dirty[i] = till, till + probe, true
-      end
-    end
-    reply[#reply + 1], reply[#reply + 2] = s.gen, max(0, s.till - now)
+  for k = a + 1, #ARGV do
+    local id = tonumber(ARGV[k])
+    if V.places[id] then V.places[id], dirty[1] = now + lease, true end
   end
-  return reply
+  if ARGV[4] == '1' then
+    V.procs[ARGV[3]], dirty[1] = nil, true
+  else
+    saw(ARGV[3])
+  end
+  return {used, V.lim, procs, unpack(held)}
 end
 
--- resume ends the holds of all of KEYS but the first, and of that one too if ARGV[3] is 1.
+-- resume ends the holds of KEYS but the first, or if ARGV[3] is 1 all that there are.
 function op.resume()
-  for i = ARGV[3] == '1' and 1 or 2, #S do
+  local all = ARGV[3] == '1'
+  if all then V.ended, V.resumed, dirty[1] = now, now, true end
+  for i = all and 1 or 2, #S do
     local s = S[i]
     if now < s.till then
       s.till, s.over, dirty[i] = now, now + probe, true
@@ -311,35 +390,20 @@ function op.resume()
   return {0}
 end
 
--- renew: the name of the process, and the ids of its places.
-function op.renew()
-  saw(ARGV[3])
-  for k = 4, #ARGV do
-    local id = tonumber(ARGV[k])
-    if V.places[id] then V.places[id], dirty[1] = now + lease, true end
-  end
-  return {used, V.lim, procs}
-end
-
--- close: the name of the process.
-function op.close()
-  V.procs[ARGV[3]], dirty[1] = nil, true
-  return {0}
-end
-
 local reply = op[ARGV[2]]()
 for i in pairs(dirty) do
   local s = S[i]
   local last = max(s.till, s.tail, s.pace, s.room > 0 and s.over or 0)
   for k = 2, #s.out, 2 do last = max(last, s.out[k]) end
   if i == 1 then
+    last = max(last, s.far)
     for _, t in pairs(s.places) do last = max(last, t) end
     for _, t in pairs(s.procs) do last = max(last, t + seen) end
     for _, w in ipairs(s.wait) do last = max(last, w[3] + noted) end
   end
   s.at = now
   if last > now then
-    call('SET', KEYS[i], 'g1' .. cmsgpack.pack(s), 'PX', ceil((last - now) / 1000))
+    call('SET', KEYS[i], 'g2' .. cmsgpack.pack(s), 'PX', ceil((last - now) / 1000))
   else
     call('DEL', KEYS[i])
   end

@@ -1,12 +1,9 @@
-// Package h2err reads the errors of HTTP/2, whose types net/http does not export.
-package h2err
+package blame
 
 import (
 	"errors"
 	"reflect"
 	"strings"
-
-	"github.com/gresil/gresil/internal/blame"
 )
 
 // RFC 9113, section 7.
@@ -15,8 +12,8 @@ const (
 	enhanceYourCalm = 0xb
 )
 
-// A streamError is the StreamError of golang.org/x/net/http2, or net/http's own, which
-// become any struct with these fields: errors.As with their method As.
+// A streamError is the StreamError of golang.org/x/net/http2, or net/http's own, whose type is not
+// exported. By their method As, errors.As makes of them any struct with these fields.
 type streamError struct {
 	StreamID uint32
 	Code     uint32
@@ -35,7 +32,7 @@ func reset(err error) (code uint32, ok bool) {
 // nothing with it.
 func Refused(err error) bool {
 	code, ok := reset(err)
-	return ok && code == refusedStream || blame.Any(err, unprocessed)
+	return ok && code == refusedStream || Any(err, unprocessed)
 }
 
 // unprocessed knows two errors without a type by their texts: a stream came after the last
@@ -52,7 +49,7 @@ func Throttled(err error) bool {
 	if code, ok := reset(err); ok {
 		return code == enhanceYourCalm
 	}
-	return blame.Any(err, goneAway)
+	return Any(err, goneAway)
 }
 
 // goneAway reports whether err is a GoAwayError, which unlike StreamError has no method As. For the
