@@ -42,7 +42,15 @@ func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 		return t
 	}
 	mux := phase.NewMux(routes)
-	choose := func(of map[*routed]http.RoundTripper, next http.RoundTripper) http.RoundTripper {
+	choose := func(places phase.Places[Phase, Plugin], next http.RoundTripper) http.RoundTripper {
+		of := map[*routed]http.RoundTripper{}
+		for _, p := range slices.Backward(places) {
+			inner, ok := of[p.Route]
+			if !ok {
+				inner = next
+			}
+			of[p.Route] = p.Plugin.Transport(inner)
+		}
 		return &selection{mux, of, next}
 	}
 	t.outer = phase.Wrap(sorted, t.base, Plugin.Transport, choose)

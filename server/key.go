@@ -12,8 +12,13 @@ import (
 // A Key returns the key of a request, such as its client, and false for a request that has none. It does not read the body.
 type Key = func(r *http.Request) (key string, ok bool)
 
-// ClientIP is a [Key]: the IP address of the peer, an IPv6 address without its last 64 bits. It reads no header, so a client
-// cannot choose it. Behind proxies use the method of [Proxies]. A request over a unix socket has no address.
+// ClientIP is a [Key]: the IP address of the peer. It reads no header, so a client cannot choose it. Behind proxies use the method
+// of [Proxies]. A request over a unix socket has no address. An IPv6 address is shortened to its first 64 bits, as in
+// 2001:db8::/64, with these exceptions:
+//   - An address that has the IPv4 address of the client in it counts as that: in ::ffff:0:0/96, ::ffff:0:0:0/96, 64:ff9b::/96
+//     (NAT64) and ::/96, and the global ones in 2002::/16 (6to4) and 2001::/32 (Teredo).
+//   - A link-local address (fe80::/10), without its zone, and one of 64:ff9b:1::/48, where an operator chooses the form, is the
+//     key as a whole.
 func ClientIP(r *http.Request) (key string, ok bool) {
 	if ip, ok := ipv4(r.RemoteAddr); ok {
 		return ip, true // a part of RemoteAddr

@@ -6,28 +6,37 @@ import (
 	"strings"
 
 	"github.com/gresil/gresil/internal/phase"
+	"github.com/gresil/gresil/internal/routes"
 )
 
 // A Pipeline is plugins in the order of their phases. It is safe for concurrent use. The zero value has none.
 type Pipeline struct {
 	plugins phase.Places[Phase, Plugin] // from the outermost to the innermost
-	mux     phase.Mux[Phase, Plugin]
+	routes  *routes.Table[*routed]
 }
 
 // New makes a pipeline. Lower phases are outermost; plugins of one phase keep the order of the arguments. A plugin that is nil
 // or given twice, and an invalid pattern of a [Route], is a *core.ConfigError; all of them are reported, joined.
 func New(plugins ...Plugin) (*Pipeline, error) {
-	sorted, routes, errs := phase.Sort("server", plugins, nil)
+	sorted, all, errs := phase.Sort("server", plugins, nil)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Pipeline{sorted, phase.NewMux(routes)}, nil
+	of := map[string]*routed{}
+	for _, rt := range all {
+		of[rt.Pattern] = rt
+	}
+	return &Pipeline{sorted, routes.New(nil, of)}, nil
 }
 
 // Handler returns next with the plugins around it. It fits Use and With of chi.
 func (p *Pipeline) Handler(next http.Handler) http.Handler {
-	return phase.Wrap(p.plugins, next, Plugin.Handler, func(of map[*routed]http.Handler, next http.Handler) http.Handler {
-		return &selection{p, of, next}
+	return phase.Wrap(p.plugins, next, Plugin.Handler, func(places phase.Places[Phase, Plugin], next http.Handler) http.Handler {
+		s := &selection{p.routes, places, make([]http.Handler, len(places)), next}
+		for i, at := range places {
+			s.handlers[i] = at.Plugin.Handler(step{s, i})
+		}
+		return s
 	})
 }
 

@@ -31,15 +31,14 @@ type Proxies struct {
 	Hops int
 }
 
-// ClientIP is a [Key]: the IP address of the client, an IPv6 address without its last 64 bits. If it has the IPv4 address of the
-// client in it, as behind a NAT64, the key is that.
+// ClientIP is a [Key]: the IP address of the client, as the function [ClientIP] shortens it.
 func (p Proxies) ClientIP(r *http.Request) (key string, ok bool) {
 	addr := p.Addr(r)
 	if inner := embedded(addr); inner.IsValid() {
 		addr = inner
 	}
 	var text [64]byte
-	if addr.Is6() && !localNAT64.Contains(addr) {
+	if addr.Is6() && !addr.IsLinkLocalUnicast() && !localNAT64.Contains(addr) {
 		network, err := addr.Prefix(64)
 		return string(network.AppendTo(text[:0])), err == nil
 	}

@@ -1,20 +1,20 @@
 package server
 
 import (
+	"context"
 	"net/http"
-	"net/url"
-	"path"
 	"slices"
-	"strings"
 
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/phase"
+	"github.com/gresil/gresil/internal/routes"
 )
 
 // Route returns a plugin that applies plugins to the requests that pattern selects, a pattern of [http.ServeMux]. In a pipeline
 // each of them is in its own phase.
 //
-// The Routes of a pipeline are like the handlers of one ServeMux: to each request the Route with the most specific pattern
-// applies, and no other. "/" selects the requests that no other Route does. So this gives exports a minute instead of 5 seconds:
+// The Routes of a pipeline are like the handlers of one ServeMux: the Route with the most specific pattern applies, and no other.
+// "/" selects the requests that no other Route does. So this gives exports a minute instead of 5 seconds:
 //
 //	server.New(server.Route("/", seconds), server.Route("POST /export", minute), limits)
 //
@@ -22,7 +22,11 @@ import (
 // if the pattern is invalid, as ServeMux.Handle does.
 //
 // A pattern selects all spellings of a path that can reach its handler: those that a ServeMux redirects, as //export, and
-// those that middleware such as StripSlashes, CleanPath and URLFormat of chi changes further in, as /export/ and /export.json.
+// those that middleware such as StripSlashes, CleanPath and URLFormat of chi changes further in, as /export/ and /export.json. If
+// a request can reach the handlers of several Routes, depending on the router, the plugins of each apply: so POST /export/ has
+// both timeouts, and so has HEAD /export if the pattern is GET /export, since not every router takes a HEAD for a GET. If
+// http.StripPrefix or PathRewrite of chi is further in, the path is the one before it. A middleware of your own that changes
+// the path or the method belongs outside of the pipeline, and must change the request itself.
 func Route(pattern string, plugins ...Plugin) Plugin {
 	return &route{routed{Pattern: pattern, Plugins: slices.Clone(plugins)}}
 }
@@ -41,47 +45,55 @@ func (rt *route) Handler(next http.Handler) http.Handler {
 
 func (rt *route) String() string { return "server.Route(" + rt.Pattern + ")" }
 
-// find returns the Route of r, or nil.
-func (p *Pipeline) find(r *http.Request) *routed {
-	if host := strings.TrimSuffix(strings.ToLower(r.Host), "."); host != r.Host {
-		r = &http.Request{Method: r.Method, Host: host, URL: r.URL}
-	}
-	found := p.mux.Find(r)
-	if found != nil && !strings.HasSuffix(found.Pattern, "/") && !strings.HasSuffix(found.Pattern, "...}") {
-		return found
-	}
-	// A pattern of many paths, or none: there can be one for the path without what middleware leaves out.
-	if bare := undecorated(r.URL.Path); bare != r.URL.Path || r.URL.RawPath != "" {
-		if of := p.mux.Find(&http.Request{Method: r.Method, Host: r.Host, URL: &url.URL{Path: bare}}); of != nil {
-			return of
-		}
-	}
-	return found
-}
-
-// undecorated returns a path without the slashes and extensions at its end.
-func undecorated(p string) string {
-	for {
-		bare := strings.TrimRight(p, "/")
-		bare = strings.TrimSuffix(bare, path.Ext(bare))
-		if bare == p || bare == "" {
-			return p
-		}
-		p = bare
-	}
-}
-
 // A selection is the handler of the plugins of Routes that are next to each other.
 type selection struct {
-	pipeline *Pipeline
-	of       map[*routed]http.Handler
+	routes   *routes.Table[*routed]
+	places   phase.Places[Phase, Plugin]
+	handlers []http.Handler // of places
 	next     http.Handler
 }
 
+// chosen are the Routes of a request, usually one or none.
+type chosen struct {
+	first *routed
+	more  []*routed
+}
+
+func (c chosen) has(rt *routed) bool { return rt == c.first || slices.Contains(c.more, rt) }
+
 func (s *selection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h, ok := s.of[s.pipeline.find(r)]
-	if !ok {
-		h = s.next
+	var c chosen
+	c.first, c.more = s.routes.Find(r, routes.Seen{})
+	if c.more != nil || r.Context().Value(s) != nil { // of a request that is served again by its handler
+		r = r.WithContext(context.WithValue(r.Context(), s, c))
 	}
-	h.ServeHTTP(w, r)
+	s.pass(w, r, 0, c)
+}
+
+// pass serves a request by the first plugin of its Routes, from a place on, that it has not passed yet.
+func (s *selection) pass(w http.ResponseWriter, r *http.Request, from int, c chosen) {
+	for i := from; i < len(s.places); i++ {
+		same := func(q phase.Place[Phase, Plugin]) bool {
+			return c.has(q.Route) && identity.Same(q.Plugin, s.places[i].Plugin)
+		}
+		if c.has(s.places[i].Route) && (c.more == nil || !slices.ContainsFunc(s.places[:i], same)) {
+			s.handlers[i].ServeHTTP(w, r)
+			return
+		}
+	}
+	s.next.ServeHTTP(w, r)
+}
+
+// A step is what a plugin has inside of it: the next ones.
+type step struct {
+	*selection
+	i int
+}
+
+func (s step) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c, ok := r.Context().Value(s.selection).(chosen)
+	if !ok {
+		c.first = s.places[s.i].Route
+	}
+	s.pass(w, r, s.i+1, c)
 }

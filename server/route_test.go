@@ -3,6 +3,7 @@ package server_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/go-chi/chi/v5"
@@ -17,36 +18,42 @@ func TestRoute_Selects(t *testing.T) {
 	t.Parallel()
 	route := func(pattern string) server.Plugin { return server.Route(pattern, &plugin{pattern, server.Admission}) }
 	p := core.Must(server.New(route("/"), route("POST /export"), route("GET /users/{id}"), route("/files/"), route("/files/{name}/raw"),
-		route("api.example.com/"), route("/a/b"), route("/health/{$}"), &plugin{"all", server.Admission}))
+		route("api.example.com/"), route("/a/b"), route("/health/{$}"), route("POST /login.v2"),
+		route("POST /v2.login"), route("POST /api/login"), route("POST /api/{any}"), &plugin{"all", server.Admission}))
 	h := p.Handler(http.HandlerFunc(ok))
 	for _, tt := range []struct{ method, target, want string }{
 		{"GET", "/", "/"},
 		{"GET", "/export", "/"},
 		{"POST", "/export", "POST /export"},
-		{"POST", "//export", "POST /export"},
-		{"POST", "/x/../export", "POST /export"},
-		{"POST", "/%65xport", "POST /export"},
-		{"POST", "/export/", "POST /export"},
-		{"POST", "/export//", "POST /export"},
-		{"POST", "/export.json", "POST /export"},
-		{"POST", "/export.json/", "POST /export"},
+		{"POST", "//export", "/ > POST /export"},
+		{"POST", "/x/../export", "/ > POST /export"},
+		{"POST", "/%65xport", "/ > POST /export"},
+		{"POST", "/export/", "/ > POST /export"},
+		{"POST", "/export//", "/ > POST /export"},
+		{"POST", "/export.json", "/ > POST /export"},
+		{"POST", "/export.json/", "/ > POST /export"},
 		{"POST", "/export/more", "/"},
 		{"POST", "http://example.com:8080/export", "POST /export"},
 		{"GET", "/users/7", "GET /users/{id}"},
-		{"HEAD", "/users/7", "GET /users/{id}"},
+		{"HEAD", "/users/7", "/ > GET /users/{id}"},
 		{"GET", "/users/a.b", "GET /users/{id}"},
-		{"GET", "/files", "/files/"},
+		{"GET", "/files", "/ > /files/"},
 		{"GET", "/files/a/b", "/files/"},
 		{"GET", "/files/a/raw", "/files/{name}/raw"},
-		{"GET", "/files/a/raw/", "/files/{name}/raw"},
-		{"GET", "/a%2Fb", "/a/b"},
+		{"GET", "/files/a/raw/", "/files/ > /files/{name}/raw"},
+		{"GET", "/a%2Fb", "/ > /a/b"},
 		{"GET", "/health/", "/health/{$}"},
 		{"POST", "http://api.example.com/export", "api.example.com/"},
 		{"GET", "http://API.example.com./users/7", "api.example.com/"},
+		{"POST", "/login.v2/", "/ > POST /login.v2"},
+		{"POST", "/v2.login.json", "/ > POST /v2.login"},
+		{"POST", "/api/login.json", "POST /api/login > POST /api/{any}"},
+		{"POST", "/api/../login", "/ > POST /api/login"},
+		{"POST", "/api/x/../../login", "/ > POST /api/login"},
 	} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(tt.method, tt.target, http.NoBody))
-		require.Equal(t, []string{tt.want, "all"}, w.Header().Values("Passed"), tt.method+" "+tt.target)
+		require.Equal(t, tt.want+" > all", strings.Join(w.Header().Values("Passed"), " > "), tt.method+" "+tt.target)
 	}
 }
 
@@ -72,6 +79,29 @@ func TestRoute_AroundChi(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A request that may be of two Routes passes the plugins of both in the order of their phases, and one that both have once.
+func TestRoute_Several(t *testing.T) {
+	t.Parallel()
+	call, limit, shared := &plugin{"call", server.Handling}, &plugin{"limit", server.Admission}, &plugin{"shared", server.Monitoring}
+	var again http.Handler
+	h := core.Must(server.New(server.Route("/", call, shared), server.Route("/a", shared, limit), server.Route("/b", limit))).
+		Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/a/" {
+				r.URL.Path = "/b"
+				again.ServeHTTP(w, r)
+			}
+		}))
+	again = h
+	for target, want := range map[string][]string{
+		"/a": {"shared", "limit"}, "/c": {"shared", "call"}, "/b": {"limit"}, "/b/": {"shared", "limit", "call"},
+		"/a/": {"shared", "limit", "call", "limit"}, // the last one for /b
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, get(target))
+		require.Equal(t, want, w.Header().Values("Passed"), target)
 	}
 }
 

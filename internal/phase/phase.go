@@ -141,24 +141,19 @@ func (ps *Places[P, T]) add(errs []error, field string, p T, route *Route[P, T],
 	return append(errs, &core.ConfigError{Field: field, Value: title(bare), Reason: reason})
 }
 
-// Wrap puts plugins around next: wrap applies one of them, and choose returns what looks for the Route of a request.
-func Wrap[P Phase, T Plugin[P], H any](ps Places[P, T], next H, wrap func(T, H) H, choose func(of map[*Route[P, T]]H, next H) H) H {
+// Wrap puts plugins around next: wrap applies one of them, and choose those of Routes that are next to each other, so that a request
+// looks for its Route once for all of them.
+func Wrap[P Phase, T Plugin[P], H any](ps Places[P, T], next H, wrap func(T, H) H, choose func(routed Places[P, T], next H) H) H {
 	for len(ps) > 0 {
 		last := len(ps) - 1
 		if ps[last].Route == nil {
 			next, ps = wrap(ps[last].Plugin, next), ps[:last]
 			continue
 		}
-		// A request looks for its Route once for all plugins up to the next one that has none.
-		of := map[*Route[P, T]]H{}
-		for ; last >= 0 && ps[last].Route != nil; last-- {
-			inner, ok := of[ps[last].Route]
-			if !ok {
-				inner = next
-			}
-			of[ps[last].Route] = wrap(ps[last].Plugin, inner)
+		for last > 0 && ps[last-1].Route != nil {
+			last--
 		}
-		next, ps = choose(of, next), ps[:last+1]
+		next, ps = choose(ps[last:], next), ps[:last]
 	}
 	return next
 }

@@ -2,9 +2,11 @@ package ratelimit_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/go-chi/chi/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
@@ -67,4 +69,127 @@ func TestNewServer_CopiesSlices(t *testing.T) {
 	require.Equal(t, 200, fetch(s, "/").Code)
 	require.Equal(t, 429, fetch(s, "/").Code)
 	require.Equal(t, 429, fetch(s, "/a").Code)
+}
+
+// In the root Use of chi, which runs before routing.
+func TestRoutes_Instead(t *testing.T) {
+	t.Parallel()
+	cfg := ratelimit.Config{Name: "api", Limit: ratelimit.PerHour(3), Limits: map[string]ratelimit.Limit{}}
+	opts := ratelimit.ServerOptions{RateLimit: true}
+	for i, r := range []ratelimit.Route{
+		{Pattern: "POST /export", Limit: "export"},
+		{Pattern: "/users/{id}", Limit: "user"},
+		{Pattern: "GET /users/me", Limit: "me"},
+		{Pattern: "/tree/", Limit: "tree"},
+		{Pattern: "api.example.com/", Limit: "host"},
+		{Pattern: "/v1.0", Limit: "version"},
+		{Pattern: "GET /app.js", Limit: "app"},
+		{Pattern: "/users/list/", Limit: "list"},
+	} {
+		opts.Routes = append(opts.Routes, r)
+		cfg.Limits[r.Limit] = ratelimit.PerHour(int64(1 + i))
+	}
+	s := serve(t, cfg, opts)
+	r := chi.NewRouter()
+	r.Use(s.plugin.Handler)
+	r.Handle("/*", s.handler())
+	const others, export, user, me, tree, host = `"api";q=3;w=3600`, `"export";q=1;w=3600`, `"user";q=2;w=3600`, `"me";q=3;w=3600`, `"tree";q=4;w=3600`, `"host";q=5;w=3600`
+	for _, tt := range []struct {
+		method, target string
+		policies       []string
+	}{
+		{"GET", "/", []string{others}},
+		{"POST", "/export", []string{export}},
+		{"GET", "/export", []string{others}},
+		{"POST", "/export/", []string{others, export}},
+		{"POST", "/tree/../export", []string{export, tree}},
+		{"POST", "//export", []string{export, others}},
+		{"POST", "/x/../export", []string{export, others}},
+		{"POST", "/export.json/", []string{others, export}},
+		{"POST", "/%65xport", []string{export, others}},
+		{"GET", "/users/7", []string{user}},
+		{"GET", "/users/me", []string{me}},
+		{"HEAD", "/users/me", []string{me, user}}, // chi takes no HEAD for a GET
+		{"HEAD", "/tree/a", []string{tree}},
+		{"PUT", "/users/me", []string{user}},
+		{"GET", "/users/list", []string{user, `"list";q=8;w=3600`}}, // chi mounts a router for both
+		{"GET", "/tree/a/b", []string{tree}},
+		{"GET", "/tree", []string{tree, others}}, // a mux redirects it
+		{"GET", "/v1.0/", []string{others, `"version";q=6;w=3600`}},
+		{"GET", "/app.js", []string{`"app";q=7;w=3600`}},
+		{"GET", "/other.js", []string{others}},
+		{"GET", "http://api.example.com/any", []string{host}},
+		{"GET", "http://API.Example.com:8080/any", []string{host}},
+		{"GET", "http://api.example.com.:80/any", []string{host}},
+		{"GET", "/users/../me", []string{others, me}}, // CleanPath below a prefix
+		{"GET", "/users/x/../../me", []string{others, me}},
+		{"OPTIONS", "*", []string{others}},
+		{"CONNECT", "example.com:443", []string{others}},
+	} {
+		w := do(s.plugin.Handler(s.handler()), httptest.NewRequest(tt.method, tt.target, http.NoBody))
+		require.Equal(t, strings.Join(tt.policies, ", "), w.Header().Get("RateLimit-Policy"), "%s %s", tt.method, tt.target)
+		for _, key := range []string{"192.0.2.1", "#limit:export:192.0.2.1", "#limit:user:192.0.2.1", "#limit:me:192.0.2.1"} {
+			require.NoError(t, s.limits.Reset(t.Context(), key))
+		}
+	}
+	get := func(method, target string) int { return do(r, request(method, target)).Code }
+	require.Equal(t, 200, get("POST", "/export"))
+	require.Equal(t, 429, get("POST", "/export"))
+	require.Equal(t, 429, get("POST", "//export"), "another spelling is the same route")
+	require.EqualValues(t, 3, s.left(t, ip), "the limit of all others was not touched")
+	require.Equal(t, 200, get("GET", "/users/1"))
+	require.Equal(t, 200, get("GET", "/users/2"))
+	require.Equal(t, 429, get("GET", "/users/3"), "one route, whatever the id")
+	require.Equal(t, 200, get("GET", "/users/me"))
+}
+
+func TestRoutes_WeightOnly(t *testing.T) {
+	t.Parallel()
+	s := serve(t, ratelimit.Config{Limit: ratelimit.PerHour(10), Limits: map[string]ratelimit.Limit{"import": ratelimit.PerHour(3)}}, ratelimit.ServerOptions{
+		Routes: []ratelimit.Route{
+			{Pattern: "POST /upload", Weight: func(r *http.Request) (int64, error) { return r.ContentLength, nil }},
+			{Pattern: "POST /import", Limit: "import"},
+		},
+		Weight: func(*http.Request) (int64, error) { return 2, nil },
+	})
+	upload := request(http.MethodPost, "/upload/") // also of no route: the same permits, and the higher cost
+	upload.ContentLength = 7
+	require.Equal(t, 200, do(s, upload).Code)
+	require.EqualValues(t, 3, s.left(t, ip))
+	require.Equal(t, 200, fetch(s, "/").Code)
+	require.Equal(t, 429, fetch(s, "/").Code, "7 + 2, one is left")
+	require.Equal(t, 200, do(s, request(http.MethodPost, "/import")).Code)
+	require.Equal(t, 429, do(s, request(http.MethodPost, "/import")).Code, "the weight of the options: 2 of 3")
+}
+
+func TestRoutes_Root(t *testing.T) {
+	t.Parallel()
+	s := serve(t, ratelimit.Config{Limit: ratelimit.PerHour(1), Limits: map[string]ratelimit.Limit{"a": ratelimit.PerHour(1), "b": ratelimit.PerHour(1), "root": ratelimit.PerHour(2)}},
+		ratelimit.ServerOptions{Routes: []ratelimit.Route{{Pattern: "/a", Limit: "a"}, {Pattern: "/b", Limit: "b"}, {Pattern: "/", Limit: "root"}}})
+	for _, target := range []string{"/a", "/b", "/c", "/c"} {
+		require.Equal(t, 200, fetch(s, target).Code, target)
+	}
+	for _, target := range []string{"/a", "/b", "/c"} {
+		require.Equal(t, 429, fetch(s, target).Code, target)
+	}
+	require.EqualValues(t, 1, s.left(t, ip))
+}
+
+// A middleware of the user's own that says where and as what chi routes the request.
+func TestRoutes_RouteContext(t *testing.T) {
+	t.Parallel()
+	limits := core.Must(ratelimit.New(ratelimit.Config{Limits: map[string]ratelimit.Limit{"login": ratelimit.PerHour(1)}}))
+	limiter := core.Must(ratelimit.NewServer(limits, ratelimit.ServerOptions{Routes: []ratelimit.Route{{Pattern: "DELETE /login", Limit: "login"}}}))
+	r := chi.NewRouter()
+	r.Use(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			routing := chi.RouteContext(r.Context())
+			routing.RoutePath, routing.RouteMethod = strings.ToLower(r.URL.Path), r.Header.Get("X-HTTP-Method-Override")
+			next.ServeHTTP(w, r)
+		})
+	}, limiter.Handler)
+	r.Delete("/login", func(http.ResponseWriter, *http.Request) {})
+	for _, code := range []int{200, 429} {
+		require.Equal(t, code, do(r, request("POST", "/LOGIN", "X-HTTP-Method-Override", "DELETE")).Code)
+	}
 }

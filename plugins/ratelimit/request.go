@@ -8,7 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-chi/chi/v5"
+
 	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/routes"
 	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/internal/waitq"
 	"github.com/gresil/gresil/server"
@@ -87,7 +90,11 @@ func (s *Server) charges(all []charge, r *http.Request, opts *ServerOptions) ([]
 	}
 	first, more := s.root, []*rule(nil)
 	if s.routes != nil {
-		first, more = s.routes.find(r)
+		seen := routes.Seen{}
+		if by := chi.RouteContext(r.Context()); by != nil {
+			seen = routes.Seen{Path: by.RoutePath, Method: by.RouteMethod, Mounted: len(by.RoutePatterns) > 0}
+		}
+		first, more = s.routes.Find(r, seen)
 	}
 	most := int64(0)
 	for i, u := 0, first; ; i++ {

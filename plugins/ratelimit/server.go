@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/routes"
 	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
 )
@@ -29,8 +30,8 @@ func PerIP(limit Limit, trusted ...netip.Prefix) func(http.Handler) http.Handler
 // A Server limits requests. It is safe for concurrent use. It is a server.Plugin.
 type Server struct {
 	*shared
-	root   *rule   // of requests without a route
-	routes *routes // nil if there are none
+	root   *rule                // of requests without a route
+	routes *routes.Table[*rule] // nil if there are none
 	layers []*rule
 }
 
@@ -49,7 +50,6 @@ type rule struct {
 	key    server.Key                         // of a layer
 	tiered bool                               // Tier applies
 	weight func(*http.Request) (int64, error) // nil: that of the options
-	span
 }
 
 // NewServer makes a plugin. If limiter is nil, it is New of the zero Config. Invalid or conflicting patterns, and names that are
@@ -64,7 +64,16 @@ func NewServer(limiter *Limiter, opts ServerOptions) (*Server, error) {
 	s := &Server{shared: &shared{limiter: limiter, opts: opts}}
 	s.root = &rule{limit: s.limit(""), tiered: true}
 	if len(opts.Routes) > 0 {
-		s.routes = newRoutes(s, opts.Routes)
+		rules := map[string]*rule{}
+		for _, r := range opts.Routes {
+			u := &rule{limit: s.root.limit, tiered: true}
+			if r.Limit != "" {
+				u = s.named(r.Limit)
+			}
+			u.weight = r.Weight
+			rules[r.Pattern] = u
+		}
+		s.routes = routes.New(s.root, rules)
 	}
 	for _, l := range opts.Layers {
 		prefix := markLayer + l.Limit + ":"

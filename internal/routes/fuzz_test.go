@@ -1,4 +1,4 @@
-package ratelimit
+package routes_test
 
 import (
 	"maps"
@@ -15,23 +15,18 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/phase"
+	"github.com/gresil/gresil/internal/routes"
 )
 
-// found returns the patterns of the rules that r may have, as they were given.
-func found(rs *routes, given []string, r *http.Request) (patterns []string) {
-	first, more := rs.find(r)
-	all := append(more, first)
-	for _, p := range given {
-		if slices.Contains(all, rs.rules[p]) {
-			patterns = append(patterns, p)
-		}
+// found returns the patterns that r may be of, as a router has taken it so far. "" is none.
+func found(table *routes.Table[string], r *http.Request) []string {
+	seen := routes.Seen{}
+	if by := chi.RouteContext(r.Context()); by != nil {
+		seen = routes.Seen{Path: by.RoutePath, Method: by.RouteMethod, Mounted: len(by.RoutePatterns) > 0}
 	}
-	if slices.Contains(all, rs.root) {
-		patterns = append(patterns, "")
-	}
-	return patterns
+	first, more := table.Find(r, seen)
+	return append(more, first)
 }
 
 // chiPattern returns a pattern as chi has it.
@@ -43,10 +38,10 @@ func chiPattern(pattern string) string {
 	return p
 }
 
-// A ServeMux and our routes, over the same patterns, find the same one. If the path is not clean, or has a slash or an extension that
-// middleware can leave out, it is among those that our routes find. So is what chi finds with its middleware, unless that leaves
+// A ServeMux and a table, over the same patterns, find the same one. If the path is not clean, or has a slash or an extension that
+// middleware can leave out, it is among those that the table finds. So is what chi finds with its middleware, unless that leaves
 // out the end of a path inside of the limiter that has another route as it is.
-func FuzzRoutesFindWhatAServeMuxFinds(f *testing.F) {
+func FuzzFindsWhatAServeMuxFinds(f *testing.F) {
 	for seed := range uint64(300) {
 		f.Add(seed, "/a/b", "h")
 	}
@@ -66,25 +61,23 @@ func FuzzRoutesFindWhatAServeMuxFinds(f *testing.F) {
 		}
 		mux := http.NewServeMux()
 		var patterns []string
-		var opts []Route
+		given := map[string]string{}
 		for range 12 {
 			p := pick("", "", "GET ", "HEAD ", "POST \t") + pick("", "", "h", "g") + random("/", "/a", "/b", "/{x}", "/{x...}", "/{$}")
 			if strings.Contains(p, "{w}") || phase.Problem(append(slices.Clone(patterns), p)) != "" {
 				continue
 			}
-			patterns, opts = append(patterns, p), append(opts, Route{Pattern: p})
+			patterns = append(patterns, p)
+			given[p] = p
 			mux.Handle(p, http.NotFoundHandler())
 		}
-		rs := core.Must(NewServer(nil, ServerOptions{Routes: opts})).routes
-		if rs == nil {
-			return
-		}
+		table := routes.New("", given)
 		var got []string // of the router of chi, where the limiter is
 		around := map[string]func(http.Handler) http.Handler{
 			"StripSlashes": middleware.StripSlashes, "CleanPath": middleware.CleanPath, "URLFormat": middleware.URLFormat, "GetHead": middleware.GetHead,
 			"limiter": func(next http.Handler) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					got = found(rs, patterns, r)
+					got = found(table, r)
 					next.ServeHTTP(w, r)
 				})
 			},
@@ -119,7 +112,7 @@ func FuzzRoutesFindWhatAServeMuxFinds(f *testing.F) {
 				}
 				r := &http.Request{Method: pick("GET", "HEAD", "POST", "PUT"), Host: h, URL: u}
 				_, want := mux.Handler(r)
-				got := found(rs, patterns, r)
+				got := found(table, r)
 				require.Contains(t, got, want, "%s %q %q among %q", r.Method, h, target, patterns)
 				if plain && r.Method != http.MethodHead { // which can be one for a GET
 					require.LessOrEqual(t, len(got), 3, "%s %q %q among %q", r.Method, h, target, patterns)
