@@ -46,7 +46,7 @@ served +300 +\d+ +Records that the vendor accepted, by its answers.
 )+(?:ok: all records were served by the smallest number of calls, and no minute was above the limit|VOID: .*)
 the control broke the limit, as expected: .*
 $`, stdout.String())
-	require.Regexp(t, `(?m)^\ds: \d+ of 300 records, 0 failed; \d+ calls, 0 refused, \ds left$`, stderr.String())
+	require.Regexp(t, `(?m)^\d+s: \d+ of 300 records, 0 failed; \d+ calls, 0 refused, \d+s left$`, stderr.String())
 }
 
 func TestVerdicts(t *testing.T) {
