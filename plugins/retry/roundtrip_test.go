@@ -218,6 +218,7 @@ func TestPostThatHTTP2Refuses(t *testing.T) {
 				p := quick(retry.Config{}, retry.ClientOptions{MaxBuffer: 100})
 				_, err := do(t, p, tr, to(t.Context(), http.MethodPost, "http://server.test", io.NopCloser(strings.NewReader("order"))))
 				require.Equal(t, tt.again, err == nil, "%v", err)
+				synctest.Wait() // the connection is idle
 			})
 		})
 	}
