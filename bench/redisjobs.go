@@ -22,9 +22,9 @@ const idleQueues = 20
 // jobRows are what a job and a record cost a server, from Enqueue or Add until it is done, and what queues cost that have none.
 func jobRows(r *Redis, s RedisSizes) []Row {
 	n := max(1, s.Keys/5)
-	row := func(name, subject string, units []string, sample func(worker) ([]float64, error), make worker) Row {
+	row := func(name, subject string, units []string, sample func(worker) ([]float64, error), start worker) Row {
 		row := Row{Name: name, Subjects: []Subject{
-			{Name: subject, Sample: func() ([]float64, error) { return sample(make) }},
+			{Name: subject, Sample: func() ([]float64, error) { return sample(start) }},
 			{Name: FloorAsynq, Role: Floor, Sample: func() ([]float64, error) { return sample(startAsynq) }},
 		}}
 		for _, unit := range units {

@@ -117,13 +117,12 @@ func (l *line) ProcessTask(ctx context.Context, task *asynq.Task) error {
 // settle waits until Redis takes a write, so that asynq can note the end of a job: it tries only once, and the job would run again. The
 // write changes nothing. asynq ends ctx when the job is lost.
 func (l *line) settle(ctx context.Context, id string) {
-	for {
-		err := l.engine.send(ctx, func() error { return l.engine.redis.Persist(ctx, prefix(l.queue)+"t:"+id).Err() })
-		if err == nil {
-			return
-		}
+	ticker := time.NewTicker(settleEvery)
+	defer ticker.Stop()
+	write := func() error { return l.engine.redis.Persist(ctx, prefix(l.queue)+"t:"+id).Err() }
+	for l.engine.send(ctx, write) != nil {
 		select {
-		case <-time.After(settleEvery):
+		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
