@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -45,11 +46,7 @@ func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 	choose := func(places phase.Places[Phase, Plugin], next http.RoundTripper) http.RoundTripper {
 		of := map[*routed]http.RoundTripper{}
 		for _, p := range slices.Backward(places) {
-			inner, ok := of[p.Route]
-			if !ok {
-				inner = next
-			}
-			of[p.Route] = p.Plugin.Transport(inner)
+			of[p.Route] = p.Plugin.Transport(cmp.Or(of[p.Route], next))
 		}
 		return &selection{mux, of, next}
 	}

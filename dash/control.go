@@ -86,10 +86,8 @@ func (h *Handler) find(ctx context.Context, r *http.Request, c *command) (*row, 
 	rows, err := rowsOf(ctx, e)
 	at := slices.IndexFunc(rows, func(r registry.Row) bool { return r.Key == c.Row && (!r.Secret || h.cfg.Keys) })
 	switch {
-	case at < 0 && err != nil:
-		return nil, err
 	case at < 0:
-		return nil, errUnknown
+		return nil, cmp.Or[error](err, errUnknown)
 	case !slices.Contains(rows[at].Verbs, c.Verb):
 		can := cmp.Or(strings.Join(rows[at].Verbs, ", "), "none")
 		return nil, &controlError{http.StatusConflict, fmt.Sprintf("verb = %q: its state permits only: %s", short(c.Verb), can)}
