@@ -139,6 +139,36 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
+func TestRetryAfterOfWaiterThatLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBulkhead(t, bulkhead.Config{Limit: 1, MaxQueue: 1, MaxWait: -1})
+		p := acquire(t, b, "", 1)
+		enter(t, b, "", 1)
+		time.Sleep(time.Second)
+		p.Done(core.Success)
+		synctest.Wait()
+		left := enter(t, b, "", 1)
+		time.Sleep(5 * time.Second)
+		left.cancel(nil)
+		synctest.Wait()
+		enter(t, b, "", 1)
+		after, ok := core.RetryAfter(enter(t, b, "", 1).err)
+		require.True(t, ok)
+		require.Equal(t, time.Second, after, "it was not admitted")
+	})
+}
+
+func TestLimitRisesWithHalfInUse(t *testing.T) {
+	t.Parallel()
+	b := newBulkhead(t, bulkhead.Config{Limit: 4, Backoff: 0.5})
+	acquire(t, b, "k", 1).Done(core.Failure)
+	require.Equal(t, 2, b.KeyState("k").Limit)
+	acquire(t, b, "k", 1).Done(core.Success)
+	acquire(t, b, "k", 1).Done(core.Success)
+	require.Equal(t, 3, b.KeyState("k").Limit)
+}
+
 func TestSetConfigAdaptive(t *testing.T) {
 	t.Parallel()
 	cfg := bulkhead.Config{Limit: 16, Backoff: 0.5, MaxQueue: -1}

@@ -9,9 +9,9 @@ import (
 	"github.com/gresil/gresil/core/backoff"
 )
 
-// Above returns drawn, the delay number n of s, after prev. If floor is longer, it returns floor plus the random part of drawn, so that callers
-// with the same floor do not return together. The random part of a
-// strategy that is not of package backoff is unknown: Above adds a random duration below drawn.
+// Above returns drawn, the delay number n of s, after prev. If floor is longer, it returns floor plus the random part of drawn, so that
+// callers with the same floor do not return together. The random part of a strategy that is not of package backoff is unknown: Above
+// adds a random duration below drawn.
 func Above(floor time.Duration, s backoff.Strategy, n int, prev, drawn time.Duration) time.Duration {
 	if floor <= drawn {
 		return drawn
@@ -19,8 +19,8 @@ func Above(floor time.Duration, s backoff.Strategy, n int, prev, drawn time.Dura
 	return floor + min(part(s, n, prev, drawn), math.MaxInt64-max(0, floor))
 }
 
-// Told returns a wait that was told, and up to a tenth of it more, at most a minute, for what has no backoff of its own: those that were
-// told the same do not return together.
+// Told returns a wait that a server has asked for, made longer by up to a tenth of it, and by at most a minute. So callers that were told
+// the same time do not return together, also if their backoff has no jitter.
 func Told(wait time.Duration) time.Duration {
 	return wait + min(rand.N(min(max(0, wait)/10, time.Minute)+1), math.MaxInt64-max(0, wait)) //nolint:gosec // jitter keeps no secret
 }

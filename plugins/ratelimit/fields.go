@@ -38,7 +38,7 @@ func (o *ServerOptions) inform(h http.Header, charges []charge, decides int) {
 	}
 }
 
-// setX sets X-RateLimit-*, unless they are about an outer limit with fewer permits left. The values are for its use.
+// setX sets X-RateLimit-*, unless they are about an outer limit with no more permits left. The values are for its use.
 func setX(h http.Header, r *Result, values []string) {
 	if outer := h[xRemaining]; len(outer) == 1 && r.Allowed {
 		if left, err := strconv.ParseInt(outer[0], 10, 64); err == nil && left <= r.Remaining {

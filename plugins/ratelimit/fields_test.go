@@ -157,11 +157,13 @@ func TestFields_Nested(t *testing.T) {
 		for _, tt := range []struct {
 			outer, inner int64
 			want         string
-		}{{10, 5, "5"}, {5, 10, "5"}, {7, 7, "7"}, {1, 5, "1"}} {
+			reset        int64
+		}{{10, 5, "5", 60}, {5, 10, "5", 3600}, {7, 7, "7", 3600}, {1, 5, "1", 3600}} {
 			outer := serve(t, ratelimit.Config{Name: "outer", Limit: ratelimit.PerHour(tt.outer)}, opts)
 			inner := serve(t, ratelimit.Config{Name: "inner", Limit: ratelimit.PerMinute(tt.inner)}, opts)
 			w := fetch(outer.plugin.Handler(inner), "/")
 			require.Equal(t, []string{tt.want}, w.Header().Values("X-RateLimit-Limit"), "the one with fewer left")
+			require.Equal(t, []string{strconv.FormatInt(time.Now().Unix()+tt.reset, 10)}, w.Header().Values("X-RateLimit-Reset"), "the outer one of two with as few")
 			require.Equal(t, []string{"false"}, w.Header().Values("X-Rate-Limited"))
 			require.Equal(t, []string{fmt.Sprintf(`"outer";q=%d;w=3600`, tt.outer), fmt.Sprintf(`"inner";q=%d;w=60`, tt.inner)}, w.Header().Values("RateLimit-Policy"))
 			require.Len(t, w.Header().Values("RateLimit"), 2)
