@@ -7,12 +7,12 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
@@ -105,9 +105,9 @@ func TestGroupedCalls(t *testing.T) {
 // They have one Redis and one vendor, and records of their own.
 func TestTwoRunsShareLimit(t *testing.T) {
 	t.Parallel()
-	redis, err := redisserver.Start(t.TempDir())
+	server, err := redisserver.Start(t.TempDir())
 	require.NoError(t, err)
-	t.Cleanup(redis.Kill)
+	t.Cleanup(server.Kill)
 	repeated(t, 50, func(scale float64) demotest.Output {
 		srv := httptest.NewServer(newVendor(t.Context(), terms{MaxRecords: 200, CallsPerMinute: 100, Scale: scale}))
 		t.Cleanup(srv.Close)
@@ -116,7 +116,7 @@ func TestTwoRunsShareLimit(t *testing.T) {
 		for i := range runs {
 			wg.Go(func() {
 				const args = "-records 4000 -max-records 50 -scale %g -redis %s -vendor %s"
-				runs[i] = demotest.RunBinary(t.Context(), t, io.Discard, args, scale, redis.Addr, srv.URL)
+				runs[i] = demotest.RunBinary(t.Context(), t, io.Discard, args, scale, server.Addr, srv.URL)
 			})
 		}
 		wg.Wait()
@@ -131,20 +131,27 @@ func TestTwoRunsShareLimit(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []int{8000, 160}, demotest.Output{Figures: f}.Nums("unique", "arrivals"))
 		require.LessOrEqual(t, f.Num("most_sliding"), 100.0)
-		requireNoRecords(t, redis)
+		requireNoRecords(t, server)
 		return runs[0]
 	})
 }
 
-// requireNoRecords checks that no group is left, and that each key which is left expires.
-func requireNoRecords(t *testing.T, redis *redisserver.Server) {
+// requireNoRecords checks that each key of the groups which is left expires.
+func requireNoRecords(t *testing.T, server *redisserver.Server) {
 	t.Helper()
-	keys, err := redis.Do("keys gresil:groups:*")
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer func() { require.NoError(t, rdb.Close()) }()
+	keys, err := rdb.Keys(t.Context(), "gresil:groups:*").Result()
 	require.NoError(t, err)
-	for key := range strings.FieldsSeq(keys) {
-		ttl, err := redis.Do("ttl " + key)
-		require.NoError(t, err)
-		require.NotEqual(t, "-1", ttl, key)
+	left, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for _, key := range keys {
+			p.TTL(t.Context(), key)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	for i, ttl := range left {
+		require.Greater(t, ttl.(*redis.DurationCmd).Val(), time.Duration(0), keys[i])
 	}
 }
 

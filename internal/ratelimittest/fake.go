@@ -54,6 +54,9 @@ func (s *Slow) wait(ctx context.Context) error {
 	if d := s.set.Load(); d != nil {
 		delay = *d
 	}
+	if delay <= 0 {
+		return context.Cause(ctx)
+	}
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {

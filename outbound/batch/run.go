@@ -41,16 +41,19 @@ func (b *Batcher[T, R]) work(stopping, working context.Context) {
 
 // take makes jobs of due groups, until ctx ends or the batcher is closed and drained.
 func (b *Batcher[T, R]) take(ctx context.Context) {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for !b.up.Closed() || !b.drained(ctx) {
+	for ctx.Err() == nil && (!b.up.Closed() || !b.drained(ctx)) {
+		wait := b.look(ctx)
+		if wait == 0 {
+			continue
+		}
+		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
-			return
 		case <-timer.C:
 		case <-b.wake:
 		}
-		timer.Reset(b.look(ctx))
 	}
 }
 

@@ -430,7 +430,7 @@ func TestRandomCalls(t *testing.T) {
 				for range 400 {
 					c := account(fmt.Sprint(random.IntN(4)))
 					c.Costs = map[string]int64{"all": random.Int64N(all.Burst + 1), "account": random.Int64N(own.Burst + 1)}
-					kind, leave, took, dial := random.IntN(10), time.Duration(random.IntN(5000))*time.Millisecond, time.Duration(random.IntN(300))*time.Millisecond, random.Int64N(120)
+					kind, leave, took, dial := random.IntN(10), time.Duration(1+random.IntN(5000))*time.Millisecond, time.Duration(random.IntN(300))*time.Millisecond, random.Int64N(120)
 					group.Go(func() {
 						ctx, cancel := context.WithCancel(t.Context())
 						defer cancel()
