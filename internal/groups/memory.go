@@ -252,10 +252,20 @@ func (m *memory) Control(_ context.Context, queue string, v Verb, names ...strin
 	return n, nil
 }
 
-// clear removes what is not taken of a group.
+// clear removes what is not loaded of a group.
 func (l *line) clear(g *group) int {
 	gone := slices.Concat(g.pending, g.failed)
-	for _, b := range g.waiting {
+	lost := g.waiting
+	if g.flight > 0 && l.ahead > 0 {
+		for _, b := range l.batches {
+			if b.Group == g.name && b.ahead {
+				lost = append(lost, b)
+				g.flight -= len(b.Records)
+				l.ahead--
+			}
+		}
+	}
+	for _, b := range lost {
 		delete(l.batches, b.ID)
 		for _, r := range b.Records {
 			gone = append(gone, l.records[r.ID])

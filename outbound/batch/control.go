@@ -37,7 +37,7 @@ func (b *Batcher[T, R]) Retry(ctx context.Context, option string) (n int, err er
 	return b.change(ctx, groups.Retry, option)
 }
 
-// Delete removes the records of an option that are not in flight, those that have failed included, and returns their
+// Delete removes the records of an option that are not in a call, those that have failed included, and returns their
 // number.
 func (b *Batcher[T, R]) Delete(ctx context.Context, option string) (n int, err error) {
 	return b.change(ctx, groups.Delete, option)

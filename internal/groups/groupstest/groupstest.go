@@ -82,6 +82,9 @@ var scripts = map[string]string{
 	"delete": `set max=2; add a 0/0 1/1 2/2 3/3 4/4 5/5; flush; next p; next q; replace q p:0:1h 3!no; add a 7/0 = 7!; delete none = 0
 		delete a = 5; add a 6/5 = 6; delete a = 1; groups = a:0/2/0,call=0s; failed a 0 9 = ; load p = a: 0 1; take = -; records = 2
 		results 2 3 4 = ; replace p 0= 1=; state = 0 never; groups = `,
+	"delete of what is taken": `set max=1 ahead=2; add a 0 1 2; add b 3; flush; next = a: 0; take q = b #2; take p = a #3; take = -; delete a = 2
+		load p = -; replace p 2= = replaced; results 1 2 = ; records = 2; groups = a:0/1/0,call=0s b:0/1/0,call=0s; add a 4; flush
+		take = a #4; take = -; load q = b: 3`,
 	"flush of what waits": `add a 0 1 2; flush; next p; replace p x:0,1:1h #1:2:1000000h; add a 3; take = -; flush a = 4; next = a: 0 1
 		next = a: 2 again 1; next = a: 3`,
 	"groups": `set max=2; add a 0 1 2 3 4; sleep 1m; add b 5; pause c

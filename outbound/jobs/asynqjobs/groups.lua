@@ -403,15 +403,25 @@ function verbs.delete(opt)
   end
   call('UNLINK', base .. 'k:' .. opt)
   call('HDEL', g, 'due')
-  for _, id in ipairs(call('ZRANGE', t, 0, 9)) do
-    local b = get(id)
+  local function lose(set, id, b, field)
     drop(rec, b.n)
     call('HDEL', bat, id)
-    call('ZREM', t, id)
-    add(g, 'wait', -#b.n)
+    call('ZREM', set, id)
+    add(g, field, -#b.n)
     n = n + #b.n
   end
-  return n, call('EXISTS', p, f, t)
+  for _, id in ipairs(call('ZRANGE', t, 0, 9)) do
+    lose(t, id, get(id), 'wait')
+  end
+  local more = call('EXISTS', p, f, t)
+  for _, id in ipairs(more == 0 and number(g, 'flight') > 0 and number(meta, 'out') > 0 and call('ZRANGE', taken, 0, -1) or {}) do
+    local b = get(id)
+    if b.o == opt and b.h == 1 then -- nobody has its records yet
+      lose(taken, id, b, 'flight')
+      add(meta, 'out', -1)
+    end
+  end
+  return n, more
 end
 
 -- ARGV: a verb, and groups. Reply: how many records were changed, and whether there are more.
