@@ -334,9 +334,12 @@ func overAll(w *world) func(context.Context) error {
 }
 
 // A vendor that judges by its own clock sees no call inside a pause that it has told, and the next one soon after its end.
-func TestNoCallInsideToldPause(t *testing.T) {
+func TestNoCallInsideToldPause(t *testing.T) { noCallInsideToldPause(t, 8) }
+
+func noCallInsideToldPause(t *testing.T, pauses int) {
+	t.Helper()
 	t.Parallel()
-	const pauses, slow = 20, 500 * time.Millisecond
+	const slow = 500 * time.Millisecond
 	few, some, many := load{16, 2 * time.Second}, load{120, 10 * time.Second}, load{450, 20 * time.Second}
 	flow, all := load{9, time.Second}, "queued admitted connecting"
 	rate := gate.Config{Limits: []gate.Limit{{N: 9, Per: time.Second}}, InFlight: 60}

@@ -18,3 +18,6 @@ func TestSoakSharedRate(t *testing.T) {
 func TestSoakSharedPlaces(t *testing.T) {
 	quiettest.Repeat(t, func() error { return sharedPlaces(t, 8*time.Second, 500*time.Millisecond, 0) })
 }
+
+// Twenty pauses of each row.
+func TestSoakNoCallInsideToldPause(t *testing.T) { noCallInsideToldPause(t, 20) }

@@ -279,7 +279,7 @@ func TestMemoryOfManyLimits(t *testing.T) {
 			require.Equal(t, left, mustApply(t, tab, now, key(made), plan, limits.Op{}).Remaining)
 		}
 	}
-	takes(200_000, func(int64) string { return "one" })
+	takes(70_000, func(int64) string { return "one" })
 	require.Zero(t, listed())
 	require.Less(t, len(tab.named()), maxNumber+2)
 	own := func(i int64) string { return fmt.Sprint(i) }
