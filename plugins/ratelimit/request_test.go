@@ -122,6 +122,25 @@ func TestLayers_Order(t *testing.T) {
 	require.EqualValues(t, 2, s.left(t, "#limit:route:bob", "route"))
 }
 
+// A request that may be of several Routes takes the highest of their weights from each layer.
+func TestLayers_HighestWeight(t *testing.T) {
+	t.Parallel()
+	weighs := func(n int64) func(*http.Request) (int64, error) {
+		return func(*http.Request) (int64, error) { return n, nil }
+	}
+	for _, weights := range [][2]int64{{1, 3}, {3, 1}, {0, 3}} {
+		s := serve(t, ratelimit.Config{Limits: map[string]ratelimit.Limit{"all": ratelimit.PerHour(10), "a": ratelimit.PerHour(20)}}, ratelimit.ServerOptions{
+			Layers: []ratelimit.Layer{{Limit: "all"}},
+			Routes: []ratelimit.Route{
+				{Pattern: "/list", Limit: "a", Weight: weighs(weights[0])},
+				{Pattern: "/list.json", Weight: weighs(weights[1])},
+			},
+		})
+		require.Equal(t, 200, fetch(s, "/list.json").Code)
+		require.EqualValues(t, 10-3, s.left(t, "#all:all", "all"), weights)
+	}
+}
+
 // Several limits are waited for in turn, and MaxWait is for all of them together.
 func TestLayers_Wait(t *testing.T) {
 	t.Parallel()
