@@ -5,8 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -211,4 +217,134 @@ func sharedPlaces(t *testing.T, while, takes time.Duration, calls int64) error {
 		}
 	}
 	return nil
+}
+
+// processVar is the variable of the environment that makes the test binary a process with a gate.
+const processVar = "GRESIL_TEST_GATE"
+
+func TestMain(m *testing.M) {
+	if value, ok := os.LookupEnv(processVar); ok {
+		processMain(strings.Fields(value))
+	}
+	os.Exit(m.Run())
+}
+
+// processMain calls a vendor for ever, eight times at once. The words are the address of Redis, the name of the gate, and the URL.
+func processMain(words []string) {
+	store := core.Must(redisstore.New(redis.NewClient(&redis.Options{Addr: words[0]}), redisstore.Config{Timeout: time.Second}))
+	g := core.Must(gate.New(gate.Config{Name: words[1], InFlight: 5, Store: store}))
+	c := &http.Client{Transport: g.Transport(http.DefaultTransport)}
+	for range 8 {
+		go func() {
+			for {
+				resp, err := c.Get(words[2]) //nolint:noctx // it ends with the process
+				if err != nil {
+					fmt.Fprintln(os.Stderr, "process:", err)
+					os.Exit(1)
+				}
+				_ = resp.Body.Close()
+			}
+		}()
+	}
+	select {}
+}
+
+// A crowd is a vendor that counts the calls of each process, and those in flight.
+type crowd struct {
+	counter
+
+	flyingOf, answers map[string]int
+}
+
+func (c *crowd) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	of := r.URL.Path
+	c.mu.Lock()
+	c.flying++
+	c.flyingOf[of]++
+	c.most = max(c.most, c.flying)
+	c.mu.Unlock()
+	select {
+	case <-time.After(100 * time.Millisecond): // a real call
+	case <-r.Context().Done(): // its process is killed
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flying--
+	c.flyingOf[of]--
+	c.answers[of]++
+}
+
+// until waits until f is true, which has the lock.
+func (c *crowd) until(t *testing.T, f func() bool) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return f()
+	}, time.Minute, time.Millisecond)
+}
+
+// after waits for n more answers to each of some processes, and returns the most calls in flight meanwhile.
+func (c *crowd) after(t *testing.T, n int, of ...string) (most int) {
+	t.Helper()
+	begun := map[string]int{}
+	c.until(t, func() bool {
+		c.most = c.flying
+		for _, name := range of {
+			begun[name] = c.answers[name]
+		}
+		return true
+	})
+	c.until(t, func() bool {
+		most = c.most
+		for _, name := range of {
+			if c.answers[name] < begun[name]+n {
+				return false
+			}
+		}
+		return true
+	})
+	return most
+}
+
+// The places of a process that is killed are those of the others when its lease ends. One that was stopped for longer than its lease
+// adds at most the places that it had, and only once.
+func TestSharedPlacesOfProcesses(t *testing.T) {
+	t.Parallel()
+	c := &crowd{flyingOf: map[string]int{}, answers: map[string]int{}}
+	srv := httptest.NewServer(c)
+	addr, name := redistest.Start(t).Addr, rand.Text()
+	var all []*exec.Cmd
+	for i := range 4 {
+		cmd := exec.CommandContext(t.Context(), core.Must(os.Executable())) //nolint:gosec // ourselves
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s/%d", processVar, addr, name, srv.URL, i))
+		cmd.Stderr = os.Stderr
+		require.NoError(t, cmd.Start())
+		all = append(all, cmd)
+	}
+	t.Cleanup(func() {
+		for _, cmd := range all {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+		srv.Close()
+	})
+	require.LessOrEqual(t, c.after(t, 5, "/0", "/1", "/2", "/3"), 5)
+
+	c.until(t, func() bool {
+		return c.flyingOf["/0"] > 0 && all[0].Process.Kill() == nil
+	})
+	c.until(t, func() bool { return c.flyingOf["/0"] == 0 })
+	c.until(t, func() bool { return c.flying == 5 }) // with its places
+	require.LessOrEqual(t, c.after(t, 10, "/1", "/2", "/3"), 5)
+
+	c.until(t, func() bool {
+		return c.flyingOf["/1"] > 0 && all[1].Process.Signal(syscall.SIGSTOP) == nil
+	})
+	c.until(t, func() bool { return c.flyingOf["/1"] == 0 })
+	c.until(t, func() bool { return c.flying == 5 })
+	require.LessOrEqual(t, c.after(t, 20, "/2", "/3"), 5)
+	require.NoError(t, all[1].Process.Signal(syscall.SIGCONT))
+	require.LessOrEqual(t, c.after(t, 3, "/1"), 5+5) // it cannot have had more
+	require.LessOrEqual(t, c.after(t, 20, "/1", "/2", "/3"), 5)
 }
