@@ -237,7 +237,7 @@ func processMain(words []string) {
 	for range 8 {
 		go func() {
 			for {
-				resp, err := c.Get(words[2]) //nolint:noctx // it ends with the process
+				resp, err := c.Get(words[2])
 				if err != nil {
 					fmt.Fprintln(os.Stderr, "process:", err)
 					os.Exit(1)
