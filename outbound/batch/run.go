@@ -65,7 +65,7 @@ func (b *Batcher[T, R]) look(ctx context.Context) time.Duration {
 		poll = min(poll/4, mostPoll)
 	}
 	poll = max(poll, leastPoll)
-	if held := time.Until(time.Unix(0, b.held.Load())); held > 0 {
+	if held := time.Until(time.Unix(0, b.held.Load())); held > 0 && held < groups.LongestHold { // the clock can be set back
 		return min(held, poll)
 	}
 	free := set.Concurrency - int(b.flying.Load())

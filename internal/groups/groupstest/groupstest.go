@@ -62,6 +62,7 @@ var scripts = map[string]string{
 	"parts": `add a 0 1 2 3 4 5; flush; next p; replace p now:4,5:0s:0:2 odd:1,3:20ms:4 0=x 2=y; add b 6; flush b; take q = a now
 		load q = a: 4 5 l2; next = b: 6; take = -; groups = a:2/2/0,old=0s,next=20ms,call=0s b:0/1/0,call=0s; sleep 19ms; take = -
 		state = 5 1ms; sleep 1ms; take q = a odd; load q = a: 1 3 a4; take = -`,
+	"long wait": `add a 1; flush; next p; replace p x:0:2562047h47m16.854775807s; take = -; flush a = 1; next = a: 1`,
 	"order of parts": `add a 1 2 3; add b 4; flush; next p; replace p z:0 y:1 x:2; add a 5; flush; next = b: 4; next = a: 1; next = a: 2
 		next = a: 3; next = a: 5`,
 	// What a process says about a batch counts once, and only in the turn in which it was taken.
@@ -95,6 +96,11 @@ var scripts = map[string]string{
 	"many": `set max=1100 bytes=9999; spread 1001..1600; add all 2001..3100; flush all = 1100; next p = all: 2001..3100
 		replace p 2001..3100!no; results 2001..3100 = 2001..3100!no; groups 700 = 1001..1600:1/0/0,old=0s,next=1h0m0s all:0/0/1100,call=0s
 		retry all = 1100; delete all = 1100; flush = 600; delete = 600; groups = `,
+	"many of all kinds": `set max=1100; add a 1001..2100; flush; next p = a: 1001..2100; replace p 1001..2100!no; set max=1
+		add a 1 2 3 4 5 6 7 8 9 10 11 12; flush
+		next 1; replace 1 x1:0:1h; next 1; replace 1 x2:0:1h; next 1; replace 1 x3:0:1h; next 1; replace 1 x4:0:1h; next 1; replace 1 x5:0:1h
+		next 1; replace 1 x6:0:1h; next 1; replace 1 x7:0:1h; next 1; replace 1 x8:0:1h; next 1; replace 1 x9:0:1h; next 1; replace 1 x10:0:1h
+		next 1; replace 1 x11:0:1h; add a 3001..4100; delete a = 2212; records = 0; groups = `,
 	// An Add that is repeated, since its reply was lost, adds nothing, also if the record was sent meanwhile.
 	"added twice": `add a 1; flush; next p; add a 1 = 1; replace p 1=; add a 1 = 1; add a 2 2 = 2 2; delete a = 1; records = 0`,
 }

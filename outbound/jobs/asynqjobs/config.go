@@ -13,6 +13,7 @@ const (
 	scheduledPoll = 200 * time.Millisecond // of a server, for scheduled jobs
 	idleAfter     = 2 * time.Second        // after which a server without work ends
 	settleEvery   = 250 * time.Millisecond // between two tries to reach Redis at the end of a job
+	mostAlone     = time.Minute            // that a job waits to run alone, or for one that does
 	inline        = 2 * time.Second        // that a job waits in its process; well below the lease, which is extended meanwhile
 )
 

@@ -26,8 +26,13 @@ func (e *engine) List(ctx context.Context, queue, state string) iter.Seq2[groups
 	}[jobs.State(state)]
 	return func(yield func(groups.Entry, error) bool) {
 		var tasks []*asynq.TaskInfo
-		page, err := 1, error(nil)
-		if state == string(jobs.Failed) { // they are the last ones
+		page, counts, err := 1, []groups.Counts(nil), error(nil)
+		if counts, err = e.Inspect(ctx, queue); err == nil && counts[0] == (groups.Counts{}) {
+			return
+		} else if err == nil { // Redis can have forgotten it, and asynq adds it once in a process
+			err = e.redis.SAdd(ctx, "asynq:queues", queue).Err()
+		}
+		if err == nil && state == string(jobs.Failed) { // they are the last ones
 			var n int64
 			n, err = e.redis.ZCount(ctx, prefix(queue)+"retry", "-inf", "("+strconv.Itoa(far)).Result()
 			page += int(n) / pageSize

@@ -59,10 +59,11 @@ func New(client redis.UniversalClient, cfg Config) (*jobs.Engine, error) {
 	}
 	cfg.Poll = cmp.Or(cfg.Poll, defaultPoll)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return groups.NewEngine(&engine{
+	e := &engine{
 		redis: client, client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
 		config: cfg, stage: semaphore.NewWeighted(math.MaxInt64), rooms: map[string]room{},
-	}, newStore(client, groupsText)), nil
+	}
+	return groups.NewEngine(e, &store{e, redis.NewScript(groupsText)}), nil
 }
 
 func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {

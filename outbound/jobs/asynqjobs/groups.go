@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed" // groups.lua
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/gresil/gresil/internal/failover"
 	"github.com/gresil/gresil/internal/groups"
 )
 
@@ -29,26 +29,18 @@ var errReply = errors.New("asynqjobs: a reply that the script of groups does not
 
 // A store keeps groups in Redis: all keys of a queue have one slot of a Cluster.
 type store struct {
-	redis  redis.UniversalClient
-	conns  failover.Conns
+	*engine
 	script *redis.Script
-}
-
-func newStore(client redis.UniversalClient, script string) *store {
-	return &store{redis: client, script: redis.NewScript(script)}
 }
 
 var _ groups.Store = (*store)(nil)
 
 func (s *store) run(ctx context.Context, queue string, args ...any) (r reply, err error) {
-	err = s.conns.Do(ctx, s.redis, func() (err error) {
+	err = s.send(ctx, func() (err error) {
 		r, err = s.script.Run(ctx, s.redis, []string{"gresil:groups:{" + queue + "}:"}, args...).Slice()
 		return err
 	})
-	if err != nil {
-		return nil, failed(ctx, err)
-	}
-	return r, nil
+	return r, err
 }
 
 // Add implements groups.Store, as the other methods do.
@@ -147,7 +139,7 @@ func (s *store) Control(ctx context.Context, queue string, v groups.Verb, names 
 				return n, err
 			}
 			n += r.int(0)
-			more = r.int(1) == 1
+			more = r.int(1) > 0
 		}
 	}
 	return n, nil
@@ -155,14 +147,11 @@ func (s *store) Control(ctx context.Context, queue string, v groups.Verb, names 
 
 // names returns the first n groups, or with -1 all.
 func (s *store) names(ctx context.Context, queue string, n int64) (names []string, err error) {
-	err = s.conns.Do(ctx, s.redis, func() (err error) {
+	err = s.send(ctx, func() (err error) {
 		names, err = s.redis.ZRange(ctx, "gresil:groups:{"+queue+"}:all", 0, max(-1, n-1)).Result()
 		return err
 	})
-	if err != nil {
-		return nil, failed(ctx, err)
-	}
-	return names, nil
+	return names, err
 }
 
 func (s *store) Groups(ctx context.Context, queue string, flushAfter time.Duration, n int) (all []groups.Group, err error) {
@@ -259,4 +248,6 @@ func (r reply) time(i int) time.Time {
 }
 
 // micros rounds up, so that nothing is early.
-func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
+func micros(d time.Duration) int64 {
+	return int64((min(d, math.MaxInt64-time.Microsecond) + time.Microsecond - 1) / time.Microsecond)
+}

@@ -236,6 +236,9 @@ end
 local function take()
   local after, id, most, bytes, ahead, again = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
   local flush = tonumber(ARGV[8])
+  if call('EXISTS', all) == 0 then
+    return {-1, 0}
+  end
   for _, opt in ipairs(flush > 0 and call('ZRANGE', all, 0, -1) or {}) do
     if call('LLEN', base .. 'p:' .. opt) >= flush then
       mark(opt)
@@ -251,7 +254,7 @@ local function take()
   elseif opt and number(meta, 'out') < ahead then
     local t, g = base .. 't:' .. opt, base .. 'g:' .. opt
     local waiting, till = first(t)
-    if waiting and till <= now then
+    if waiting and (till <= now or not oldest(opt)) then -- the clock can have gone back by less than a second
       id, b = waiting, get(waiting)
       call('ZREM', t, id)
       add(g, 'wait', -#b.n)

@@ -130,7 +130,8 @@ local function control()
   local key = prefix .. 't:' .. id
   local state = call('HGET', key, 'state')
   if not state then
-    return verb == 'free' and call('EXISTS', key) == 0 and 1 or 0
+    call('DEL', key) -- it can have a field of ours, if the job has ended meanwhile
+    return verb == 'free' and 1 or 0
   end
   local score = state ~= 'active' and state ~= 'pending' and tonumber(call('ZSCORE', prefix .. state, id) or -1)
   if state == 'active' or verb == 'retry' and (not score or state == 'completed')

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed" // jobs.lua
 	"encoding/binary"
+	"errors"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -35,16 +36,19 @@ func prefix(queue string) string { return "asynq:{" + queue + "}:" }
 
 // look looks at queues, with one script for each node, and returns the indexes of those that have work. With only "pending", no other
 // jobs are counted; with a mark, jobs that were lost are made to run again.
-func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues []string) (counts []groups.Counts, busy []int, err error) {
+func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues []string) (counts []groups.Counts, busy []int, errs error) {
 	counts = make([]groups.Counts, len(queues))
 	nodes := map[redis.UniversalClient][]int{} // indexes
 	cluster, clustered := e.redis.(*redis.ClusterClient)
 	for i, queue := range queues {
 		node := e.redis
 		if clustered {
-			if node, err = cluster.MasterForKey(ctx, prefix(queue)); err != nil {
-				return nil, nil, failed(ctx, err)
+			master, err := cluster.MasterForKey(ctx, prefix(queue))
+			if err != nil {
+				errs = errors.Join(errs, failed(ctx, err)) // other nodes can be reached
+				continue
 			}
+			node = master
 		}
 		nodes[node] = append(nodes[node], i)
 	}
@@ -60,8 +64,8 @@ func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues
 				found, err = jobsScript.Run(ctx, node, nil, args...).Slice()
 				return err
 			})
-			if err != nil {
-				return nil, nil, err
+			if errs = errors.Join(errs, err); err != nil {
+				break
 			}
 			for i := range found {
 				r := found.list(i)
@@ -78,12 +82,15 @@ func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues
 			}
 		}
 	}
-	return counts, busy, nil
+	return counts, busy, errs
 }
 
 func (e *engine) Inspect(ctx context.Context, queues ...string) ([]groups.Counts, error) {
 	counts, _, err := e.look(ctx, false, "", queues)
-	return counts, err
+	if err != nil {
+		return nil, err
+	}
+	return counts, nil
 }
 
 // join lets a line be looked at, together with all others of the process, until leave is called.

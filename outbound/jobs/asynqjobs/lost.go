@@ -1,6 +1,7 @@
 package asynqjobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -35,13 +36,13 @@ func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (leave fun
 	if err = l.engine.send(ctx, func() error { return client.HSet(ctx, key, fieldWaits, 1).Err() }); err != nil {
 		return nil, err
 	}
-	waiting, cancel := context.WithCancel(ctx)
+	waiting, cancel := context.WithTimeout(ctx, mostAlone)
 	defer cancel()
 	defer context.AfterFunc(l.stopping, cancel)() //nolint:contextcheck // it ends with Run
-	if err = stage.Acquire(waiting, places); err != nil {
-		return nil, err
+	if stage.Acquire(waiting, places) != nil {
+		leave, err = func() {}, l.stopping.Err() // otherwise it runs beside others: one of them can wait for it
 	}
-	if err = l.engine.send(ctx, func() error { return client.HDel(ctx, key, fieldWaits).Err() }); err != nil {
+	if err = cmp.Or(l.engine.send(ctx, func() error { return client.HDel(ctx, key, fieldWaits).Err() }), err); err != nil {
 		leave()
 		return nil, err
 	}

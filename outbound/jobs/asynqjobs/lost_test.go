@@ -287,3 +287,40 @@ func TestStuckJob(t *testing.T) {
 	s.expire(t)
 	eventually(t, func() bool { return again.Stats().Succeeded == 1 }, "it has run")
 }
+
+// What the end of a process, or of Redis, has left of a job has no effect on a later one.
+func TestLeftovers(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{})
+	ctx := t.Context()
+	begun, end := make(chan string, 2), make(chan struct{})
+	r, stop := s.run(t, jobs.Queue{Concurrency: 2, Handler: func(_ context.Context, job jobs.Job) error {
+		begun <- job.ID
+		<-end
+		return nil
+	}})
+	first := enqueue(t, r, jobs.Job{ID: "first"})
+	require.Equal(t, first, <-begun)
+	require.NoError(t, s.Enqueue(ctx, groups.Job{ID: "suspect", Queue: "q", MaxAttempts: 25, Meta: map[string]string{groups.Suspect: "2"}}, 10))
+	waits := func() bool { return s.client.HExists(ctx, "asynq:{q}:t:suspect", "gresil-waits").Val() }
+	eventually(t, waits, "it waits for the first one")
+	stopped := make(chan struct{})
+	go func() { stop(); close(stopped) }()
+	eventually(t, func() bool { return !waits() }, "it has not begun, and does not wait")
+	close(end)
+	<-stopped
+
+	require.NoError(t, s.client.HSet(ctx, "asynq:{q}:t:gone", "gresil-waits", 1).Err())
+	enqueue(t, r, jobs.Job{ID: "gone"})
+
+	require.NoError(t, s.client.SRem(ctx, "asynq:queues", "q").Err())
+	n := 0
+	for _, state := range []jobs.State{jobs.Pending, jobs.Scheduled} {
+		for job, err := range r.Jobs(ctx, "q", state) {
+			require.NoError(t, err)
+			require.Contains(t, []string{"suspect", "gone"}, job.ID)
+			n++
+		}
+	}
+	require.Equal(t, 2, n, "though Redis has forgotten the queue")
+}

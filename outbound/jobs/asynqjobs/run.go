@@ -61,7 +61,7 @@ func (l *line) serve(ctx context.Context) {
 	base := context.WithoutCancel(ctx)
 	server := asynq.NewServerFromRedisClient(l.engine.redis, asynq.Config{
 		Concurrency: l.Concurrency, Queues: map[string]int{l.queue: 1}, BaseContext: func() context.Context { return base },
-		TaskCheckInterval: min(busyPoll, l.engine.config.Poll), DelayedTaskCheckInterval: scheduledPoll, ShutdownTimeout: forever,
+		TaskCheckInterval: min(busyPoll, l.engine.config.Poll), DelayedTaskCheckInterval: scheduledPoll, ShutdownTimeout: time.Minute,
 		RetryDelayFunc: retryDelay, IsFailure: isFailure,
 		Logger: &logger{l.engine.config.Logger}, LogLevel: asynq.InfoLevel,
 	})
@@ -69,7 +69,13 @@ func (l *line) serve(ctx context.Context) {
 		l.engine.config.Logger.ErrorContext(ctx, "a queue could not be served", slog.String("queue", l.queue), slog.Any("err", err))
 		return
 	}
-	defer server.Shutdown()
+	defer func() {
+		server.Stop()
+		for runs := true; runs; runs = l.running.Load() > 0 { // asynq keeps a server in memory for as long as Shutdown could wait
+			time.Sleep(busyPoll)
+		}
+		server.Shutdown()
+	}()
 	ticker := time.NewTicker(idleAfter / 4)
 	defer ticker.Stop()
 	for last := time.Now(); l.running.Load() > 0 || time.Since(last) < idleAfter; {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 )
@@ -89,4 +90,25 @@ func TestSoakPoison(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, poison, info.ID)
 	}
+}
+
+// A job that would run alone does not keep others waiting for ever behind one that does not end.
+func TestSoakSuspectBesideEndless(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{})
+	end := make(chan struct{})
+	r, stop := s.run(t, jobs.Queue{Concurrency: 10, Timeout: -1, Handler: func(_ context.Context, job jobs.Job) error {
+		if job.ID == "endless" {
+			<-end
+		}
+		return nil
+	}})
+	enqueue(t, r, jobs.Job{ID: "endless"})
+	eventually(t, func() bool { return s.counts(t).Active == 1 }, "it runs")
+	require.NoError(t, s.Enqueue(t.Context(), groups.Job{ID: "suspect", Queue: "q", MaxAttempts: 25, Meta: map[string]string{groups.Suspect: "2"}}, 10))
+	eventually(t, func() bool { return s.counts(t).Active == 2 }, "it waits")
+	enqueue(t, r, jobs.Job{ID: "other"})
+	require.Eventually(t, func() bool { return r.Stats().Succeeded == 2 }, 2*time.Minute, 100*time.Millisecond)
+	close(end)
+	stop()
 }
