@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -294,6 +295,8 @@ func TestLeftovers(t *testing.T) {
 	s := start(t, asynqjobs.Config{})
 	ctx := t.Context()
 	begun, end := make(chan string, 2), make(chan struct{})
+	release := sync.OnceFunc(func() { close(end) })
+	defer release()
 	r, stop := s.run(t, jobs.Queue{Concurrency: 2, Handler: func(_ context.Context, job jobs.Job) error {
 		begun <- job.ID
 		<-end
@@ -307,7 +310,7 @@ func TestLeftovers(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() { stop(); close(stopped) }()
 	eventually(t, func() bool { return !waits() }, "it has not begun, and does not wait")
-	close(end)
+	release()
 	<-stopped
 
 	require.NoError(t, s.client.HSet(ctx, "asynq:{q}:t:gone", "gresil-waits", 1).Err())
