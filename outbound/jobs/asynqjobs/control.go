@@ -27,7 +27,7 @@ func (e *engine) List(ctx context.Context, queue, state string) iter.Seq2[groups
 	return func(yield func(groups.Entry, error) bool) {
 		var tasks []*asynq.TaskInfo
 		page, err := 1, error(nil)
-		if state == string(jobs.Failed) { // they are the last ones
+		if state == string(jobs.Failed) { // they are at the end of the list
 			var n int64
 			n, err = e.redis.ZCount(ctx, prefix(queue)+"retry", "-inf", "("+strconv.Itoa(far)).Result()
 			page += int(n) / pageSize
@@ -63,7 +63,7 @@ func entryOf(task *asynq.TaskInfo, state string) groups.Entry {
 	return e
 }
 
-// script does an operation of the script for a queue, and returns its number.
+// script runs an operation of jobs.lua for a queue, and returns its result.
 func (e *engine) script(ctx context.Context, queue string, args ...any) (n int, err error) {
 	err = e.send(ctx, func() (err error) {
 		n, err = jobsScript.Run(ctx, e.redis, []string{prefix(queue)}, args...).Int()
@@ -72,7 +72,7 @@ func (e *engine) script(ctx context.Context, queue string, args ...any) (n int, 
 	return n, err
 }
 
-// Control does a pause as the tools of asynq do.
+// Control pauses a queue in the way the tools of asynq do.
 func (e *engine) Control(ctx context.Context, queue string, v groups.Verb, id string) error {
 	n, err := e.script(ctx, queue, "control", string(v), id, time.Now().Unix())
 	if err == nil && n == 0 {
@@ -81,7 +81,7 @@ func (e *engine) Control(ctx context.Context, queue string, v groups.Verb, id st
 	return err
 }
 
-// Hold ends by the clock of Redis, also without a process.
+// Hold sets a pause that ends by the clock of Redis, whether or not a process runs.
 func (e *engine) Hold(ctx context.Context, queue string, until time.Time) error {
 	millis := (time.Until(until) + time.Millisecond - 1).Milliseconds()
 	if millis <= 0 {
