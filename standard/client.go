@@ -34,8 +34,8 @@ type ClientConfig struct {
 	// Total has no limit.
 	Attempt timeout.Config
 
-	// Gate is passed by each request. If nil, it is a gate without limits, which keeps the pauses that hosts ask for. That gate does not
-	// repeat requests, since Retry does.
+	// Gate admits each request. If nil, it is a gate without limits, which keeps the pauses that hosts ask for. That gate does not repeat
+	// requests, since Retry does.
 	Gate *gate.Gate
 	// Plugins are further plugins, at the places of their phases.
 	Plugins []client.Plugin

@@ -47,8 +47,8 @@ type Config[T, R any] struct {
 	// Send makes one call, and returns a result for each record, in the order of the records. Several calls run at once.
 	// It must return when its context ends.
 	Send func(ctx context.Context, option string, records []T) ([]Result[R], error)
-	// Gate is passed by each call before Send. The first call that Send makes through the Gate, such as a request over its
-	// Transport, uses the same permit and does not wait again. If nil, there is no limit.
+	// Gate admits each call before Send is called. The first call that Send makes through the Gate, such as a request over
+	// its Transport, uses the same permit and does not wait again. If nil, there is no limit.
 	Gate *gate.Gate
 	// GateCall returns the keys and costs of a call at its Gate. If nil, there are none.
 	GateCall func(option string, records []T) gate.Call

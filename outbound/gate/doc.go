@@ -1,4 +1,4 @@
-// Package gate makes the calls to a vendor that limits them.
+// Package gate makes calls to a vendor within its limits.
 //
 // All calls to the vendor pass one [Gate]. It lets each call wait until it may be sent, spaces calls so that a known
 // limit is never exceeded, and stops all of them while the vendor asks for a pause:

@@ -19,8 +19,8 @@ import (
 
 var _ client.Plugin = (*Gate)(nil)
 
-// A Gate spaces and holds the calls to one vendor, all of which pass it. It is a client.Plugin, and safe for concurrent
-// use.
+// A Gate admits the calls to one vendor: it spaces them, and holds them during pauses. It is a client.Plugin, and safe
+// for concurrent use.
 type Gate struct {
 	life   instance.Instance[Config, *settings]
 	waits  registry.Histogram

@@ -53,9 +53,9 @@ type Config struct {
 type Queue struct {
 	// Handler makes the call of a job, once or more often. It must return when its context ends.
 	Handler func(ctx context.Context, job Job) error
-	// Gate is passed by each attempt before its handler is called. The first call that the handler makes through the Gate,
-	// such as a request over its Transport, uses the permit of the attempt and does not wait again. While the vendor is
-	// held, no job is taken. If nil, handlers are called at once.
+	// Gate admits each attempt before its handler is called. The first call that the handler makes through the Gate, such
+	// as a request over its Transport, uses the permit of the attempt and does not wait again. While the vendor is held,
+	// no job is taken. If nil, handlers are called at once.
 	Gate *gate.Gate
 	// GateCall returns the keys and costs of a job at its Gate. If nil, there are none.
 	GateCall func(job Job) gate.Call
