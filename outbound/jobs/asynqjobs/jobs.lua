@@ -117,7 +117,8 @@ end
 
 -- Carries out a verb: it pauses or resumes the queue, lets a waiting task run now, deletes a task that is not active, or frees the ID of a
 -- task that has failed, or that is done and past its retention but not deleted yet. A task that runs now has used no attempt: field 6 of
--- the encoding is the number of those used, and its last value counts. ARGV: the verb, the ID, the time. Reply: whether it could.
+-- the encoding is the number of those used, and its last value counts.
+-- ARGV: the verb, the ID, the time. Reply: whether it could.
 local function control()
   local prefix, verb, id, now = KEYS[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
   if verb == 'pause' then

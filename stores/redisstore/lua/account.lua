@@ -20,8 +20,8 @@ for i = 1, tonumber(take1()) do
   ours[parts[i].kind] = true
 end
 
--- formed reports whether a text has the form of a state of its algorithm. Of a list of entries, which can be long, it
--- checks only the length.
+-- formed reports whether a text has the form of a state of its algorithm. Of a list, which can be long, it checks only
+-- the length.
 local shapes = {
   b = '^%d+ ?%d* ?%d*$', f = '^%-?%d+ %d+$', a = '^%-?%d+ %d+$', c = '^%-?%d+ %d+ %d+[%d ]*$', s = '^%d+ ()', l = '^%d+ ()',
 }
@@ -142,9 +142,9 @@ local function under(v, p, asked)
   return {n, first(asked), n < p.n and first(n + 1) or now, full}
 end
 
--- foreign returns how the key stands under a limit for which it has no value of the same kind. The strictest of the values that no other
--- limit continues decides: the one that makes the cost wait longest or, if none does, the one with the largest usage. It also returns the
--- place of that value, and nil if there is none.
+-- foreign returns how the key stands under a limit of whose kind it has no value. The strictest value that no other limit continues
+-- decides: the one that makes the cost wait longest or, if none does, the one with the largest usage. It also returns the place of that
+-- value, or nil.
 local function foreign(p, asked)
   local stand, from, most
   for i = 1, #values do
