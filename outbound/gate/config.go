@@ -35,7 +35,7 @@ type Config struct {
 	// halves the number in force, which grows again while calls succeed. A request is in flight until the body of its response is closed or
 	// read to its end, or its context ends; a probe without an answer, for 10 seconds. If zero, there is no limit.
 	InFlight int
-	// Slack is the most by which the times that calls take from their slot to the vendor can differ. A call that is not
+	// Slack is the largest difference, between any two calls, in the time from the slot to the vendor. A call that is not
 	// sent within half of Slack gets another slot; the other half is for the network. The rate is N in each Per + Slack.
 	// If zero, it is 50 milliseconds.
 	Slack time.Duration

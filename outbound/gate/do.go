@@ -87,7 +87,7 @@ func (c *call) finish(err error) (refused bool) {
 }
 
 // told returns whether a request under the context was counted, and whether it was refused. If the function has succeeded, a later request
-// that passed is taken for its repetition. After that, no request can use the permit.
+// that passed is taken for a repetition of the refused one. After that, no request can use the permit.
 func (c *call) told(ok bool) (counted, refused bool) {
 	defer c.g.lock()()
 	if !c.used {
