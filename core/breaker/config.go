@@ -43,9 +43,10 @@ type Config struct {
 	SlowRate float64
 	// MinCalls is the number of calls that must be in the window before the rates are evaluated. If zero, it is 20, or Window if that is less.
 	MinCalls int
-	// Window is the number of the last calls that the window has, at most 1,048,576. If zero, it is 100.
+	// Window is the size of the window: the number of the last calls that it counts, at most 1,048,576. If zero, it is
+	// 100.
 	Window int
-	// WindowTime makes the window one of the calls that have ended within this time, instead of a number of calls. It
+	// WindowTime makes the window consist of the calls that have ended within this time, instead of a number of calls. It
 	// moves on by a tenth of that time. If not zero, it is at least 1 millisecond, and Window must be zero.
 	WindowTime time.Duration
 

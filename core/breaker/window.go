@@ -19,7 +19,7 @@ func (c *counts) add(failed, slow bool, by int) {
 	}
 }
 
-// plus adds by times the other counts.
+// plus adds other, multiplied by the factor by.
 func (c *counts) plus(other counts, by int) {
 	c.calls += by * other.calls
 	c.failures += by * other.failures

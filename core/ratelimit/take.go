@@ -88,7 +88,7 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time
 }
 
 // Refund gives back the permits of a take. Call it at most once for each take. It does nothing for a refusal, for permits that have
-// recovered since, and for a take that was counted under other numbers. It runs even if ctx is done: a Store then has a second.
+// recovered since, and for a take that was counted under other numbers. It runs even if ctx is done; a Store has a second for it.
 //
 // While there are reservations for later times (see [Limiter.Reserve]), only permits that lie after all of them are
 // given back. A window whose permits are all given back still ends at the same time.

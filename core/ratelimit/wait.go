@@ -110,7 +110,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 	return slot.Value, err
 }
 
-// after returns how long after the first permits of an exhausted key the limit gives some more.
+// after returns the time between two grants to an exhausted key: of first permits, and then of more.
 func (s *setting) after(first, more int64) time.Duration {
 	return s.spread(func(l limits.Spec) int64 {
 		if l.Algorithm == limits.TokenBucket {

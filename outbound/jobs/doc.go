@@ -1,5 +1,5 @@
-// Package jobs makes calls later, at the rate that a vendor permits, and loses none of them. A job is kept until its
-// handler has succeeded: in memory, or with asynqjobs in Redis.
+// Package jobs makes calls later, at the rate that a vendor permits. A job is kept until its handler has succeeded: in
+// memory, or with asynqjobs in Redis.
 //
 // A job that a limit refuses runs again when the vendor permits it. That never uses an attempt:
 //
