@@ -105,7 +105,7 @@ func readPair(remaining, resets []string, h http.Header) (wait time.Duration) {
 	return wait
 }
 
-// From these numbers on, a reset is a Unix time in seconds, and in milliseconds.
+// From firstUnix on, a reset is a Unix time in seconds; from firstUnixMilli on, in milliseconds.
 const (
 	firstUnix      = 1e9
 	firstUnixMilli = 1e12

@@ -76,7 +76,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // CloseIdleConnections closes the idle connections of the base.
 func (t *Transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.base) }
 
-// Check returns a line for each probable mistake: a plugin that cannot be used, an unusual order, two retries. It is nil if there is none.
+// Check returns a line for each probable mistake: a plugin that cannot be used, an order that is probably wrong, two retries. It is nil if
+// there is none.
 func (t *Transport) Check() (found []string) {
 	if t.err != nil {
 		found = strings.Split(t.err.Error(), "\n")

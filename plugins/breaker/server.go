@@ -166,7 +166,7 @@ type upload struct {
 	failed bool // a Read has failed, or the time was up while one waited
 }
 
-// slow is how long Reads must have waited for the client for a timeout during a Read not to count as a failure of the handler.
+// slow is a bound for the time that Reads have waited for the client: above it, a timeout during a Read does not count against the handler.
 const slow = 100 * time.Millisecond
 
 func (u *upload) Read(p []byte) (int, error) {

@@ -85,7 +85,7 @@ type state struct {
 	failed  bool  // err came before the attempt was made, and ends the call
 
 	again    *http.Request // the next attempt, until it is sent
-	overrun  bool          // there can be no next attempt: the previous one still reads the body
+	overrun  bool          // there can be no next attempt: the previous one has read more of the body than is kept
 	sent     bool          // a server can have received an attempt
 	returned bool          // nothing has panicked
 }

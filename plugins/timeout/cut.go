@@ -31,7 +31,7 @@ func (x *serving) cut(h http.Handler) {
 	})
 }
 
-// A cutWriter replaces the response of a http.TimeoutHandler at the limit, which writes only a status and a text, in two calls.
+// A cutWriter replaces the response that a http.TimeoutHandler sends at the limit: a status and a text, in two calls.
 type cutWriter struct {
 	http.ResponseWriter
 	serving *serving

@@ -9,7 +9,7 @@
 //
 // After a refusal, a take of the same cost under the same limit is refused until RetryAfter has passed, for at most a
 // second. The cache never grants permits. Every other operation goes to the store, including a take of 0 or of more
-// than the limit. Remaining is that of the first refusal, and the times are counted down from it. Later takes and
+// than the limit. Remaining is that of the store's refusal, and the times are counted down from it. Later takes and
 // reservations are not included.
 //
 // A refund, a reset and a drain through this store apply at once. The cache can refuse for up to a

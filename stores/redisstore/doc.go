@@ -80,7 +80,7 @@
 // The store can also be the Store of a gate: gate.Config{Name: "ads", Store: store}. Gates with the same name and the same Prefix share
 // their limits, holds, turns and places in flight. Package gate says what that means, and what happens while the server is unavailable. The
 // state of a vendor is one value, plus one for each key of a limit that is in use; in a Cluster all of them are on one server. An operation
-// is one script, in both modes. It can take as long as [Config].Timeout, but at least a second.
+// is one script, in both modes. Its time limit is [Config].Timeout, but at least a second.
 //
 // # Modes
 //

@@ -65,7 +65,8 @@ func (k *keys) index(of gatestore.Key) string {
 	return number(int64(i + 1))
 }
 
-// run runs the script, and sends it once: without a reply, it is not known what the script did. The reply has at least least integers.
+// run runs the script, and sends it once: without a reply, it is not known what the script did. If the reply has fewer integers than least,
+// it is an error.
 func (k *keys) run(ctx context.Context, least int, op string, args ...any) ([]int64, error) {
 	s, script := k.table.store, gateScript()
 	s.ending.RLock()

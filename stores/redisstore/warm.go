@@ -123,8 +123,8 @@ func (n *node) full() bool {
 	return stats.IdleConns == 0 && int(stats.TotalConns) >= n.size
 }
 
-// observe notes how long a round trip took. The shortest counts, so that a server that was busy for a moment is not
-// taken for a distant one; its weight decreases with each later round trip.
+// observe notes how long a round trip took. The shortest recent one counts, so that a server that was busy for a moment
+// is not taken for a distant one; each longer one raises it by an eighth at most.
 func (n *node) observe(took time.Duration) {
 	last := n.trip.Load()
 	if last == 0 || int64(took) < last {
