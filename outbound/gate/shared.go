@@ -226,7 +226,7 @@ func (g *Gate) admitBy(c *call, p *granted) {
 	g.begin(c, &turn{granted: p})
 	for i := range c.claims {
 		cl := &c.claims[i]
-		if cl.stored, cl.paced = p.Generations[i], false; p.Tails[i] > 0 && cl.counts(cl.cost) { // or the next call without the Store is too early
+		if cl.stored, cl.paced = p.Generations[i], false; p.Tails[i] > 0 && cl.counts(cl.cost) { // or a call without the Store is too early
 			cl.tail = later(cl.tail, p.at.Add(span(cl.cost, cl.spacing)))
 		}
 	}
