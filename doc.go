@@ -1,9 +1,9 @@
 // Package gresil is the root of a suite of resilience middleware for net/http. It holds no code. Most programs begin with one of these:
 //
-//	plugins/ratelimit   limit the requests that a server takes
+//	plugins/ratelimit   limit the requests that a server accepts
 //	plugins/retry       send requests again that failed, if that is safe
 //	plugins/breaker     stop calling a host, or a handler, that keeps failing
-//	plugins/timeout     limit an exchange, an attempt, a handler
+//	plugins/timeout     limit the time of an exchange, an attempt, a handler
 //	standard            a complete client, a complete server
 //	client              several plugins around an http.RoundTripper
 //	server              several plugins around an http.Handler; keys, rejections, routes
@@ -11,18 +11,18 @@
 // The mechanisms work for any function:
 //
 //	core                outcomes, errors, a registry, pipelines
-//	core/ratelimit      permits in a time, by key
+//	core/ratelimit      permits in a period, by key
 //	core/bulkhead       calls in flight, by key
 //	core/retry          another attempt
-//	core/breaker        no calls to what keeps failing
-//	core/timeout        an end for each call
+//	core/breaker        no calls to something that keeps failing
+//	core/timeout        a time limit for each call
 //	core/backoff        delays that grow
 //
 // Calls to vendors that limit their callers:
 //
-//	outbound/gate       what all calls to one vendor pass: limits, pauses, calls in flight
+//	outbound/gate       one gate for all calls to a vendor: limits, pauses, calls in flight
 //	outbound/jobs       calls that survive a restart, if their engine is one of outbound/jobs/asynqjobs
-//	outbound/batch      single records in calls with many, with the same engines
+//	outbound/batch      calls with many records each, with the same engines
 //
 // Where state is kept, and what an operator sees:
 //

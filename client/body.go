@@ -10,13 +10,13 @@ import (
 	"github.com/gresil/gresil/internal/blame"
 )
 
-// A body is that of an attempt. It is closed once, though net/http and layers above it may each want to, and notes how it is read,
-// which a transport may go on doing after RoundTrip has returned.
+// A body is the request body of an attempt. It passes on one Close only, though net/http and layers above it may each call Close. It notes
+// how it is read; a transport may still read it after RoundTrip has returned.
 type body struct {
 	io.ReadCloser
-	length int64                // by the request; 0 or less if it is unknown
-	first  *body                // of the attempt, which can be this one; nil if there is no other
-	newest atomic.Pointer[body] // in first: the one whose first Read was the last
+	length int64                // the ContentLength of the request; 0 or less if it is unknown
+	first  *body                // the first body of the attempt, which can be this one; nil if there can be no other
+	newest atomic.Pointer[body] // in first: the body that was last begun to be read
 
 	read                           atomic.Int64
 	started, ended, failed, closed atomic.Bool
@@ -28,7 +28,7 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.read.Add(int64(n))
-	if err != nil && !b.closed.Load() { // otherwise the Close has ended the Read
+	if err != nil && !b.closed.Load() { // otherwise Close has ended the Read
 		b.failed.Store(err != io.EOF)
 		b.ended.Store(true)
 	}
@@ -42,7 +42,7 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// send makes attempt send b. A transport calls GetBody to send it again by itself, as net/http does after it lost a connection. The
+// send makes attempt send b. A transport calls GetBody to repeat the request by itself, as net/http does after it has lost a connection. An
 // error of GetBody is the caller's fault, like that of a Read.
 func (b *body) send(attempt *http.Request) {
 	attempt.Body = b
@@ -63,7 +63,7 @@ func (b *body) send(attempt *http.Request) {
 	}
 }
 
-// observed returns the body that a transport has read last of an attempt, or nil if it is not one of a Replay.
+// observed returns the body of an attempt that a transport last began to read, or nil if the body does not come from a Replay.
 func observed(sent io.ReadCloser) *body {
 	b, _ := sent.(*body)
 	if b != nil {
@@ -74,15 +74,15 @@ func observed(sent io.ReadCloser) *body {
 	return b
 }
 
-// fault reports whether a call has failed because of its body: a Read has failed, there was more or less than its length, or a
-// limit has struck before it was read to its end. A body that was not read at all is not at fault: there was no connection.
+// fault reports whether a call has failed because of its body: a Read has failed, there were more or fewer bytes than its length, or, if
+// limit is true, it was not read to its end. A body that was not read at all is not at fault: there was no connection.
 func (b *body) fault(limit bool) bool {
 	return b != nil && (b.failed.Load() || limit && b.started.Load() && !b.ended.Load() ||
 		b.length > 0 && (b.read.Load() > b.length || b.ended.Load() && b.read.Load() < b.length))
 }
 
-// small reports whether b is one that [http.NewRequest] made of so few bytes that net/http sends it together with the header,
-// which it does if it sees the type. Such a body cannot fail, and is sent at once.
+// small reports whether b is a body of [http.NewRequest] with so few bytes that net/http sends them together with the header, which it does
+// if it recognizes the type. Such a body cannot fail, and is sent at once.
 func small(b io.ReadCloser, length int64) bool {
 	t := reflect.TypeOf(b)
 	if length <= 0 || length > 64<<10 || t != reflect.TypeOf(io.NopCloser(nil)) &&

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// OnBodyEnd makes f run once, when the body of a response is closed, read to its end or fails, or now if there is none. It
-// replaces resp.Body. The body of an upgraded connection (101) stays an [io.Writer], and ends only when it is closed, since the
-// other direction can go on. f runs in the goroutine that has just read or closed the body.
+// OnBodyEnd makes f run once: when the body of a response is closed, is read to its end, or fails; or at once if there is none. It replaces
+// resp.Body. The body of an upgraded connection (101) stays an [io.Writer], and ends only when it is closed, since one direction can end
+// before the other. f runs in the goroutine that has just read or closed the body.
 func OnBodyEnd(resp *http.Response, f func()) {
 	if resp == nil || resp.Body == nil || resp.Body == http.NoBody {
 		f()
@@ -48,7 +48,7 @@ type conn struct {
 	io.Closer
 }
 
-// CloseWrite ends the writing direction, for a proxy, if the connection can.
+// CloseWrite ends the writing direction, for a proxy, if the connection supports it.
 func (c *conn) CloseWrite() error {
 	if w, ok := c.Writer.(interface{ CloseWrite() error }); ok {
 		return w.CloseWrite()

@@ -16,9 +16,9 @@ const (
 	drainTime  = 500 * time.Millisecond
 )
 
-// Discard reads the rest of a body and closes it, so that the connection can be used again. It gives the connection up if there
-// are more than 64 KiB, or if it takes longer than half a second or than the context of resp.Request: then the body is closed
-// while it is being read, which those of net/http allow. A nil resp is ignored.
+// Discard reads the rest of a body and closes it, so that the connection can be used again. It gives up the connection if there are more
+// than 64 KiB left, if reading takes longer than half a second, or when the context of resp.Request ends. Then the body is closed while it
+// is being read, which bodies of net/http allow. A nil resp is ignored.
 func Discard(resp *http.Response) {
 	if resp == nil || resp.Body == nil {
 		return
@@ -32,5 +32,5 @@ func Discard(resp *http.Response) {
 	if resp.Request != nil {
 		defer context.AfterFunc(resp.Request.Context(), end)()
 	}
-	_, _ = io.CopyN(io.Discard, resp.Body, drainBytes+1) // one more, to see the end of one that just fits
+	_, _ = io.CopyN(io.Discard, resp.Body, drainBytes+1) // one more, to see the end of a body that just fits
 }

@@ -1,10 +1,10 @@
-// Package client puts plugins around an http.RoundTripper, in a safe order whatever the order of the arguments. It has what
-// plugins share: routes, what a response says about waiting, and bodies that can be sent again.
+// Package client puts plugins around an http.RoundTripper, in a safe order whatever the order of the arguments. It also has what plugins
+// share: routes, the wait that a response asks for, and bodies that can be sent again.
 //
 //	httpClient := &http.Client{Transport: client.New(nil, breakers, retries)}
 //
-// A plugin works without client.New too: its method Transport wraps a RoundTripper. A plugin of your own has two methods;
-// an ordinary RoundTripper becomes a plugin by [Middleware].
+// A plugin works without client.New too: its method Transport wraps a RoundTripper. A plugin of your own has two
+// methods. [Middleware] makes a plugin of a function that wraps a RoundTripper.
 //
 // # Guarantees
 //

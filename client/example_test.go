@@ -24,7 +24,7 @@ func ExampleNew() {
 	// 0 mistakes
 }
 
-// A readonly plugin lets only requests pass that change nothing.
+// readonly is a plugin that rejects requests that can change something.
 type readonly struct{}
 
 func (readonly) Phase() client.Phase { return client.Overall }
@@ -64,7 +64,7 @@ func ExampleRoute() {
 	// Output: Attempts retry.Client(default) of client.Route(POST api.example.com/search) > *http.Transport
 }
 
-// A stream can be sent again as long as no more of it was read than is kept.
+// A stream can be sent again as long as everything that was read of it is kept.
 func ExampleReplay() {
 	ctx := context.Background()
 	for _, limit := range []int64{0, 100} {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Host returns the host of a request, in lower case, and with the port unless that is the one of https, as in "api.example.com"
-// and "api.example.com:80". It is the key of plugins that have no other. It is false for a request without a host.
+// Host returns the host of a request, in lower case, and with the port unless that is the one of https, as in "api.example.com" and
+// "api.example.com:80". It is the default key of plugins. ok is false for a request without a host.
 func Host(req *http.Request) (key string, ok bool) {
 	if req.URL == nil || req.URL.Host == "" {
 		return "", false

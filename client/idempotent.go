@@ -11,11 +11,10 @@ import (
 	"github.com/gresil/gresil/internal/blame"
 )
 
-// Idempotent reports whether a request may be sent twice with the effect of once:
-// by its method (RFC 9110, section 9.2.2: GET, HEAD, OPTIONS, TRACE, PUT,
-// DELETE; none is GET), or because it has an Idempotency-Key or X-Idempotency-Key header.
-// As with net/http, having the key in the map is enough, so that a nil value marks a
-// request without being sent.
+// Idempotent reports whether sending a request twice has the same effect as sending it once. That follows from its
+// method (RFC 9110, section 9.2.2: GET, HEAD, OPTIONS, TRACE, PUT, DELETE; an empty method is GET), or from an
+// Idempotency-Key or X-Idempotency-Key header. As with net/http, it is enough that the key is in the header map: a nil
+// value marks a request, but is not sent.
 func Idempotent(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
@@ -26,20 +25,16 @@ func Idempotent(req *http.Request) bool {
 	return ok || x
 }
 
-// NotSent reports whether err says that nothing of the request reached a server,
-// so that repeating it is safe whatever its method: the name was not found,
-// there was no connection, or no TLS handshake within the TLSHandshakeTimeout, a proxy
-// refused to make one (CONNECT), the certificate was not accepted, or a mechanism of this
-// module rejected the call. The same holds if a server refused the stream of HTTP/2
-// (REFUSED_STREAM), or went away before it (GOAWAY), which means that it did nothing with
-// it. False means that it is not known.
+// NotSent reports whether err shows that nothing of the request reached a server, so that repeating it is safe whatever
+// its method: the name was not found, no connection was made, the TLS handshake took longer than the
+// TLSHandshakeTimeout, a proxy refused the CONNECT, the certificate was not accepted, or a mechanism of this module
+// rejected the call. It is also true if a server refused the stream of HTTP/2 (REFUSED_STREAM) or went away before it
+// (GOAWAY), since it has done nothing with the request then. False means that it is not known.
 //
-// net/http has no type for a refused CONNECT: its error is the reason phrase of the
-// proxy, of which the standard ones are recognized, as in "Proxy Authentication
-// Required". A RoundTripper that returns such an error for a request that it sent must
-// wrap it. The base that [New] makes returns a [*net.OpError] with the Op "proxyconnect"
-// instead, whatever the phrase; OnProxyConnectResponse of another [http.Transport] can do
-// the same.
+// net/http has no type for a refused CONNECT: its error is the reason phrase of the proxy. NotSent recognizes the
+// standard phrases, such as "Proxy Authentication Required". A RoundTripper that returns such an error for a request
+// that it has sent must wrap it. The base that [New] makes returns a [*net.OpError] with the Op "proxyconnect" instead,
+// whatever the phrase; OnProxyConnectResponse of another [http.Transport] can do the same.
 func NotSent(err error) bool {
 	if err == nil {
 		return false
@@ -57,8 +52,8 @@ func NotSent(err error) bool {
 	return ok && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect")
 }
 
-// refusedConnect reports whether err is the one that [http.Transport] returns when a
-// proxy answers CONNECT with another status than 200.
+// refusedConnect reports whether err is the error of [http.Transport] after a proxy has answered CONNECT with another
+// status than 200.
 func refusedConnect(err error) bool {
 	if reflect.TypeOf(err) != reflect.TypeOf(core.ErrRejected) { // errors.New; another type says more
 		return false
@@ -72,5 +67,5 @@ func refusedConnect(err error) bool {
 	return text == "unknown status code"
 }
 
-// noHandshake reports whether the TLSHandshakeTimeout of [http.Transport] was over.
+// noHandshake reports whether the TLSHandshakeTimeout of [http.Transport] was exceeded.
 func noHandshake(err error) bool { return err.Error() == "net/http: TLS handshake timeout" }

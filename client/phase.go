@@ -8,7 +8,7 @@ type Phase int
 
 // The phases, from the outermost to the innermost.
 const (
-	Overall   Phase = 100 // what can answer without a call, or limits all of it: fallback, cache, total timeout
+	Overall   Phase = 100 // what can answer without a call, or limits the whole call: fallback, cache, total timeout
 	Attempts  Phase = 200 // what makes several attempts of one call: retry, hedge
 	Admission Phase = 300 // what can delay an attempt: a gate, a bulkhead
 	Attempt   Phase = 400 // what judges an attempt: breaker, and inside of it the timeout of an attempt

@@ -11,7 +11,7 @@ type Plugin interface {
 	// Phase is the place of the plugin in a transport.
 	Phase() Phase
 	// Transport returns next with the plugin around it. A nil next is a clone of http.DefaultTransport. The result passes
-	// CloseIdleConnections on.
+	// on CloseIdleConnections.
 	Transport(next http.RoundTripper) http.RoundTripper
 }
 

@@ -11,29 +11,26 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// RetryAfter returns how long a response says that the client should wait, from its
-// arrival: call it then. It is false if the response does not say it. The first of these
-// that asks for a wait counts:
+// RetryAfter returns how long the client should wait, counted from the arrival of a response: call it then. It returns
+// false if the response does not say so. Of these, the first that asks for a wait counts:
 //
 //   - retry-after-ms of a status from 400 on, in milliseconds
-//   - Retry-After of a status from 400 on, in seconds or as an HTTP date, also one with UTC
-//     or +0000 instead of GMT; of several lines the longest wait
+//   - Retry-After of a status from 400 on, in seconds or as an HTTP date, which can have UTC or +0000 instead of GMT;
+//     of several lines the longest wait
 //   - RateLimit, a list as in draft 10 or a dictionary as in draft 07; of several policies the
 //     longest wait among those with nothing left
 //   - RateLimit-Remaining and RateLimit-Reset, if nothing remains
 //   - X-RateLimit-Remaining and X-RateLimit-Reset, if nothing remains
 //
-// All but the first two count with any status, unless the response comes out of a cache
-// (Age). A reset below 10⁹ is in seconds from now, from 10¹² on a Unix time in milliseconds,
-// otherwise one in seconds. What else a vendor means by such a field is not guessed: that is for a
-// function of your own.
+// All but the first two count with any status, unless the response comes from a cache (Age). A reset below 10⁹ is in
+// seconds from now; from 10¹² on, it is a Unix time in milliseconds; otherwise a Unix time in seconds. If a vendor
+// means something else by such a field, use a function of your own.
 //
-// A date, which servers cut to the second, counts to the end of that second. Dates and Unix
-// times are taken relative to the Date of the response, which is cut too, so that a wrong clock
-// does no harm: a call can return up to two seconds after the date.
-// Numbers can have decimals, and are rounded up to the nanosecond; one that does not fit is the longest
-// duration. A field that cannot be read, 0, a negative number and a past time say nothing:
-// a limited call is never repeated at once. The result is not clamped: it can be a century.
+// Servers cut a date to the second, so it means the end of that second. Dates and Unix times are taken relative to the
+// Date of the response, so that a wrong clock does no harm. The Date is cut too, so the wait can end up to two seconds
+// after the date. Numbers can have decimals, and are rounded up to the nanosecond; a number that is too large means the
+// longest duration. A field that cannot be read, 0, a negative number and a past time are ignored: a limited call is
+// never repeated at once. The result is not clamped: it can be a century.
 func RetryAfter(resp *http.Response) (time.Duration, bool) {
 	if resp == nil || len(resp.Header) == 0 {
 		return 0, false
@@ -51,7 +48,7 @@ func RetryAfter(resp *http.Response) (time.Duration, bool) {
 	return wait, wait > 0
 }
 
-// longest returns the longest wait of some lines of one field, and 0 if there is none.
+// longest returns the longest wait of the lines of one field, or 0 if there is none.
 func longest(lines []string, read func(string) time.Duration) (wait time.Duration) {
 	for _, line := range lines {
 		wait = max(wait, read(textproto.TrimString(line)))
@@ -75,7 +72,7 @@ func readRetryAfter(s string, h http.Header) time.Duration {
 	return at.Add(time.Second).Sub(serverNow(h))
 }
 
-// readLimits returns the wait of the fields about a limit of which nothing remains.
+// readLimits returns the wait of the rate-limit fields, for limits of which nothing remains.
 func readLimits(h http.Header) time.Duration {
 	field, draft, x := h["Ratelimit"], h["Ratelimit-Reset"], h["X-Ratelimit-Reset"]
 	if len(field)+len(draft)+len(x) == 0 {
@@ -94,8 +91,7 @@ func readLimits(h http.Header) time.Duration {
 	return wait
 }
 
-// readPair reads two fields about one limit. Several servers on the way may have added a
-// line each, to both.
+// readPair reads the two fields of a limit. Each server on the way may have added a line to both.
 func readPair(remaining, resets []string, h http.Header) (wait time.Duration) {
 	if len(remaining) != len(resets) {
 		return 0
@@ -109,7 +105,7 @@ func readPair(remaining, resets []string, h http.Header) (wait time.Duration) {
 	return wait
 }
 
-// Numbers from these on are a Unix time, in seconds and in milliseconds.
+// From firstUnix on, a reset is a Unix time in seconds; from firstUnixMilli on, in milliseconds.
 const (
 	firstUnix      = 1e9
 	firstUnixMilli = 1e12
@@ -145,7 +141,7 @@ func readStructured(lines []string) (wait time.Duration) {
 	return wait
 }
 
-// usedUp returns the wait of a limit, or 0 if something remains.
+// usedUp returns the wait of a limit that is used up, or 0 if something remains.
 func usedUp(remaining, seconds any) time.Duration {
 	if left, ok := numberOf(remaining); !ok || left != (number{}) {
 		return 0
@@ -168,8 +164,7 @@ func numberOf(item any) (number, bool) {
 	return number{}, false
 }
 
-// serverNow returns the time at which the server sent its response, by its own clock if it
-// says it.
+// serverNow returns the time at which the server sent its response, by its own clock if there is a Date.
 func serverNow(h http.Header) time.Time {
 	if date, ok := parseDate(textproto.TrimString(h.Get("Date"))); ok {
 		return date
@@ -177,9 +172,9 @@ func serverNow(h http.Header) time.Time {
 	return time.Now()
 }
 
-// parseDate reads an HTTP date. An abbreviation of another zone is refused: package time
-// takes one that it does not know for UTC. It also reads GMT as a zone of the program, where that has
-// this name, so the zone of the result does not say what was written.
+// parseDate reads an HTTP date. Other abbreviations of zones are refused, since package time takes unknown ones for
+// UTC. If the program's local zone is named GMT, package time takes GMT for it, so the zone of the result does not tell
+// what was written.
 func parseDate(s string) (time.Time, bool) {
 	if day, ok := strings.CutSuffix(s, " UTC"); ok {
 		s = day + " GMT"
@@ -191,13 +186,13 @@ func parseDate(s string) (time.Time, bool) {
 	return at, err == nil
 }
 
-// A number is one that is not negative.
+// A number is a decimal that is not negative.
 type number struct {
 	whole      int64
 	billionths int64 // rounded up, at most 1e9
 }
 
-// parseNumber reads digits, however many, with or without a fraction. If it is false, the number is 0.
+// parseNumber reads any number of digits, with or without a fraction. If ok is false, n is 0.
 func parseNumber(s string) (n number, ok bool) {
 	whole, fraction, _ := strings.Cut(s, ".")
 	if digits := whole + fraction; digits == "" || strings.Trim(digits, "0123456789") != "" {
@@ -212,7 +207,7 @@ func parseNumber(s string) (n number, ok bool) {
 	return n, true
 }
 
-// times returns n units, rounded up to the nanosecond. The unit divides a second.
+// times returns n units, rounded up to the nanosecond. The unit must divide a second.
 func (n number) times(unit time.Duration) time.Duration {
 	if n.whole > math.MaxInt64/int64(unit) {
 		return math.MaxInt64

@@ -11,13 +11,13 @@ import (
 	"github.com/gresil/gresil/internal/roundtrip"
 )
 
-// Route returns a plugin that applies plugins to the requests that pattern selects, a pattern of [http.ServeMux] such as
-// "POST api.example.com/search" or "api.example.com/". In a transport each of them is in its own phase. The host has no port:
-// the pattern selects it with any.
+// Route returns a plugin that applies plugins to the requests that pattern selects. It is a pattern of [http.ServeMux], such as "POST
+// api.example.com/search" or "api.example.com/". In a transport, each of the plugins is in its own phase. The host in a pattern has no
+// port, and selects every port.
 //
-// The Routes of a transport are like the handlers of one ServeMux: to each request the Route with the most specific pattern
-// applies, and no other. "/" selects the requests that no other Route does. A plugin that is not in a Route applies to every
-// request. Outside of [New], Transport of a Route panics if the pattern is invalid.
+// The Routes of a transport are like the handlers of one ServeMux: to each request only the Route with the most specific pattern applies.
+// "/" selects the requests that no other Route selects. A plugin that is not in a Route applies to every request. If the pattern is
+// invalid, the Transport method of a Route panics; [New] reports it.
 func Route(pattern string, plugins ...Plugin) Plugin {
 	return &route{routed{Pattern: pattern, Plugins: slices.Clone(plugins)}}
 }
@@ -36,7 +36,7 @@ func (rt *route) Transport(next http.RoundTripper) http.RoundTripper {
 
 func (rt *route) String() string { return "client.Route(" + rt.Pattern + ")" }
 
-// A selection is the transport of the plugins of Routes that are next to each other.
+// A selection is a transport that chooses among the plugins of adjacent Routes.
 type selection struct {
 	mux  phase.Mux[Phase, Plugin]
 	of   map[*routed]http.RoundTripper
@@ -51,7 +51,7 @@ func (s *selection) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.RoundTrip(req)
 }
 
-// find returns the Route of a request by its URL, as its Host can be another one, or nil.
+// find returns the Route of a request, or nil. It uses the host of the URL, since req.Host can be another one.
 func (s *selection) find(req *http.Request) *routed {
 	if req.URL == nil {
 		return nil

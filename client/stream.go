@@ -6,26 +6,25 @@ import (
 	"sync"
 )
 
-// A stream is a body that can be read only once. What is read of it is kept up to a limit, so that each attempt sees it from its
-// beginning. A transport may still be reading the body of an attempt that is over: what it reads then is kept too, and its next
-// Read fails.
+// A stream is a body that can be read only once. What is read of it is kept, up to a limit, so that each attempt sees the body from its
+// beginning. A transport may still be reading the body of an attempt that is over: what it reads then is kept too, and its next Read fails.
 type stream struct {
 	source io.ReadCloser
 	limit  int64
 	pull   chan struct{} // held during a Read of source, which can take long
 
 	mu     sync.Mutex
-	kept   []byte // one byte more than limit shows that it is passed
-	err    error  // of source
+	kept   []byte // more than limit bytes show that the limit is exceeded
+	err    error  // of the last Read of source
 	newest *view
 	done   bool // there is no further attempt
-	closed bool // source is
+	closed bool // source is closed
 }
 
 var errStale = errors.New("client: request body is closed, or read by a later attempt")
 
-// use makes v the body of the next attempt, and the ones before stale. With nil, it reports whether there can be one that sees all
-// of the body.
+// use makes v the body of the next attempt, and earlier views stale. It returns an error if an attempt could not see the body from its
+// beginning; if v is nil, it only checks that.
 func (s *stream) use(v *view) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +53,7 @@ func (s *stream) closeUnlock() {
 	}
 }
 
-// A view is a body of one attempt.
+// A view is the body of one attempt.
 type view struct {
 	stream *stream
 	offset int  // guarded by the mu of stream
@@ -83,7 +82,7 @@ func (v *view) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fromKept reads what is kept. If there is nothing, keep is how much of the next Read of the source is to be kept.
+// fromKept reads what is kept. If nothing is left of that, keep is how many bytes of the next Read of the source must be kept.
 func (v *view) fromKept(p []byte) (n, keep int, err error) {
 	s := v.stream
 	s.mu.Lock()

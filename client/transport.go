@@ -18,7 +18,7 @@ type Transport struct {
 	outer   http.RoundTripper // nil if there is an error
 	base    http.RoundTripper
 	plugins places // from the outermost to the innermost
-	within  places // those of a base that is a Transport
+	within  places // the plugins of a base that is a Transport
 	err     error
 }
 
@@ -27,8 +27,8 @@ type places = phase.Places[Phase, Plugin]
 // New puts plugins around base. Lower phases are outermost; plugins of one phase keep the order of the arguments. If base is
 // nil, it is a clone of http.DefaultTransport.
 //
-// If a plugin is nil or given twice, also if a base that is a Transport has it, or the pattern of a [Route] is invalid, every
-// RoundTrip returns the *core.ConfigError, and Check reports it: nothing is sent without its plugins.
+// If a plugin is nil or given twice, or a base that is a Transport has it already, or the pattern of a [Route] is invalid, every RoundTrip
+// returns a *core.ConfigError, and Check reports it: nothing is sent without its plugins.
 func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 	t := &Transport{base: base}
 	if base == nil {
@@ -54,7 +54,8 @@ func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 	return t
 }
 
-// defaultBase returns a clone of [http.DefaultTransport], or that itself if the program has set another type.
+// defaultBase returns a clone of [http.DefaultTransport], or http.DefaultTransport itself if the program has set one of
+// another type.
 func defaultBase() http.RoundTripper {
 	shared := http.DefaultTransport //nolint:forbidigo // it is cloned; a program that sets another type wants it used
 	if t, ok := shared.(*http.Transport); ok {
@@ -75,8 +76,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // CloseIdleConnections closes the idle connections of the base.
 func (t *Transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.base) }
 
-// Check returns a line for each probable mistake: a plugin that cannot be used, a probable mistake in the order, two retries. It
-// is nil if there is none.
+// Check returns a line for each probable mistake: a plugin that cannot be used, an order that is probably wrong, two retries. It is nil if
+// there is none.
 func (t *Transport) Check() (found []string) {
 	if t.err != nil {
 		found = strings.Split(t.err.Error(), "\n")

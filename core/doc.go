@@ -1,5 +1,5 @@
-// Package core has what all mechanisms share: the [Outcome] of a call, the errors of a configuration and of a rejection, a
-// [Pipeline] of mechanisms around any function, and a [Registry] of named mechanisms:
+// Package core has what all mechanisms share: the [Outcome] of a call, the errors for a bad configuration and for a
+// rejection, a [Pipeline] of mechanisms around any function, and a [Registry] of named mechanisms:
 //
 //	pipeline, err := core.NewPipeline(policy, hosts.For("db"), limit)
 //	if err != nil {

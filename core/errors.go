@@ -13,20 +13,20 @@ var (
 	// ErrRejected is matched by every error of a mechanism that did not make the call: an open breaker, a limit, a full queue.
 	// Nothing was sent.
 	ErrRejected = errors.New("rejected")
-	// ErrClosed is the error of a limiter, bulkhead or other mechanism that was closed. It matches ErrRejected, and waiting does
-	// not help.
+	// ErrClosed is the error of a call of a limiter, bulkhead or other mechanism that was closed. It matches ErrRejected; its RetryAfter is
+	// negative.
 	ErrClosed error = closedError{}
 )
 
-// A ConfigError is about one field that cannot be used. Validate joins one for each of them.
+// A ConfigError is the error of one field that cannot be used. Validate returns one for each such field, joined.
 type ConfigError struct {
 	Field  string // as in "retry.Config.MaxAttempts"
 	Value  any    // as given
 	Reason string // what is accepted, as in "must be >= 0 (0 means 3)"
 }
 
-// Error names the field, the value and the reason. It names only the type of a Value that is not a number, a bool or a string, since
-// another goroutine may be writing to what it refers to.
+// Error names the field, the value and the reason. For a Value that is not a number, a bool or a string, it names only the type, since
+// another goroutine may be writing to what the Value refers to.
 func (e *ConfigError) Error() string {
 	return fmt.Sprintf("%s = %s: %s", e.Field, plain(e.Value), e.Reason)
 }
@@ -52,8 +52,8 @@ func (closedError) Error() string             { return "closed" }
 func (closedError) Is(target error) bool      { return target == ErrRejected }
 func (closedError) RetryAfter() time.Duration { return -1 }
 
-// RetryAfter returns the longest wait that an error in the tree of err asks for before the call is made again, and false if none
-// asks. Such an error has a method RetryAfter() time.Duration; a negative result means that waiting does not help.
+// RetryAfter returns the longest wait that an error in the tree of err asks for before the call is made again, or false if none asks for
+// one. Such an error has a method RetryAfter() time.Duration; a negative result of that method means that waiting does not help.
 func RetryAfter(err error) (time.Duration, bool) {
 	longest, found := time.Duration(0), false
 	for err != nil {
@@ -79,7 +79,8 @@ func RetryAfter(err error) (time.Duration, bool) {
 	return longest, found
 }
 
-// Permanent returns an error that wraps err and that no retry of this module repeats. Permanent(nil) is nil.
+// Permanent returns an error that wraps err. No retry of this module repeats a call with such an error. Permanent(nil)
+// is nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil

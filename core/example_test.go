@@ -27,7 +27,7 @@ func ExampleRegistry() {
 	// ratelimit api *ratelimit.Limiter
 }
 
-// A page or a program changes a mechanism by its name.
+// A page or a program can find a mechanism by its name, and change it.
 func ExampleLookup() {
 	registry := &core.Registry{}
 	core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry}))

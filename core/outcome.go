@@ -2,7 +2,7 @@ package core
 
 import "github.com/gresil/gresil/internal/text"
 
-// An Outcome is how a call ended, as far as it concerns the health of what was called.
+// An Outcome is what the end of a call says about the health of what was called.
 type Outcome uint8
 
 // The outcomes.

@@ -10,11 +10,11 @@ import (
 	"github.com/gresil/gresil/internal/identity"
 )
 
-// A Mechanism runs an operation under its rules. Those of this module are Mechanisms, and so is any type with these methods.
+// A Mechanism runs an operation under its rules. The mechanisms of this module implement it, and your own types can.
 type Mechanism interface {
-	// Name is for String and Check of a pipeline.
+	// Name is used by String and Check of a pipeline.
 	Name() string
-	// Run calls next.Run any number of times, or not at all, and returns the result for the caller.
+	// Run calls next.Run any number of times, or not at all, and returns the result to the caller.
 	Run(ctx context.Context, next Next) (any, error)
 }
 
@@ -48,10 +48,10 @@ func (n Next) Run(ctx context.Context) (any, error) {
 	return n.call.mechanisms[n.depth].Run(ctx, Next{n.call, n.depth + 1})
 }
 
-// A Pipeline is mechanisms around any function, the first one outermost. It is safe for concurrent use. The zero value has none.
+// A Pipeline puts mechanisms around any function, the first one outermost. It is safe for concurrent use. The zero value has no mechanism.
 type Pipeline struct{ mechanisms []Mechanism }
 
-// NewPipeline makes a pipeline. A mechanism that is nil or given twice is a [*ConfigError].
+// NewPipeline makes a pipeline. If a mechanism is nil or given twice, the error is a [*ConfigError].
 func NewPipeline(mechanisms ...Mechanism) (*Pipeline, error) {
 	for i, m := range mechanisms {
 		if identity.Missing(m) {
@@ -84,12 +84,12 @@ func (p *Pipeline) String() string {
 	return strings.Join(names, " > ")
 }
 
-// Check returns a line for each pair of mechanisms whose order is probably a mistake, such as a breaker outside of a retry, or
-// nil. The pipeline works all the same.
+// Check returns a line for each pair of mechanisms whose order is probably a mistake, such as a breaker outside of a retry; nil if there is
+// none. The pipeline works all the same.
 //
-// A retry belongs outside of what decides about single attempts. A limiter and a bulkhead belong outside of a breaker: a call that
-// waits then neither holds a half-open slot nor looks slow. A timeout inside a retry limits each attempt and belongs inside of all; a
-// timeout outside of any retry may be anywhere. Mechanisms of other packages are ignored.
+// A retry belongs outside of all mechanisms that decide about single attempts. A limiter and a bulkhead belong outside of a breaker, so
+// that a call that waits neither occupies a trial nor counts as slow. A timeout inside of a retry limits each attempt, and belongs
+// innermost; a timeout that is not inside of a retry can be anywhere. Mechanisms of other packages are ignored.
 func (p *Pipeline) Check() (found []string) {
 	if p == nil {
 		return nil
@@ -127,8 +127,8 @@ func kind(m Mechanism) string {
 	return name
 }
 
-// Do runs operation inside a pipeline; a nil p is an empty one. If the outermost mechanism, one of your own, returns a result that is
-// not a T, the error names both types.
+// Do runs operation inside a pipeline; a nil p is an empty one. If the outermost mechanism is your own and returns a result that is not a
+// T, the error names both types.
 func Do[T any](ctx context.Context, p *Pipeline, operation func(context.Context) (T, error)) (T, error) {
 	if p == nil || len(p.mechanisms) == 0 {
 		return operation(ctx)
@@ -138,8 +138,8 @@ func Do[T any](ctx context.Context, p *Pipeline, operation func(context.Context)
 	return as[T](Next{call: &c.call}.Run(ctx))
 }
 
-// as returns result as a T, together with err. A nil result is the zero T. If result is
-// no T, it returns the zero T and an error that wraps err.
+// as returns result as a T, together with err. A nil result is the zero T. If result is not a T, it returns the zero T
+// and an error that wraps err.
 func as[T any](result any, err error) (T, error) {
 	v, ok := result.(T)
 	if ok || result == nil {
@@ -150,7 +150,7 @@ func as[T any](result any, err error) (T, error) {
 
 type typeError struct {
 	text  string
-	cause error // the error that came along, or nil
+	cause error // the error that the mechanism returned, or nil
 }
 
 func (e *typeError) Error() string { return e.text }

@@ -14,10 +14,10 @@ import (
 	form "github.com/gresil/gresil/internal/text"
 )
 
-// A cell is one value. The zero cell is not known.
+// A cell is one value. The zero cell means that the value is not known.
 type cell struct {
 	Text  string
-	Full  string   // all of a text, or the exact value
+	Full  string   // the whole text, or the exact value
 	Class string   // "number", or empty
 	Lines []string // details, for a list that can be opened
 	value any      // in JSON; nil if it is not known
@@ -38,7 +38,7 @@ func column(c registry.Cell) string {
 	return c.Name
 }
 
-// float returns a value that is a number.
+// float returns a value as a number, and whether it is a finite one.
 func float(value any) (n float64, ok bool) {
 	v, to := reflect.ValueOf(value), reflect.TypeFor[float64]()
 	if !v.IsValid() || !v.CanConvert(to) {
@@ -82,7 +82,8 @@ func (v *view) cell(c registry.Cell) cell {
 	return cell{Text: decimal(n), Full: decimal(n), Class: "number", value: c.Value, n: n}
 }
 
-// text returns a text. One that can contain secrets is cut, and is without the parts of URLs that can be some, unless keys are shown.
+// text returns a text as a cell. A text that can contain secrets is cut; unless keys are shown, the parts of URLs that can be secrets are
+// left out.
 func (v *view) text(s string, secret bool) cell {
 	if s == "" {
 		return cell{value: ""}
@@ -97,7 +98,7 @@ func (v *view) text(s string, secret bool) cell {
 	return cell{Text: short(all), Full: all, value: s}
 }
 
-// list is a number of things with a line for each.
+// list returns a cell with the number of lines, which can be opened to show them.
 func list(lines []string, value any) cell {
 	return cell{Text: strconv.Itoa(len(lines)), Class: "number", Lines: lines, value: value, n: float64(len(lines))}
 }
@@ -111,7 +112,7 @@ func relative(t, now time.Time) string {
 	return rough(now.Sub(t).Round(time.Second)) + " ago"
 }
 
-// rough is a duration for people.
+// rough returns a rounded duration.
 func rough(d time.Duration) string {
 	if d >= time.Hour {
 		d = d.Round(time.Minute)
@@ -119,7 +120,7 @@ func rough(d time.Duration) string {
 	return form.About(d)
 }
 
-// visible returns s with escapes for the characters that are not printed, or that change the direction of the text.
+// visible returns s with escapes for characters that are not printable, or that change the direction of the text.
 func visible(s string) string {
 	quoted := strconv.Quote(s)
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
@@ -147,7 +148,7 @@ func withoutSecrets(s string) string {
 		at := strings.LastIndexByte(host, '@')
 		_, port, _ := strings.Cut(host, ":")
 		if at < 0 && strings.Trim(port, "0123456789") != "" && strings.Contains(rest, "@") {
-			return "://…" // it is the beginning of a password with one of these characters
+			return "://…" // rest begins with a password that contains one of these characters
 		}
 		rest = rest[at+1:]
 		if end := strings.IndexAny(rest, "?#"); end >= 0 {

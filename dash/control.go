@@ -23,13 +23,13 @@ const controlTimeout, maxBody = 30 * time.Second, 64 << 10
 type command struct {
 	Action
 
-	Target string // kind, name and row, as the state has it
+	Target string // kind, name and row, in the form that the state has
 	Back   string `json:"-"` // query of the page, from its form
-	form   bool   // of the page
-	asks   bool   // before it removes something
+	form   bool   // sent by the form of the page
+	asks   bool   // the page must ask before it deletes something
 }
 
-// A controlError is the error of a control with its status.
+// A controlError is the error of a control, with the status of its response.
 type controlError struct {
 	status int
 	text   string
@@ -50,7 +50,7 @@ func (h *Handler) control(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, http.StatusMethodNotAllowed, "controls are POST")
 		return
 	}
-	// A client that disconnects does not interrupt it.
+	// A client that disconnects does not interrupt the control.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), controlTimeout)
 	defer cancel()
 	c, err := readCommand(w, r)
@@ -74,7 +74,7 @@ func (h *Handler) control(w http.ResponseWriter, r *http.Request) {
 	h.answer(w, r, &c, n, err)
 }
 
-// find returns the row of a command that is allowed.
+// find returns the row of a command, if the command is allowed.
 func (h *Handler) find(ctx context.Context, r *http.Request, c *command) (*row, error) {
 	if err := h.cfg.Controls(r, c.Action); err != nil {
 		return nil, &controlError{http.StatusForbidden, err.Error()}
@@ -126,7 +126,7 @@ func readCommand(w http.ResponseWriter, r *http.Request) (c command, err error) 
 	return c, nil
 }
 
-// answer records a control that has changed n things, or has failed, and sends its result.
+// answer records a control, which has made n changes or has failed, and sends its result.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, c *command, n int, err error) {
 	refused := (*controlError)(nil)
 	switch {
@@ -154,9 +154,9 @@ func (h *Handler) record(r *http.Request, level slog.Level, text string, a Actio
 	h.cfg.Logger.LogAttrs(r.Context(), level, text, append(attrs, more...)...) //nolint:sloglint // the texts of the callers are constants
 }
 
-// backTo returns the address of the page after a control. Anything but a query of ours is dropped.
+// backTo returns the address of the page after a control. It keeps only the query that the page itself uses.
 func backTo(back, done string) string {
-	q, _ := parseQuery(strings.TrimPrefix(back, "./?")) // a part that cannot be used has its default
+	q, _ := parseQuery(strings.TrimPrefix(back, "./?")) // a part that cannot be used gets its default
 	q.Done = done
 	return q.String()
 }

@@ -96,8 +96,7 @@ func ExampleConfig_controls() {
 	// 403 {"type":"about:blank","title":"Forbidden","status":403,"detail":"ask the owner of the service"} forced_open
 }
 
-// A page without authentication names its hosts: a web site whose name resolves to its address cannot
-// read it.
+// A page without authentication needs Hosts: then a web site whose name resolves to its address cannot read it.
 func ExampleConfig_hosts() {
 	page := core.Must(dash.New(&core.Registry{}, dash.Config{Hosts: []string{"localhost", "127.0.0.1"}}))
 	for _, host := range []string{"localhost:8080", "evil.example.com"} {

@@ -30,7 +30,7 @@ type Handler struct {
 	flights  singleflight.Group
 }
 
-// A process is the one that a page shows.
+// A process describes the process that a page shows.
 type process struct {
 	Program string    `json:"program"`
 	Host    string    `json:"host"`
@@ -40,8 +40,8 @@ type process struct {
 	Version string    `json:"version,omitempty"`
 }
 
-// New makes a handler for the instances in the registry, also those added later. It starts nothing. It returns the errors
-// of [Config.Validate], or a [*core.ConfigError] if the registry is nil.
+// New makes a handler for the instances in the registry, including those added later. It starts no goroutine. It
+// returns the errors of [Config.Validate], or a [*core.ConfigError] if the registry is nil.
 func New(of *core.Registry, cfg Config) (*Handler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func New(of *core.Registry, cfg Config) (*Handler, error) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	if len(h.cfg.Hosts) > 0 && !slices.Contains(h.cfg.Hosts, hostname(r.Host)) {
-		http.Error(w, "this host name is not served", http.StatusMisdirectedRequest) // the page of an error names the process
+		http.Error(w, "this host name is not served", http.StatusMisdirectedRequest) // an error page would name the process
 		return
 	}
 	if h.guard.Check(r) != nil {
@@ -80,22 +80,22 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.page(w, r)
 	case "/control":
 		h.control(w, r)
-	case "": // the prefix without its slash, as the Mount of chi passes it
+	case "": // the prefix without its slash, as chi's Mount passes it
 		whole, _, _ := strings.Cut(r.RequestURI, "?")
-		w.Header().Set("Location", "./"+path.Base(whole)+"/") // relative, unlike that of http.Redirect, which does not know the prefix
+		w.Header().Set("Location", "./"+path.Base(whole)+"/") // relative: http.Redirect does not know the prefix
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	default:
 		h.fail(w, r, http.StatusNotFound, "there is no such page; http.StripPrefix has to cut the prefix of the page")
 	}
 }
 
-// secure sets the fields that each response has.
+// secure sets the header fields that each response has.
 func secure(header http.Header) {
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src '"+style().hash+"'; img-src data:; "+
 		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("X-Frame-Options", "DENY")
-	header.Set("Referrer-Policy", "same-origin") // no-referrer would make the Origin of our own forms null
+	header.Set("Referrer-Policy", "same-origin") // with no-referrer, the Origin of the page's own forms would be null
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
@@ -109,7 +109,7 @@ func hostname(host string) string {
 	return strings.ToLower(strings.Trim(host, "[]"))
 }
 
-// fail sends an error, as problem details to a client of JSON, and otherwise as a page.
+// fail sends an error: problem details to a client of JSON, otherwise a page.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, status int, detail string) {
 	if wantsJSON(r) || r.URL.Path == "/state" || strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
 		reject.Details{Status: status, Detail: detail}.Body().Send(w, r, -1)

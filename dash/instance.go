@@ -48,8 +48,8 @@ func figuresOf(all registry.Figures) cell {
 	return list(lines, values)
 }
 
-// settings adds a line for each field of a Config that is set, up to 100. Of functions, and of what is behind pointers and interfaces, a line
-// has at most their String.
+// settings adds a line for each field of a Config that is set, up to 100 lines. For functions, pointers and interfaces, a line has the
+// result of their String method, if they have one.
 func (v *view) settings(lines []string, field string, of reflect.Value) []string {
 	if !of.IsValid() || of.IsZero() || len(lines) == 100 {
 		return lines

@@ -22,7 +22,7 @@ var css string
 //go:embed icon.svg
 var icon []byte
 
-// templates are parsed at the first use, so that a program that does not serve the page does not pay for it.
+// templates are parsed at their first use, so that a program that does not serve the page does not spend time on them.
 var templates = sync.OnceValue(func() *template.Template { //nolint:gochecknoglobals // a constant
 	functions := template.FuncMap{"style": style, "visible": visible, "short": short, "label": label, "stamp": stamp}
 	return template.Must(template.New("").Funcs(functions).Parse(html))
@@ -41,7 +41,7 @@ var style = sync.OnceValue(func() sheet { //nolint:gochecknoglobals // a constan
 	return sheet{template.CSS(css), template.URL("data:image/svg+xml;base64," + text(icon)), "sha256-" + text(sum[:])}
 })
 
-// wantsJSON reports whether a client names JSON in its Accept, and not HTML.
+// wantsJSON reports whether the Accept of a client has JSON but not HTML.
 func wantsJSON(r *http.Request) bool {
 	accept := strings.ToLower(strings.Join(r.Header.Values("Accept"), ","))
 	return strings.Contains(accept, "json") && !strings.Contains(accept, "html")
@@ -66,9 +66,9 @@ func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
 	h.render(w, http.StatusOK, "main", v)
 }
 
-// writeJSON sends v. An error of the connection ends the response; there is no reader for it.
+// writeJSON sends v. An error of the connection ends the response; there is nobody to report it to.
 func writeJSON(w http.ResponseWriter, v any) {
-	body, _ := json.Marshal(v) // cells have no value that it cannot encode
+	body, _ := json.Marshal(v) // all values of cells can be encoded
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
 	_, _ = w.Write(append(body, '\n'))

@@ -9,18 +9,18 @@ import (
 
 const maxQuery = 2 << 10
 
-// A query selects and orders rows. Its methods are also for the template.
+// A query selects and orders rows. The template uses its methods too.
 type query struct {
-	Kind    string // if empty, all
-	Text    string // that a row contains
+	Kind    string // of the instances; if empty, all
+	Text    string // selects the rows that contain it
 	Sort    string // key of a column, descending after a "-"; if empty, the rows that need attention are first
 	Page    int    // from 1
 	Rows    int    // of a page
 	Refresh int    // seconds, or 0
-	Done    string // the page is that after a control
+	Done    string // not empty for the page after a control
 }
 
-// parseQuery reads a query. The error names a part that cannot be used, which has its default.
+// parseQuery parses a query. The error names a part that cannot be used; that part gets its default.
 func parseQuery(raw string) (q query, err error) {
 	values, bad := url.ParseQuery(raw)
 	if bad != nil || len(raw) > maxQuery {
@@ -70,7 +70,7 @@ func (q query) Of(kind string, page int) query {
 // Turn returns the query for another page.
 func (q query) Turn(by int) query { return q.Of(q.Kind, q.Page+by) }
 
-// By returns the query that sorts by a column, or turns its order around.
+// By returns the query that sorts by a column, in reverse if q already does.
 func (q query) By(key string) query {
 	if q.Sort == key {
 		key = "-" + key
@@ -80,7 +80,7 @@ func (q query) By(key string) query {
 	return q
 }
 
-// Order is the value of aria-sort of a column.
+// Order returns the value of aria-sort for a column.
 func (q query) Order(key string) string {
 	return map[string]string{key: "ascending", "-" + key: "descending"}[q.Sort]
 }

@@ -13,7 +13,7 @@ import (
 
 const timeout = 2 * time.Second // of reading an instance
 
-// A reading is what was read of an instance. With an error, the rows are those that could be read.
+// A reading is the result of reading an instance. If there is an error, it has the rows that could be read.
 type reading struct {
 	registry.Entry
 
@@ -22,8 +22,8 @@ type reading struct {
 	flight <-chan singleflight.Result // nil if the instance has no rows
 }
 
-// readings reads the instances of a kind or, if it is empty, all, at once. Readers that come while an instance is read share the
-// result. A reading that never ends keeps one goroutine.
+// readings reads the instances of a kind concurrently; if kind is empty, all. Callers that arrive while an instance is being read share the
+// result. If reading an instance never ends, one goroutine remains.
 func (h *Handler) readings(ctx context.Context, kind string) (all []reading) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -34,7 +34,7 @@ func (h *Handler) readings(ctx context.Context, kind string) (all []reading) {
 		one := reading{Entry: e}
 		if e.Source.Rows != nil {
 			one.flight = h.flights.DoChan(e.Kind+"\x00"+e.Name, func() (any, error) {
-				// It outlives the reader that has begun it, and ends before the others do, so that they get what could be read.
+				// It can outlive the caller that has begun it, and times out before the callers do, so that they get what could be read.
 				ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout*9/10, errSlow)
 				defer cancel()
 				return rowsOf(ctx, e)
@@ -52,7 +52,7 @@ func (h *Handler) readings(ctx context.Context, kind string) (all []reading) {
 		case <-ctx.Done():
 			done.Err = errSlow
 			select {
-			case done = <-all[i].flight: // while another instance took too long
+			case done = <-all[i].flight: // it was read while another instance took too long
 			default:
 			}
 		}
@@ -76,7 +76,7 @@ func rowsOf(ctx context.Context, e registry.Entry) (rows []registry.Row, err err
 	return rows, err
 }
 
-// guarded calls f. A panic in an instance is its error, so that the page shows the others.
+// guarded calls f, and returns a panic as an error, so that the page still shows other instances.
 func guarded(f func() error) (err error) {
 	defer func() {
 		switch p := recover().(type) {

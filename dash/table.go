@@ -11,7 +11,7 @@ import (
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// A view is what a page shows, and its JSON.
+// A view is what a page, or its JSON, shows.
 type view struct {
 	Now      time.Time `json:"now"`
 	Process  process   `json:"process"`
@@ -25,16 +25,16 @@ type view struct {
 // A table has the rows of one kind that a query selects, in order.
 type table struct {
 	Kind      string            `json:"kind"`
-	Total     int               `json:"total"`     // rows before the query selected
+	Total     int               `json:"total"`     // all rows, selected or not
 	Matching  int               `json:"matching"`  // rows that contain the text of the query
-	Attention int               `json:"attention"` // rows
+	Attention int               `json:"attention"` // rows that need attention
 	Errors    map[string]string `json:"errors"`    // of instances that could not be read, by name
 	Columns   []string          `json:"columns"`
 	Rows      []*row            `json:"rows"`
 
-	Query           query `json:"-"` // of its first page, or of the page that was asked for
-	First, Last     int   `json:"-"` // numbers of the rows
-	Parts, Controls bool  `json:"-"` // there are rows about parts; that have verbs
+	Query           query `json:"-"` // for the first page of the table, or for the requested page
+	First, Last     int   `json:"-"` // the numbers of the first and the last row
+	Parts, Controls bool  `json:"-"` // whether there are rows about parts, and rows with verbs
 	alarm           registry.Alarm
 }
 
@@ -46,12 +46,12 @@ type row struct {
 	Cells   map[string]cell `json:"cells"` // by column
 	Verbs   []string        `json:"verbs"`
 	Target  string          `json:"target,omitempty"` // of the controls
-	Figures cell            `json:"figures,omitzero"` // if it is about all of the instance
+	Figures cell            `json:"figures,omitzero"` // if it is the row of the whole instance
 	Config  cell            `json:"config,omitzero"`
 
 	of    registry.Row
 	in    registry.Entry
-	whole bool    // about all of the instance
+	whole bool    // it is the row of the whole instance
 	size  float64 // the first number of the cells
 }
 
@@ -76,7 +76,7 @@ func (h *Handler) look(ctx context.Context, q query) *view {
 	return v
 }
 
-// add adds an instance. One of its rows is about all of it.
+// add adds the rows of an instance. One of them is about the whole instance.
 func (t *table) add(r reading, v *view) {
 	all := registry.Row{}
 	if r.err != nil {
@@ -95,7 +95,7 @@ func (t *table) add(r reading, v *view) {
 	}
 }
 
-// size adds the columns of cells, and returns their first number.
+// size adds the columns of cells to the table, and returns the first number among the cells.
 func (t *table) size(cells []registry.Cell) (size float64) {
 	found := false
 	for i, c := range cells {
@@ -153,12 +153,12 @@ func (r *row) fill(v *view) *row {
 
 var alarms = [...]string{"calm", "notice", "failing"} //nolint:gochecknoglobals // a constant
 
-// target returns the row as ASCII for a control: a browser changes line breaks and bytes that are not UTF-8 in the values of a form.
+// target identifies the row for a control, in ASCII: in the values of a form, a browser changes line breaks and bytes that are not UTF-8.
 func (r *row) target() string {
 	return url.Values{"kind": {r.in.Kind}, "name": {r.in.Name}, "row": {r.of.Key}}.Encode()
 }
 
-// contains reports whether the name, the key or a text of the row contains the text, in lower case.
+// contains reports whether the name, the key or a text of the row contains text, which is in lower case.
 func (r *row) contains(text string) bool {
 	in := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
 	for _, c := range r.Cells {
@@ -174,7 +174,7 @@ func (r *row) About() string {
 	return strings.TrimSpace(visible(r.in.Name) + " " + short(visible(r.of.Key)))
 }
 
-// compare orders by the column of the query, where values that are not known are last, and then by attention.
+// compare orders by the column of the query, with unknown values last, and then by attention.
 func (t *table) compare(a, b *row) (by int) {
 	key, desc := strings.CutPrefix(t.Query.Sort, "-")
 	x, y := a.Cells[key], b.Cells[key]

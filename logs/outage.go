@@ -8,17 +8,17 @@ import (
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// An outage is the failures of a store: a warning while it fails, at most once a minute, and a record when it has recovered. Outages
-// within a minute of a warning are logged together, when the minute is over.
+// An outage tracks the failures of a store. A warning is logged while it fails, at most once a minute, and a record when it has recovered.
+// Outages within a minute after a warning are logged together when the minute is over.
 type outage struct {
-	last   time.Time      // when it was logged
-	latest registry.Event // of the failures
-	end    registry.Event // of the latest one that has ended
-	at     time.Time      // of the latest failure
+	last   time.Time      // when it was last logged
+	latest registry.Event // the event of the latest failure
+	end    registry.Event // the event that ended the latest outage
+	at     time.Time      // the time of the latest failure
 	since  time.Time      // start of the current one; zero while the store works
-	lasted time.Duration  // all ended ones that are not logged
+	lasted time.Duration  // the total of the ended outages that are not logged
 	count  uint64         // failures in them and in the current one
-	warned uint64         // of count, those in a warning
+	warned uint64         // the part of count that was in a warning
 }
 
 // storeChanged notes a failure of a store, or that it has recovered, and logs it if that is due.
@@ -32,7 +32,7 @@ func (s *subject) storeChanged(ctx context.Context, e registry.Event) {
 			o.since = now
 		}
 		o.count++
-	case o.since.IsZero(): // it began before Run
+	case o.since.IsZero(): // the outage began before Run
 	default:
 		o.lasted, o.since, o.end = o.lasted+now.Sub(o.since), time.Time{}, e
 		if o.warned > 0 {
@@ -46,7 +46,7 @@ func (s *subject) storeChanged(ctx context.Context, e registry.Event) {
 	}
 }
 
-// recovered logs ended outages. The caller holds the lock, which is released.
+// recovered logs ended outages. The caller holds the lock, which recovered releases.
 func (s *subject) recovered(ctx context.Context) {
 	o := s.outage
 	s.outage = outage{last: o.last}
@@ -54,7 +54,7 @@ func (s *subject) recovered(ctx context.Context) {
 	s.record(ctx, slog.LevelInfo, o.end.Text, o.end.Attrs, slog.Duration("lasted", o.lasted), slog.Uint64("count", o.count))
 }
 
-// lookAtOutage logs failures that were not logged, if that is due. At the end it is due if the latest failure is recent.
+// lookAtOutage logs failures that were not logged yet, if that is due. At the end, it is due if the latest failure is recent.
 func (s *subject) lookAtOutage(ctx context.Context, end bool) {
 	s.mu.Lock()
 	o := &s.outage

@@ -15,15 +15,15 @@ import (
 type Config struct {
 	// Calls logs single calls too, at Debug: those that are retried, rejected or cut off. If false, calls cost nothing.
 	Calls bool
-	// Keys adds the key of a call or a limit, which may be a secret. The host of a breaker is logged in any case.
+	// Keys adds the key of a call or a limit, which may be a secret. The host of a breaker is always logged.
 	Keys bool
 }
 
-// warnEvery is the minimum time between two warnings of one text about one instance.
+// warnEvery is the shortest time between two warnings with the same text about an instance.
 const warnEvery = time.Minute
 
-// Run logs the mechanisms in the registry, and those that are registered later, until ctx ends. Events are logged by the goroutines
-// in which they happen. The error is nil, or a *core.ConfigError if registry or logger is nil.
+// Run logs the events of the mechanisms in the registry, including those that are registered later, until ctx ends. An event is logged by
+// the goroutine in which it happens. The error is nil, or a *core.ConfigError if registry or logger is nil.
 func Run(ctx context.Context, of *core.Registry, logger *slog.Logger, cfg Config) error {
 	var errs []error
 	if of == nil {
@@ -70,9 +70,9 @@ type run struct {
 func (r *run) begin(of *registry.Registry) (cancel func()) {
 	counted := map[any]map[string]float64{}
 	for _, e := range of.Entries() {
-		counted[e.Instance] = counters(e.Source) // earlier ones are not news
+		counted[e.Instance] = counters(e.Source) // so that earlier counts are not logged
 	}
-	r.mu.Lock() // changes wait for it
+	r.mu.Lock() // changes wait for this lock
 	defer r.mu.Unlock()
 	now, cancel := of.Watch(r.changed)
 	for _, e := range now {
@@ -81,7 +81,7 @@ func (r *run) begin(of *registry.Registry) (cancel func()) {
 	return cancel
 }
 
-// changed follows a change of the registry. It can be called after the end.
+// changed handles a change of the registry. It can be called after the end.
 func (r *run) changed(e registry.Entry, c registry.Change) {
 	switch c {
 	case registry.Removed:
@@ -106,7 +106,7 @@ func (r *run) changed(e registry.Entry, c registry.Change) {
 	}
 }
 
-// addLocked begins to log an instance, whose counters were read.
+// addLocked begins to log an instance. counted are the values of its counters before.
 func (r *run) addLocked(e registry.Entry, counted map[string]float64) {
 	s := &subject{run: r, source: e.Source, log: r.logged(e), counted: counted, warnings: map[string]*warning{}, cancel: func() {}}
 	r.subjects[e.Instance] = s
@@ -136,7 +136,7 @@ func (r *run) look() {
 	}
 }
 
-// end logs the rest.
+// end logs what is not logged yet.
 func (r *run) end() {
 	all := r.all()
 	r.mu.Lock()

@@ -19,15 +19,15 @@ type subject struct {
 	cancel func()
 
 	mu       sync.Mutex
-	counted  map[string]float64  // counters whose growth is logged, by text
+	counted  map[string]float64  // the counters whose growth is logged, by text
 	warnings map[string]*warning // by text
 	outage   outage
 }
 
-// A warning is the state of the warnings of one text.
+// A warning is the state of the warnings with one text.
 type warning struct {
 	last  time.Time // when one was logged
-	count uint64    // not logged yet
+	count uint64    // how many are not logged yet
 	attrs []slog.Attr
 }
 
@@ -63,7 +63,7 @@ func (s *subject) key(e registry.Event) []slog.Attr {
 	return nil
 }
 
-// warn counts n events of a text, and logs them at Warn, unless such a warning was logged within the last minute.
+// warn counts n events with a text, and logs them at Warn, unless such a warning was logged within the last minute.
 func (s *subject) warn(ctx context.Context, text string, n uint64, attrs []slog.Attr) {
 	s.mu.Lock()
 	w := s.warnings[text]
@@ -89,7 +89,7 @@ func (s *subject) flush(ctx context.Context, text string, w *warning, end bool) 
 	s.record(ctx, slog.LevelWarn, text, attrs, slog.Uint64("count", n))
 }
 
-// look logs what is due: counters that have grown, warnings and outages. At the end everything is due that is not long past.
+// look logs what is due: counters that have grown, warnings and outages. At the end, everything that is not long past is due.
 func (s *subject) look(end bool) {
 	ctx := context.Background()
 	for text, n := range s.grown() {

@@ -15,11 +15,11 @@ import (
 
 // Config configures a [Collector]. The zero value is ready to use.
 type Config struct {
-	// Namespace is the first part of all names. If empty, it is "resilience".
+	// Namespace is the first part of all metric names. If empty, it is "resilience".
 	Namespace string
 	// Durations adds histograms of the durations of calls through breakers, which then read the clock twice for each call.
 	Durations bool
-	// Hosts adds the label host to the metrics of breakers by host. Set it if there are few.
+	// Hosts adds the label host to the metrics of breakers by host. Set it only if there are few hosts.
 	Hosts bool
 }
 
@@ -34,7 +34,7 @@ type Collector struct {
 	rejections map[rejection]uint64
 }
 
-// New makes a collector. A registry that is nil, and a Namespace that cannot be used, are errors (*core.ConfigError).
+// New makes a collector. If the registry is nil, or the Namespace cannot be used, the error is a *core.ConfigError.
 func New(reg *core.Registry, cfg Config) (*Collector, error) {
 	for i, r := range cfg.Namespace {
 		if r == '_' || 'a' <= r|0x20 && r|0x20 <= 'z' || i > 0 && '0' <= r && r <= '9' {
@@ -80,7 +80,7 @@ func version() string {
 	return "(devel)"
 }
 
-// Describe sends nothing, as the metrics depend on the registry.
+// Describe sends nothing, since the metrics depend on the registry.
 func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the current values.
@@ -137,7 +137,7 @@ func (c *Collector) figure(name string, f registry.Figure, labels []string) prom
 	return c.metric(name, f.Help, prometheus.GaugeValue, f.N, labels...)
 }
 
-// metric returns a metric. labels are names and values in turn.
+// metric returns a metric. labels alternates names and values.
 func (c *Collector) metric(name, help string, typ prometheus.ValueType, n float64, labels ...string) prometheus.Metric {
 	desc, values := c.desc(name, help, labels)
 	return prometheus.MustNewConstMetric(desc, typ, n, values...)

@@ -14,14 +14,14 @@ import (
 	"github.com/gresil/gresil/internal/reject"
 )
 
-// A rejection is a sort of rejected HTTP requests.
+// A rejection is a class of rejected HTTP requests.
 type rejection struct {
 	side   string // "server" or "client"
 	reason string
-	code   string // "none" without a response
+	code   string // "none" if there was no response
 }
 
-// Handler counts the requests that plugins below it reject, by status and reason, as resilience_http_rejections_total:
+// Handler counts the requests that plugins inside of it reject, by status and reason, as resilience_http_rejections_total:
 //
 //	server.New(server.Middleware(collector.Handler, server.Monitoring), limits)
 func (c *Collector) Handler(next http.Handler) http.Handler {
@@ -36,7 +36,7 @@ func (c *Collector) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// Transport counts the requests that plugins below it reject, by reason:
+// Transport counts the requests that plugins inside of it reject, by reason:
 //
 //	httpClient := &http.Client{Transport: collector.Transport(client.New(nil, breakers, retries))}
 func (c *Collector) Transport(next http.RoundTripper) http.RoundTripper {
@@ -54,7 +54,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }
 
-// usual begins to export rejections at 0, so that a rate includes the first. pairs are reasons and codes in turn.
+// usual begins to export the usual rejections at 0, so that a rate includes the first. pairs alternates reasons and codes.
 func (c *Collector) usual(side string, pairs ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,7 @@ func (c *Collector) usual(side string, pairs ...string) {
 	}
 }
 
-// count counts a request that was rejected with an error. Nil is none.
+// count counts a request that was rejected with err. If err is nil, there was no rejection.
 func (c *Collector) count(side string, err error, status int) {
 	if err == nil {
 		return
@@ -77,8 +77,7 @@ func (c *Collector) count(side string, err error, status int) {
 	c.rejections[r]++
 }
 
-// reason returns the kind of the mechanism that rejected a request, or "rejected" if it is none of this module. It is the name
-// of the package of the error.
+// reason returns why a request was rejected. It follows from the package of the error; for errors of other modules it is "rejected".
 func reason(err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if errs, ok := err.(interface{ Unwrap() []error }); ok {

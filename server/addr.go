@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// parseAddr reads an address as RemoteAddr and proxies write it: bare or with a port. An IPv4 address within IPv6 becomes IPv4, and
-// a zone is left out, so that no other spelling of an address makes another client.
+// parseAddr reads an address as RemoteAddr and proxies write it: bare or with a port. An IPv4-mapped IPv6 address becomes IPv4, and a zone
+// is left out, so that all spellings of an address are the same client.
 func parseAddr(s string) netip.Addr {
 	host, ok := cutPort(strings.Trim(s, " \t"))
 	host, zone, zoned := strings.Cut(host, "%")
@@ -32,7 +32,7 @@ func cutPort(s string) (string, bool) {
 	return host, closed && (rest == "" || has && isPort(port))
 }
 
-// within reports whether a, or the IPv4 address in it, is in one of networks.
+// within reports whether a, or the IPv4 address embedded in it, is in one of networks.
 func within(a netip.Addr, networks []netip.Prefix) bool {
 	if len(networks) == 0 {
 		return false
@@ -49,8 +49,8 @@ func within(a netip.Addr, networks []netip.Prefix) bool {
 	return false
 }
 
-// The networks whose addresses have an IPv4 address in them that is known. IPv4 within IPv6,
-// ::ffff:0:0/96, is not among them: parseAddr has folded it.
+// The networks whose addresses contain an IPv4 address at a known place. IPv4-mapped addresses, ::ffff:0:0/96, are not
+// among them: parseAddr has made them IPv4.
 var (
 	nat64     = netip.MustParsePrefix("64:ff9b::/96")    //nolint:gochecknoglobals // a constant: RFC 6052, an IPv4 client of a NAT64
 	siit      = netip.MustParsePrefix("::ffff:0:0:0/96") //nolint:gochecknoglobals // a constant: RFC 2765, of a stateless translator
@@ -59,12 +59,12 @@ var (
 	teredo    = netip.MustParsePrefix("2001::/32")       //nolint:gochecknoglobals // a constant: RFC 4380, behind the IPv4 address of a NAT
 )
 
-// localNAT64 is for the translators of an operator (RFC 8215), who also chooses where in the
-// address the one of IPv4 is. No client can choose its address there, so all of it is the key.
+// localNAT64 is for the translators of an operator (RFC 8215), who also chooses where in the address the IPv4 address
+// is. Clients cannot choose their addresses there, so the whole address is the key.
 var localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48") //nolint:gochecknoglobals // a constant
 
-// embedded returns the IPv4 address in an IPv6 address, or the zero Addr if there is none.
-// 6to4 and Teredo are for global addresses only: an address with another one is forged.
+// embedded returns the IPv4 address in an IPv6 address, or the zero Addr if there is none. 6to4 and Teredo are for
+// global addresses only: with any other IPv4 address, the IPv6 address is forged.
 func embedded(a netip.Addr) netip.Addr {
 	if !a.Is6() {
 		return netip.Addr{}
@@ -81,7 +81,7 @@ func embedded(a netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// global returns a, or the zero Addr if it is an address that is not routed.
+// global returns a, or the zero Addr if a is not routed globally.
 func global(a netip.Addr) netip.Addr {
 	if a.IsGlobalUnicast() && !a.IsPrivate() && a.As4()[0] != 0 {
 		return a
@@ -89,10 +89,9 @@ func global(a netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// ipv4 returns the IP of remoteAddr if that is an IPv4 address with a port, as net/http
-// writes it, and false otherwise. net/netip accepts every address that ipv4 accepts and
-// writes it in the same way: an IPv4 address has one spelling, so it can be a key
-// without parsing.
+// ipv4 returns the IP of remoteAddr if it is an IPv4 address with a port, as net/http writes it, and false otherwise.
+// net/netip accepts every address that ipv4 accepts, and writes it in the same way. So the text can be the key without
+// parsing.
 func ipv4(remoteAddr string) (ip string, ok bool) {
 	dots, digits, value := 0, 0, 0
 	for i := 0; i < len(remoteAddr); i++ {

@@ -8,9 +8,9 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// Classify returns the outcome of a request for a breaker: a status from 500 on is a core.Failure, except 501 and 505, which
-// concern only that request. A status of 0 is a connection that was taken over. A request whose client has left is
-// core.Ignored, and one whose deadline has passed a core.Failure; everything else is a core.Success.
+// Classify returns the outcome of a request for a breaker: a status from 500 on is a core.Failure, except 501 and 505, which concern only
+// that request. The status is 0 for a connection that was taken over. If the client has left, the outcome is core.Ignored; if the deadline
+// of the request has passed, it is a core.Failure. Everything else is a core.Success.
 func Classify(r *http.Request, status int) core.Outcome {
 	switch err := r.Context().Err(); {
 	case errors.Is(err, context.DeadlineExceeded):

@@ -1,5 +1,5 @@
-// Package server puts plugins around a handler of net/http, in a safe order whatever the order of the arguments. It has what
-// plugins share: keys of clients, rejections, and routes.
+// Package server puts plugins around a handler of net/http, in a safe order whatever the order of the arguments. It also has what plugins
+// share: keys of clients, rejections, and routes.
 //
 //	limits, err := ratelimit.NewServer(nil, ratelimit.ServerOptions{})
 //	if err != nil {
@@ -12,11 +12,11 @@
 //	r := chi.NewRouter()
 //	r.Use(pipeline.Handler)
 //
-// A plugin works without a pipeline too: its method Handler is a middleware. A plugin of your own has two methods; ordinary
-// middleware becomes a plugin by [Middleware].
+// A plugin works without a pipeline too: its method Handler is a middleware. A plugin of your own has two methods. [Middleware] makes a
+// plugin of ordinary middleware.
 //
-// A timeout with Cut goes around the whole router instead, as in http.Server{Handler: pipeline.Handler(r)}: at the limit it returns
-// while the handler may still run, and chi then lends the routing context of that handler to the next request.
+// A timeout with Cut goes around the whole router instead, as in http.Server{Handler: pipeline.Handler(r)}: at the limit it returns while
+// the handler may still run, and inside of chi, the next request would get the routing context that this handler still uses.
 //
 // Middleware whose order does not matter, such as compression or CORS, needs no pipeline.
 //

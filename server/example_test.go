@@ -56,7 +56,7 @@ func ExampleFirstOf() {
 	// 0:192.0.2.1 true
 }
 
-// A header is believed only if it comes from a proxy.
+// A header is used only if the peer is a trusted proxy.
 func ExampleProxies() {
 	behind := server.Proxies{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 	office := behind.In(netip.MustParsePrefix("203.0.113.0/24"))

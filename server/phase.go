@@ -9,7 +9,7 @@ type Phase int
 // The phases, from the outermost to the innermost.
 const (
 	Setup      Phase = 100 // what all others rely on: request IDs, recovery, authentication
-	Monitoring Phase = 200 // what observes requests, also rejected ones: access logs, metrics
+	Monitoring Phase = 200 // what observes requests, rejected ones included: access logs, metrics
 	Admission  Phase = 300 // what decides before any work is done: limiter, bulkhead, breaker
 	Handling   Phase = 400 // what surrounds the work: timeout, cache
 	Fallback   Phase = 500 // what replaces the response of a failed handler

@@ -9,14 +9,14 @@ import (
 	"github.com/gresil/gresil/internal/routes"
 )
 
-// A Pipeline is plugins in the order of their phases. It is safe for concurrent use. The zero value has none.
+// A Pipeline has plugins in the order of their phases. It is safe for concurrent use. The zero value has no plugin.
 type Pipeline struct {
 	plugins phase.Places[Phase, Plugin] // from the outermost to the innermost
 	routes  *routes.Table[*routed]
 }
 
-// New makes a pipeline. Lower phases are outermost; plugins of one phase keep the order of the arguments. A plugin that is nil
-// or given twice, and an invalid pattern of a [Route], is a *core.ConfigError; all of them are reported, joined.
+// New makes a pipeline. Lower phases are outermost; plugins of one phase keep the order of the arguments. For each plugin that is nil or
+// given twice, and each invalid pattern of a [Route], it returns a *core.ConfigError, joined.
 func New(plugins ...Plugin) (*Pipeline, error) {
 	sorted, all, errs := phase.Sort("server", plugins, nil)
 	if err := errors.Join(errs...); err != nil {
@@ -40,7 +40,7 @@ func (p *Pipeline) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// Check returns a line for each probable mistake in the order of the plugins, or nil. The pipeline works all the same.
+// Check returns a line for each probable mistake in the order of the plugins; nil if there is none. The pipeline works all the same.
 func (p *Pipeline) Check() []string { return p.plugins.Inversions("server") }
 
 // String lists the plugins from the outermost to the innermost, as in

@@ -10,28 +10,28 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// Proxies says which proxies are in front of this server, to find the address of the client behind them:
+// Proxies describes the proxies in front of this server. Its methods find the address of the client behind them:
 //
 //	behind := server.Proxies{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 //	ratelimit.ServerOptions{Key: behind.ClientIP}
 //
-// Header is read only if the peer is trusted. If it cannot be used, the address is that of the peer: this can limit too much,
-// but a client cannot choose its address. The zero value trusts nobody.
+// Header is read only if the peer is trusted. If it cannot be used, the address is that of the peer: that can limit too much, but does not
+// let a client choose its address. The zero value trusts nobody.
 type Proxies struct {
 	// Trusted are the networks of the proxies.
 	Trusted []netip.Prefix
 	// TrustUnix trusts a peer that is connected by a unix socket.
 	TrustUnix bool
-	// Header is the field that has the address. If empty, it is X-Forwarded-For, a list that is read from the right, where the
-	// nearest proxy has written, up to the first address that is not trusted. Any other field has one address, which the
-	// proxy must overwrite in each request. Forwarded (RFC 7239) is not supported: with it the methods panic.
+	// Header is the field that has the address. If empty, it is X-Forwarded-For. That is a list, which is read from the right, where the
+	// nearest proxy has written, to the first address that is not trusted. Any other field has one address, which the proxy must overwrite in
+	// each request. Forwarded (RFC 7239) is not supported: if it is set, the methods panic.
 	Header string
-	// Hops is the number of proxies, where their addresses are not known: the client is the Hops-th element from the right. The
-	// peer must be trusted all the same: 0.0.0.0/0 and ::/0 are any. If zero, Trusted alone counts.
+	// Hops is the number of proxies, for the case that their addresses are not known: the client is the Hops-th element from the right. The
+	// peer must still be in Trusted; 0.0.0.0/0 and ::/0 trust any. If zero, only Trusted counts.
 	Hops int
 }
 
-// ClientIP is a [Key]: the IP address of the client, as the function [ClientIP] shortens it.
+// ClientIP is a [Key]: the IP address of the client, shortened like that of the function [ClientIP].
 func (p Proxies) ClientIP(r *http.Request) (key string, ok bool) {
 	addr := p.Addr(r)
 	if inner := embedded(addr); inner.IsValid() {
@@ -45,12 +45,12 @@ func (p Proxies) ClientIP(r *http.Request) (key string, ok bool) {
 	return string(addr.AppendTo(text[:0])), addr.IsValid()
 }
 
-// Addr returns the whole address of the client. It is not valid if there is none.
+// Addr returns the whole address of the client. The result is not valid if there is none.
 func (p Proxies) Addr(r *http.Request) netip.Addr {
 	name := p.header()
 	var addr netip.Addr
 	trusted := p.TrustUnix
-	if s := r.RemoteAddr; s != "" && s[0] != '@' && strings.IndexByte(s, '/') < 0 { // otherwise it is that of a unix socket
+	if s := r.RemoteAddr; s != "" && s[0] != '@' && strings.IndexByte(s, '/') < 0 { // otherwise the peer is a unix socket
 		addr = parseAddr(s)
 		trusted = within(addr, p.Trusted)
 	}
@@ -62,8 +62,8 @@ func (p Proxies) Addr(r *http.Request) netip.Addr {
 	return addr
 }
 
-// In returns a function that reports whether the address of the client is in one of the networks, for allow and block lists. An
-// IPv6 address that has an IPv4 address in it is in the networks of both.
+// In returns a function that reports whether the address of the client is in one of the networks, for allow and block lists. An IPv6
+// address that contains an IPv4 address matches the networks of either.
 func (p Proxies) In(networks ...netip.Prefix) func(*http.Request) bool {
 	p.header()
 	networks = slices.Clone(networks)
@@ -84,7 +84,7 @@ func (p Proxies) header() string {
 	return name
 }
 
-// named returns the client that a trusted peer names in the lines of the field. It is not valid if they cannot be used.
+// named returns the client that a trusted peer names in the lines of the field. The result is not valid if they cannot be used.
 func (p Proxies) named(lines []string) (client netip.Addr) {
 	if p.header() != forwardedFor {
 		lines = lines[max(0, len(lines)-1):]
@@ -106,7 +106,7 @@ func (p Proxies) named(lines []string) (client netip.Addr) {
 				continue
 			}
 			client = parseAddr(entry)
-			if p.Hops > 0 || !within(client, p.Trusted) { // after an invalid one the author of the rest is not known
+			if p.Hops > 0 || !within(client, p.Trusted) { // after an invalid one, it is not known who has written the rest
 				return client
 			}
 		}

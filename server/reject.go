@@ -16,13 +16,13 @@ type Rejection struct { //nolint:errname // it is a response first, and can be r
 	// Status is the status. If zero, it is 503.
 	Status int
 	// RetryAfter is how long the client should wait. It is sent in seconds, rounded up. If zero, it is what Err asks for
-	// (core.RetryAfter). If that is nothing, or if it is negative, none is sent.
+	// (core.RetryAfter). If Err asks for nothing, or RetryAfter is negative, none is sent.
 	RetryAfter time.Duration
 	// Type is a URI that names the kind of problem. If empty, it is "about:blank".
 	Type string
 	// Title is a short text about the kind of problem. If empty, it is the text of the status.
 	Title string
-	// Detail is about this request, for people. It is sent as it is, so it must not tell internals. It can be empty.
+	// Detail explains this rejection to people. It is sent unchanged, so it must not reveal internals. It can be empty.
 	Detail string
 	// Policies are the names of the limits that were exceeded, sent as violated-policies. It can be empty.
 	Policies []string
@@ -30,12 +30,12 @@ type Rejection struct { //nolint:errname // it is a response first, and can be r
 	Err error
 }
 
-// Reject answers a request with a rejection: with problem details (RFC 9457), or with plain text if the client prefers that. It is
-// what a plugin without an OnRejected does, and can be called by one that changes the rejection. If the body of the request is
-// unread, the connection is closed, unless the rest of it is small and has arrived.
+// Reject answers a request with a rejection: with problem details (RFC 9457), or with plain text if the client prefers that. A plugin
+// without an OnRejected calls it. An OnRejected can change the rejection and call it too. If the body of the request was not read, the
+// connection is closed, unless the rest of the body is small and has arrived.
 //
-// A breaker further out does not count the request, unless Err is another error than core.ErrRejected: then it judges the
-// status, as for a handler that answers in this way. If an outer plugin has seen that the response has begun, Reject does nothing.
+// A breaker further out does not count the request. But if Err is set and does not match core.ErrRejected, the breaker judges the status,
+// as it does for any handler. If an outer plugin has seen that the response has begun, Reject does nothing.
 func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 	if reject.Wrote(w) {
 		return

@@ -10,23 +10,23 @@ import (
 	"github.com/gresil/gresil/internal/routes"
 )
 
-// Route returns a plugin that applies plugins to the requests that pattern selects, a pattern of [http.ServeMux]. In a pipeline
-// each of them is in its own phase.
+// Route returns a plugin that applies plugins to the requests that pattern selects. It is a pattern of [http.ServeMux]. In a pipeline, each
+// of the plugins is in its own phase.
 //
-// The Routes of a pipeline are like the handlers of one ServeMux: the Route with the most specific pattern applies, and no other.
-// "/" selects the requests that no other Route does. So this gives exports a minute instead of 5 seconds:
+// The Routes of a pipeline are like the handlers of one ServeMux: only the Route with the most specific pattern applies. "/" selects the
+// requests that no other Route selects. So this gives exports a minute instead of 5 seconds:
 //
 //	server.New(server.Route("/", seconds), server.Route("POST /export", minute), limits)
 //
-// A plugin that is not in a Route, as limits here, applies to every request. Outside of a pipeline, Handler of a Route panics
-// if the pattern is invalid, as ServeMux.Handle does.
+// A plugin that is not in a Route, such as limits here, applies to every request. If the pattern is invalid, [New] returns an error, and
+// the Handler method of a Route outside of a pipeline panics, as ServeMux.Handle does.
 //
-// A pattern selects all spellings of a path that can reach its handler: those that a ServeMux redirects, as //export, and
-// those that middleware such as StripSlashes, CleanPath and URLFormat of chi changes further in, as /export/ and /export.json. If
-// a request can reach the handlers of several Routes, depending on the router, the plugins of each apply: so POST /export/ has
-// both timeouts, and so has HEAD /export if the pattern is GET /export, since not every router takes a HEAD for a GET. If
-// http.StripPrefix or PathRewrite of chi is further in, the path is the one before it. A middleware of your own that changes
-// the path or the method belongs outside of the pipeline, and must change the request itself.
+// A pattern selects all spellings of a path that can reach its handler: those that a ServeMux redirects, such as //export, and those that
+// chi's StripSlashes, CleanPath and URLFormat change further in, such as /export/ and /export.json. If a request can reach the handlers of
+// several Routes, depending on the router, the plugins of each apply. So POST /export/ has both timeouts; and so has HEAD /export if the
+// pattern is GET /export, since not every router takes a HEAD for a GET. If http.StripPrefix or chi's PathRewrite is further in, the path
+// before it counts. Put middleware of your own that changes the path or the method outside of the pipeline; it must change the request
+// itself.
 func Route(pattern string, plugins ...Plugin) Plugin {
 	return &route{routed{Pattern: pattern, Plugins: slices.Clone(plugins)}}
 }
@@ -45,7 +45,7 @@ func (rt *route) Handler(next http.Handler) http.Handler {
 
 func (rt *route) String() string { return "server.Route(" + rt.Pattern + ")" }
 
-// A selection is the handler of the plugins of Routes that are next to each other.
+// A selection is a handler that chooses among the plugins of adjacent Routes.
 type selection struct {
 	routes   *routes.Table[*routed]
 	places   phase.Places[Phase, Plugin]
@@ -64,13 +64,13 @@ func (c chosen) has(rt *routed) bool { return rt == c.first || slices.Contains(c
 func (s *selection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var c chosen
 	c.first, c.more = s.routes.Find(r, routes.Seen{})
-	if c.more != nil || r.Context().Value(s) != nil { // of a request that is served again by its handler
+	if c.more != nil || r.Context().Value(s) != nil { // a handler serves the request again
 		r = r.WithContext(context.WithValue(r.Context(), s, c))
 	}
 	s.pass(w, r, 0, c)
 }
 
-// pass serves a request by the first plugin of its Routes, from a place on, that it has not passed yet.
+// pass serves a request with the first plugin of its Routes, from a place on, that it has not passed yet.
 func (s *selection) pass(w http.ResponseWriter, r *http.Request, from int, c chosen) {
 	for i := from; i < len(s.places); i++ {
 		same := func(q phase.Place[Phase, Plugin]) bool {
@@ -84,7 +84,7 @@ func (s *selection) pass(w http.ResponseWriter, r *http.Request, from int, c cho
 	s.next.ServeHTTP(w, r)
 }
 
-// A step is what a plugin has inside of it: the next ones.
+// A step is the handler that a plugin wraps: the next plugins.
 type step struct {
 	*selection
 	i int

@@ -18,7 +18,7 @@ import (
 	"github.com/gresil/gresil/plugins/timeout"
 )
 
-// ClientConfig configures a [Client]. The zero value is useful. The parts have the defaults of their packages, except for Attempt.
+// ClientConfig configures a [Client]. The zero value is useful. Each part has the defaults of its package, except for Attempt.
 type ClientConfig struct {
 	// Name names the parts that have no name: the timeouts are called Name-total and Name-attempt. If empty, it is "standard".
 	Name string
@@ -27,15 +27,15 @@ type ClientConfig struct {
 	// Base sends the requests. If nil, it is a clone of http.DefaultTransport.
 	Base http.RoundTripper
 
-	Total   timeout.Config // of the whole exchange; the zero value is 30 seconds
+	Total   timeout.Config // for the whole exchange; the zero value is 30 seconds
 	Retry   retry.Config   // the zero value makes 3 attempts
 	Breaker breaker.Config // one for each host; the zero value opens after 5 failures in a row
-	// Attempt is for each attempt, until the headers of its response. If its Limit is zero, it is a third of Total, or 10 seconds
-	// if Total has no limit.
+	// Attempt limits each attempt, until the headers of its response. If its Limit is zero, it is a third of that of Total, or 10 seconds if
+	// Total has no limit.
 	Attempt timeout.Config
 
-	// Gate is what the requests pass. If nil, it is one of the zero Config, which keeps the pauses that a host asks for, but sends
-	// nothing again by itself: that is for Retry.
+	// Gate admits each request. If nil, it is a gate without limits, which keeps the pauses that hosts ask for. That gate does not repeat
+	// requests, since Retry does.
 	Gate *gate.Gate
 	// Plugins are further plugins, at the places of their phases.
 	Plugins []client.Plugin
@@ -60,7 +60,7 @@ func named(name *string, otherwise string, registry **core.Registry, common *cor
 	*name, *registry = cmp.Or(*name, otherwise), cmp.Or(*registry, common)
 }
 
-// validate reports every field that cannot be used, and limits that work against each other. The Config is resolved.
+// validate reports every field that cannot be used, and limits that contradict each other. The Config must be resolved.
 func (c *ClientConfig) validate() error {
 	check := validate.Of("standard.ClientConfig")
 	check.Part(validate.Relabel(c.Retry.Validate(), "standard.ClientConfig.Retry.", "retry.Config."))
@@ -69,11 +69,11 @@ func (c *ClientConfig) validate() error {
 	check.That(total < 0 || attempt <= total, "Attempt.Limit", attempt,
 		fmt.Sprintf("must be at most that of Total, %v, or nothing is retried after it", total))
 	check.That(window <= 0 || attempt < 0 || window/2 >= attempt, "Breaker.WindowTime", window,
-		fmt.Sprintf("must be at least twice the limit of an attempt, %v, or it forgets what is slow", attempt))
+		fmt.Sprintf("must be at least twice the limit of an attempt, %v, to count slow attempts", attempt))
 	return check.Err()
 }
 
-// A Client is an http.Client, and the mechanisms that its Transport uses.
+// A Client is an http.Client with the mechanisms that its Transport uses.
 type Client struct {
 	*http.Client
 
@@ -85,7 +85,7 @@ type Client struct {
 	parts parts
 }
 
-// NewClient makes a client. It reports every field that cannot be used, and limits that work against each other, joined. Each is a
+// NewClient makes a client. Its error has every field that cannot be used, and limits that contradict each other, joined. Each is a
 // [*core.ConfigError].
 func NewClient(cfg ClientConfig) (*Client, error) {
 	cfg.resolve()
@@ -118,8 +118,8 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	return c, nil
 }
 
-// Close removes the mechanisms from the registry, and closes idle connections. Unless the Config had a Gate, it ends the requests
-// that wait or are in flight, and later ones get [gate.ErrClosed].
+// Close removes the mechanisms from the registry, and closes idle connections. If the Config had no Gate, it ends the requests that wait or
+// are in flight, and later ones get [gate.ErrClosed].
 func (c *Client) Close() error {
 	c.CloseIdleConnections()
 	return c.parts.Close()
@@ -131,14 +131,14 @@ type own struct{ *gate.Gate }
 func (o own) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = o.Gate.Close(ctx) // that calls were cut is no failure
+	_ = o.Gate.Close(ctx) // canceled calls are not a failure of Close
 	return nil
 }
 
-// parts are what was made, to be closed together.
+// parts are the mechanisms that were made, to be closed together.
 type parts []io.Closer
 
-// part returns a function that takes the results of a constructor, and keeps what was made.
+// part returns a function that takes the results of a constructor, and keeps the mechanism.
 func part[M io.Closer](all *parts, to *M) func(M, error) error {
 	return func(made M, err error) error {
 		if err == nil {
@@ -148,7 +148,7 @@ func part[M io.Closer](all *parts, to *M) func(M, error) error {
 	}
 }
 
-// Close closes them.
+// Close closes all parts.
 func (p parts) Close() error {
 	var errs []error
 	for _, c := range p {

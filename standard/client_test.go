@@ -101,7 +101,7 @@ func TestClientConfigMistakes(t *testing.T) {
 		{standard.ClientConfig{Total: timeout.Config{Limit: -1}, Attempt: timeout.Config{Limit: time.Minute}}, ""},
 		{standard.ClientConfig{Attempt: timeout.Config{Limit: -1}, Breaker: breaker.Config{WindowTime: time.Second}}, ""},
 		{standard.ClientConfig{Attempt: timeout.Config{Limit: 20 * time.Second}}, ""},
-		{standard.ClientConfig{Breaker: breaker.Config{WindowTime: 19 * time.Second}}, "Breaker.WindowTime = 19s: must be at least twice the limit of an attempt, 10s, or it forgets what is slow"},
+		{standard.ClientConfig{Breaker: breaker.Config{WindowTime: 19 * time.Second}}, "Breaker.WindowTime = 19s: must be at least twice the limit of an attempt, 10s, to count slow attempts"},
 		{standard.ClientConfig{Breaker: breaker.Config{Failures: 3, SlowCall: time.Second, Window: 50}}, ""},
 		{standard.ClientConfig{Breaker: breaker.Config{Trials: -1}}, "Breaker.Trials = -1: must be"},
 		{standard.ClientConfig{Retry: retry.Config{MaxAttempts: -1}, Attempt: timeout.Config{Limit: time.Hour}}, "Retry.MaxAttempts = -1: must be >= 0 (0 means 3)\nstandard.ClientConfig.Attempt.Limit = 1h0m0s"},

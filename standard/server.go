@@ -20,8 +20,8 @@ type ServerConfig struct {
 	Registry *core.Registry
 
 	Limit   ratelimit.Config // the zero value is 1,000 requests a minute for each key
-	Timeout timeout.Config   // of a handler; the zero value is 30 seconds
-	// Key is the key whose permits a request takes. If nil, it is [server.ClientIP]. Behind proxies it is the method ClientIP of a
+	Timeout timeout.Config   // for a handler; the zero value is 30 seconds
+	// Key is the key whose permits a request takes. If nil, it is [server.ClientIP]. Behind proxies, use the method ClientIP of a
 	// [server.Proxies].
 	Key server.Key
 
@@ -29,7 +29,7 @@ type ServerConfig struct {
 	Plugins []server.Plugin
 }
 
-// NewServer makes a pipeline. It reports every field that cannot be used, joined. Each is a [*core.ConfigError].
+// NewServer makes a pipeline. Its error has every field that cannot be used, joined. Each is a [*core.ConfigError].
 func NewServer(cfg ServerConfig) (*server.Pipeline, error) {
 	cfg.Name = cmp.Or(cfg.Name, "standard")
 	named(&cfg.Limit.Name, cfg.Name, &cfg.Limit.Registry, cfg.Registry)

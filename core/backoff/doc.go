@@ -2,6 +2,6 @@
 //
 //	retry.Config{Backoff: backoff.Exponential{Delay: 100 * time.Millisecond, Max: 5 * time.Second}}
 //
-// All strategies are plain values without state, and safe for concurrent use. Where an error or a response asks for a longer
-// wait, the random part of the delay comes on top of that.
+// All strategies are plain values without state, and safe for concurrent use. If an error or a response asks for a longer wait, the random
+// part of the delay is added to it.
 package backoff

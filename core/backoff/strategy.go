@@ -14,11 +14,12 @@ const (
 	defaultMax   = time.Minute
 )
 
-// A Strategy computes delays. It is fast, and does not wait itself.
+// A Strategy computes delays. It must be fast, and must not wait itself.
 //
-// A Config checks the fields of a Strategy that has a method Validate() error, as those of this package do.
+// If a Strategy has a method Validate() error, as those of this package have, the Validate of a Config that uses it
+// calls that method.
 type Strategy interface {
-	// Next returns the delay number n, from 1. prev is the delay before, or 0. A result below 0 counts as 0.
+	// Next returns the delay number n, from 1. prev is the previous delay, or 0. A result below 0 counts as 0.
 	Next(n int, prev time.Duration) time.Duration
 }
 
@@ -46,7 +47,7 @@ type Linear struct {
 	Step time.Duration
 	// Max is the longest delay. If zero, it is 1 minute, or Delay if that is more. It must not be negative.
 	Max time.Duration
-	// Jitter is the part of each delay that is random, so that callers do not return at one instant: with 1 a delay is
+	// Jitter is the part of each delay that is random, so that callers do not return at the same time: with 1 a delay is
 	// between 0 and its full length. If zero, it is 0.5. If negative, there is no jitter.
 	Jitter float64
 }
@@ -72,7 +73,7 @@ type Exponential struct {
 	Factor float64
 	// Max is the longest delay. If zero, it is 1 minute, or Delay if that is more. It must not be negative.
 	Max time.Duration
-	// Jitter is the part of each delay that is random, so that callers do not return at one instant: with 1 a delay is
+	// Jitter is the part of each delay that is random, so that callers do not return at the same time: with 1 a delay is
 	// between 0 and its full length. If zero, it is 0.5. If negative, there is no jitter.
 	Jitter float64
 }
@@ -96,7 +97,7 @@ type Func func(n int, prev time.Duration) time.Duration
 // Next calls f.
 func (f Func) Next(n int, prev time.Duration) time.Duration { return f(n, prev) }
 
-// growing reports the fields that strategies that grow have in common.
+// growing reports fields that cannot be used, of those that Linear and Exponential have in common.
 func growing(check *validate.Check, delay, limit time.Duration, jitter float64) error {
 	check.That(delay >= 0, "Delay", delay, "must be >= 0 (0 means 500ms)")
 	check.That(limit >= 0, "Max", limit, "must be >= 0 (0 means 1m0s)")

@@ -19,7 +19,7 @@ type Breaker struct {
 	*shared
 	key string
 
-	// Acquire reads these without the lock. They change with the state, under mu: refusal first.
+	// Acquire reads these without the lock. They change with the state, under mu; refusal is written first.
 	word    atomic.Uint64             // generation<<wordBits, timed, calm, state
 	refusal atomic.Pointer[OpenError] // the error of a rejected call
 
@@ -32,14 +32,14 @@ type Breaker struct {
 	since      time.Duration // when the state was entered
 	openFor    time.Duration // duration of the last opening; 0 after the breaker closed
 	delay      time.Duration // the last result of OpenDelay, which may be less
-	opened     int           // openings since the breaker was last closed
-	row        int           // failures without a success in between
+	opened     int           // how often it opened since it was last closed
+	row        int           // failures in a row
 	ring       ring
 	buckets    *buckets      // used instead of ring if there is a WindowTime
-	window     *counts       // of them
-	trials     counts        // HalfOpen: those that have ended
-	admitted   int           // HalfOpen: trials, without the ignored ones
-	latest     time.Duration // when the last of them was admitted
+	window     *counts       // the counts of ring or buckets
+	trials     counts        // HalfOpen: the trials that have ended
+	admitted   int           // HalfOpen: the trials that were admitted, without ignored ones
+	latest     time.Duration // HalfOpen: when the last trial was admitted
 	changes    announce.Queue[func()]
 	queued     bool // changes were added under this lock
 
@@ -54,7 +54,7 @@ type shared struct {
 	group      bool
 	base       time.Time   // times are durations since then
 	overridden atomic.Bool // Override was called
-	measured   atomic.Bool // the durations of calls are
+	measured   atomic.Bool // durations of calls are measured
 	durations  [core.Failure + 1]registry.Histogram
 }
 
@@ -98,9 +98,9 @@ func (s *shared) Name() string { return s.life.Name() }
 // Config returns the Config of New or NewGroup, or of the last SetConfig.
 func (s *shared) Config() Config { return s.life.Load().Config }
 
-// SetConfig replaces the Config while the breaker is in use. The state stays; a window of another size begins empty. An empty Name
-// and a nil Registry stay as they are. Another one, and each error of Config.Validate, is a *core.ConfigError, and nothing changes.
-// So is every Config for a breaker of a Group.
+// SetConfig replaces the Config while the breaker is in use. The state stays; a window of another size begins empty. An empty Name and a
+// nil Registry stay as they are. Another Name or Registry, and each error of Config.Validate, is a *core.ConfigError, and nothing changes.
+// For a breaker of a Group, it always returns a *core.ConfigError.
 func (b *Breaker) SetConfig(cfg Config) error {
 	if b.group {
 		return &core.ConfigError{Field: "breaker.Breaker.SetConfig", Value: b.key, Reason: "must be called for its Group"}
@@ -112,7 +112,7 @@ func (b *Breaker) SetConfig(cfg Config) error {
 	return nil
 }
 
-// adopt makes the breaker follow the current rules, also if they were replaced again.
+// adopt makes the breaker follow the rules that are in force now.
 func (b *Breaker) adopt() {
 	b.change(func(context.Context) {
 		old := b.rules
@@ -123,8 +123,8 @@ func (b *Breaker) adopt() {
 	})
 }
 
-// Override returns a context under which f changes the Config for calls of this breaker: SlowCall and Classify; the other fields
-// belong to the window and stay. Overrides nest; the innermost is applied last, and those of a Group before those of its breakers.
+// Override returns a context under which f changes the Config for calls of this breaker. Only SlowCall and Classify apply to a call;
+// changes of other fields have no effect. Overrides nest; the innermost is applied last, and those of a Group before those of its breakers.
 func (b *Breaker) Override(ctx context.Context, f func(*Config)) context.Context {
 	b.overridden.Store(true)
 	return override.Context(ctx, b, f)
@@ -139,7 +139,7 @@ func (b *Breaker) config(ctx context.Context) *Config {
 	return cfg
 }
 
-// Close removes the breaker from its registry. It goes on working.
+// Close removes the breaker from its registry. The breaker still works.
 func (b *Breaker) Close() error {
 	if b.group {
 		return nil

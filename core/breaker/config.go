@@ -33,44 +33,45 @@ type Config struct {
 
 	// Failures is the number of failures in a row that opens the breaker. If zero, it is 5. If negative, there is no such limit.
 	Failures int
-	// FailureRate is the part of the calls in the window that fail, above 0 and at most 1, that opens the breaker. If zero, it is
+	// FailureRate is the ratio of failures among the calls in the window, above 0 and at most 1, at which the breaker opens. If zero, it is
 	// 0.5. If negative, there is no such limit.
 	FailureRate float64
 	// SlowCall is the duration above which a call is slow, whatever its outcome. If zero, no call is slow. It must not be negative.
 	SlowCall time.Duration
-	// SlowRate is the part of the calls in the window that are slow, above 0 and at most 1, that opens the breaker. If zero, it
-	// is 1. It needs a SlowCall.
+	// SlowRate is the ratio of slow calls among those in the window, above 0 and at most 1, at which the breaker opens. If zero, it is 1. It
+	// needs a SlowCall.
 	SlowRate float64
-	// MinCalls is the number of calls in the window from which on the rates count. If zero, it is 20, or Window if that is less.
+	// MinCalls is the number of calls that must be in the window before the rates are evaluated. If zero, it is 20, or Window if that is less.
 	MinCalls int
-	// Window is the number of calls in the window, the last ones, at most 1,048,576. If zero, it is 100.
+	// Window is the size of the window: the number of the last calls that it counts, at most 1,048,576. If zero, it is
+	// 100.
 	Window int
-	// WindowTime makes a window of the calls that have ended within this time, instead of a number of calls. They leave it by
-	// tenths. If not zero, it is at least 1 millisecond, and Window must be zero.
+	// WindowTime makes the window consist of the calls that have ended within this time, instead of a number of calls. It
+	// moves on by a tenth of that time. If not zero, it is at least 1 millisecond, and Window must be zero.
 	WindowTime time.Duration
 
-	// OpenDelay computes how long the breaker stays open, by the number of times that it has opened since it was closed. If nil,
-	// it is 30 seconds, doubled each time, at most 10 minutes, of which a fifth is random. It is called under a lock.
+	// OpenDelay computes how long the breaker stays open, by the number of times that it has opened since it was closed. If nil, it is 30
+	// seconds, doubled each time up to 10 minutes, with a fifth of it random. It is called under a lock.
 	OpenDelay backoff.Strategy
-	// MaxRetryAfter is the longest time for which an upstream can keep the breaker open, by [Permit.Failed] and [Permit.Trip]. If
-	// zero, it is 10 minutes. It must not be negative.
+	// MaxRetryAfter is the longest time for which [Permit.Failed] and [Permit.Trip], and so an upstream, can keep the breaker open. If zero,
+	// it is 10 minutes. It must not be negative.
 	MaxRetryAfter time.Duration
-	// Trials is the number of calls that are admitted while half-open, and decide. The breaker opens again if FailureRate of them
-	// fail (0.5 if there is none) or SlowRate are slow, and closes otherwise. If zero, it is 5. It is at most 1,024.
+	// Trials is the number of calls that are admitted while half-open. The breaker opens again if FailureRate of them fail (0.5 if FailureRate
+	// is negative) or SlowRate are slow, and closes otherwise. If zero, it is 5. It is at most 1,024.
 	Trials int
-	// MaxHalfOpen is how long the breaker waits for the results of trials, before it opens again. If zero, it is 1 minute. If
-	// negative, there is no limit.
+	// MaxHalfOpen is how long the breaker waits for the results of the last trials before it opens again. If zero, it is 1
+	// minute. If negative, there is no limit.
 	MaxHalfOpen time.Duration
 	// Initial is the state in which a breaker begins. The zero value is Closed.
 	Initial State
-	// MaxKeys is the number of breakers of a [Group]. If it is reached, a closed one is evicted; if there is none among the 16
-	// that are looked at, further keys share one breaker. If zero, it is 1,024. [New] does not use it.
+	// MaxKeys is the number of breakers of a [Group]. If it is reached, a closed breaker is evicted. If none of the 16 that are checked is
+	// closed, the new key shares one breaker with others. If zero, it is 1,024. [New] does not use it.
 	MaxKeys int
 
 	// Classify returns the outcome of an operation of [Do]. If nil, it is the function [Classify].
 	Classify func(ctx context.Context, result any, err error) core.Outcome
-	// OnStateChange is called after each change of the state, in order, by the goroutine that caused it. It can use the breaker, and
-	// can be nil.
+	// OnStateChange is called after each change of the state, in order, by the goroutine that caused it. It can use the breaker. It can be
+	// nil.
 	OnStateChange func(ctx context.Context, c StateChange)
 }
 
@@ -98,7 +99,7 @@ func (c Config) Validate() error {
 	return check.Err()
 }
 
-// rulesOf returns a Config with its defaults. A limit that there is not is out of reach.
+// rulesOf returns a Config with its defaults. A disabled limit has a value that is never reached.
 func rulesOf(c *Config) *Config {
 	r := *c
 	r.Failures = limit(c.Failures, 5, math.MaxInt)
@@ -120,7 +121,7 @@ func rulesOf(c *Config) *Config {
 	return &r
 }
 
-// limit returns a field, which is without a limit if it is negative.
+// limit returns field, or zero if it is 0, or none if it is negative.
 func limit[T int | float64 | time.Duration](field, zero, none T) T {
 	if field < 0 {
 		return none

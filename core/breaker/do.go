@@ -28,18 +28,18 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 	if classify := b.config(ctx).Classify; classify != nil {
 		outcome = classify(ctx, result, err)
 	} else {
-		outcome = Classify(ctx, nil, err) // as an any the result would be allocated
+		outcome = Classify(ctx, nil, err) // converting the result to any would allocate
 	}
 	return result, blame.Strip(err)
 }
 
-// running is the outcome of an operation that has not returned. It counts as [core.Ignored].
+// running is the outcome of an operation that has not returned. Permit.Done treats it as [core.Ignored].
 const running = core.Failure + 1
 
-// Run does the same as [Do]. It makes a Breaker a core.Mechanism.
+// Run does the same as [Do]. It makes the Breaker a core.Mechanism.
 func (b *Breaker) Run(ctx context.Context, next core.Next) (any, error) { return Do(ctx, b, next.Run) }
 
-// Classify is the default of Config.Classify. No error is a core.Success. An error is a core.Failure, also that of a deadline,
-// whoever set it. It is core.Ignored if the caller has canceled ctx, and if it is a rejection (core.ErrRejected). An operation that
-// panics has failed; one that ends its goroutine is ignored.
+// Classify is the default of Config.Classify. It returns core.Success if err is nil; core.Ignored if the caller has canceled ctx, or err is
+// a rejection (core.ErrRejected); and core.Failure for any other error, that of a deadline included, whoever set it. An operation that
+// panics counts as a failure; one that ends its goroutine is ignored.
 func Classify(ctx context.Context, _ any, err error) core.Outcome { return blame.Judge(ctx, err) }

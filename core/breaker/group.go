@@ -15,12 +15,12 @@ import (
 // A Group has a breaker for each key, with one Config. It is safe for concurrent use.
 type Group struct {
 	*shared
-	keys atomic.Uint32 // what plugins have said: 1 there is one, 2 the keys of one are no hosts
+	keys atomic.Uint32 // bits set by plugins: 1 if there is one, 2 if the keys of one are not hosts
 
 	mu                  sync.RWMutex
 	byKey               map[string]*Breaker
-	overflow            *Breaker      // of the keys that found no room; nil if there are none
-	evicted, overflowed atomic.Uint64 // breakers; calls of For
+	overflow            *Breaker      // shared by keys for which there was no room; nil if there are none
+	evicted, overflowed atomic.Uint64 // evicted breakers; calls of For that returned overflow
 	retired             Stats         // of the evicted breakers
 }
 
@@ -38,7 +38,7 @@ func NewGroup(cfg Config) (*Group, error) {
 	return g, nil
 }
 
-// For returns the breaker of a key, and makes it if there is none. Call it again for each call, as a breaker can be evicted.
+// For returns the breaker of a key, and makes one if there is none. Use For for each call, since a breaker can be evicted.
 func (g *Group) For(key string) *Breaker {
 	g.mu.RLock()
 	b := g.byKey[key]
@@ -67,7 +67,7 @@ func (g *Group) add(key string) *Breaker {
 	return b
 }
 
-// evict evicts the first idle breaker of 16, and reports whether it has found one.
+// evict evicts the first idle breaker among 16, and reports whether it found one.
 func (g *Group) evict() bool {
 	looked := 0
 	for key, b := range g.byKey { // the order is random
@@ -86,13 +86,13 @@ func (g *Group) evict() bool {
 	return false
 }
 
-// idle reports whether only counts are lost if a breaker is evicted: it is closed, or in the state in which a new one begins.
+// idle reports whether evicting a breaker loses nothing but counts: it is closed, or in the state in which a new one begins.
 func (b *Breaker) idle() bool {
 	s := stateOf(b.word.Load())
 	return s == Closed || s > HalfOpen && s == b.life.Load().Settings.Initial
 }
 
-// breakers returns all breakers, and Stats of those that were evicted until then.
+// breakers returns all breakers, and the summed Stats of those that were evicted before.
 func (g *Group) breakers() (all []*Breaker, retired Stats) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -136,5 +136,5 @@ func (g *Group) SetConfig(cfg Config) error {
 	return nil
 }
 
-// Close removes the group from its registry. It goes on working.
+// Close removes the group from its registry. The group still works.
 func (g *Group) Close() error { return g.life.Close() }

@@ -8,12 +8,12 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// A Permit is an admitted call: end it by one of its methods. It is a value for the goroutine of the call. A second end does
-// nothing, nor does one of the zero Permit.
+// A Permit is an admitted call: end it with one of its methods. Only the goroutine of the call may use it. Ending it a second time does
+// nothing; neither does ending the zero Permit.
 type Permit struct {
 	breaker *Breaker
 	ctx     context.Context //nolint:containedctx // for observers; a permit is part of one call
-	word    uint64          // of the breaker at admission, without calm; timed if started is known
+	word    uint64          // of the breaker at admission, without calm; has timed if started is set
 	started time.Duration
 	slow    time.Duration // the SlowCall of this call
 }
@@ -29,7 +29,7 @@ func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 		return Permit{breaker: b, ctx: ctx, word: word &^ calm}, nil
 	case Disabled:
 		return Permit{}, nil
-	case Open, ForcedOpen: // the refusal is of this state, or of a later one
+	case Open, ForcedOpen: // refusal belongs to this state, or to a later one
 		if e := b.refusal.Load(); e != nil && e.State != HalfOpen && e.RetryAfter() != 0 {
 			return b.reject(ctx, e)
 		}
@@ -47,7 +47,7 @@ func (b *Breaker) reject(ctx context.Context, e *OpenError) (Permit, error) {
 	return Permit{}, e
 }
 
-// acquireLocked is Acquire for a call that may be a trial, or if a change of state is due.
+// acquireLocked does what Acquire does if the call may be a trial, or a change of state may be due.
 func (b *Breaker) acquireLocked(ctx context.Context) (Permit, error) {
 	slow, now := b.config(ctx).SlowCall, b.now()
 	b.lock(ctx, now)
@@ -69,16 +69,16 @@ func (b *Breaker) acquireLocked(ctx context.Context) (Permit, error) {
 	return Permit{b, ctx, word&^calm | timed, now, slow}, nil
 }
 
-// Done ends the call. core.Ignored is not counted.
+// Done ends the call with an outcome. An outcome of core.Ignored is not counted.
 func (p *Permit) Done(outcome core.Outcome) { p.done(outcome, 0, 0) }
 
-// Failed ends the call as a core.Failure of an upstream that has asked for a pause. If this failure opens the breaker, it is open for
-// at least that long.
+// Failed ends the call as a core.Failure of an upstream that has asked for a pause. If this failure opens the breaker, it stays open for at
+// least that long.
 func (p *Permit) Failed(retryAfter time.Duration) { p.done(core.Failure, retryAfter, 0) }
 
-// Trip ends the call as a core.Failure that opens the breaker for d, whatever the rates, as if the upstream has banned the caller. If
-// this failure opens the breaker in any case, it is open for at least that long. It opens no breaker whose state has changed since
-// the call was admitted.
+// Trip ends the call as a core.Failure that opens the breaker for d, whatever the rates, such as when the upstream has banned the caller.
+// If the failure opens the breaker anyway, it stays open for at least d. Trip does not open a breaker whose state has changed since the
+// call was admitted.
 func (p *Permit) Trip(d time.Duration) { p.done(core.Failure, 0, d) }
 
 func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
@@ -109,8 +109,8 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 	b.record(p, outcome, slow, now, took, least, trip)
 }
 
-// record counts a call, makes the change of state that follows from it, and emits its event. A call whose state is over is ignored.
-// now is 0 if the clock was not read.
+// record counts a call, makes the change of state that follows from it, and emits its event. A call of an earlier state is ignored. now is
+// 0 if the clock was not read.
 func (b *Breaker) record(p *Permit, outcome core.Outcome, slow bool, now, took, least, trip time.Duration) {
 	if now == 0 && b.life.Load().Settings.WindowTime > 0 {
 		now = b.now()
@@ -124,7 +124,7 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, slow bool, now, took, 
 		}
 		b.publish()
 	case !late:
-		b.admitted-- // while half-open; otherwise it means nothing
+		b.admitted-- // it matters while half-open only
 		fallthrough
 	default:
 		outcome = core.Ignored

@@ -8,7 +8,7 @@ import (
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// announce calls the observers of the queued changes, in order. The caller does not hold the lock.
+// announce calls the observers of the queued changes, in order. The caller must not hold the lock.
 func (b *Breaker) announce(queued bool) {
 	if queued {
 		b.changes.Drain(func(tell func()) { tell() })
@@ -83,8 +83,8 @@ func (b *Breaker) figures(f *registry.Figures, labels ...string) {
 	s.figures(f, &in, labels...)
 }
 
-// figures are those of each breaker with a label for its key, or without one those of the group as a whole, whose number does not
-// grow with the keys.
+// figures returns the figures of each breaker, with its key under the label. If the label is "", it returns those of the group as a whole,
+// whose number does not grow with the keys.
 func (g *Group) figures(label string) (f registry.Figures) {
 	if label == "" {
 		s, in := g.sum()

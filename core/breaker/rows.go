@@ -32,7 +32,7 @@ var alarms = [...]registry.Alarm{ //nolint:gochecknoglobals // a constant
 	ForcedOpen: registry.Notice, Disabled: registry.Notice, MetricsOnly: registry.Notice,
 }
 
-// control does a verb of a row.
+// control applies a verb to a row.
 func (b *Breaker) control(_ context.Context, verb, _ string) (n int, err error) {
 	to := map[string]State{"close": Closed, "force_open": ForcedOpen}
 	return 1, b.SetState(to[verb]) //nolint:contextcheck // it takes none

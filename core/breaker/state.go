@@ -66,8 +66,8 @@ type StateChange struct {
 // ErrOpen is matched by an [*OpenError].
 var ErrOpen = errors.New("breaker: open")
 
-// An OpenError is the error of a call that was not admitted. It matches [ErrOpen] and core.ErrRejected. All calls that are rejected
-// in one state get the same value, so it must not be changed.
+// An OpenError is the error of a call that was not admitted. It matches [ErrOpen] and core.ErrRejected. All calls that are rejected during
+// one state get the same value: do not change it.
 type OpenError struct {
 	Name  string // of the breaker or its Group
 	Key   string // in a Group, such as a host
@@ -95,8 +95,8 @@ func (e *OpenError) Error() string {
 // Is matches ErrOpen and core.ErrRejected.
 func (e *OpenError) Is(target error) bool { return target == ErrOpen || target == core.ErrRejected }
 
-// RetryAfter returns the time left until calls are admitted again. While half-open the trials can decide at any moment: it is how
-// long the breaker was open, at most MaxHalfOpen. It is negative if the breaker is forced open.
+// RetryAfter returns the time left until calls are admitted again. While half-open, when the trials can decide at any moment, it is the
+// time for which the breaker was open, at most MaxHalfOpen. It is negative if the breaker is forced open.
 func (e *OpenError) RetryAfter() time.Duration {
 	if e.State == ForcedOpen {
 		return -1

@@ -17,12 +17,12 @@ type Stats struct {
 	FailureRate float64 // in the window
 	SlowRate    float64 // in the window
 
-	Successes uint64 // calls
-	Failures  uint64 // calls
-	Slow      uint64 // of the successes and failures
-	Ignored   uint64 // calls, also those that ended in another state
-	Rejected  uint64 // calls
-	Opened    uint64 // times
+	Successes uint64 // calls that succeeded
+	Failures  uint64 // calls that failed
+	Slow      uint64 // slow calls among the successes and failures
+	Ignored   uint64 // calls that were not counted, including those that ended in a later state
+	Rejected  uint64 // calls that were not admitted
+	Opened    uint64 // how often a breaker has opened
 }
 
 // String returns the stats in one line without what is 0, as in "state=open failure_rate=0.52 successes=48 failures=52 rejected=7".
@@ -38,7 +38,7 @@ func (b *Breaker) Stats() Stats {
 	return s
 }
 
-// stats returns the Stats and the counts of the window, after the changes that are due.
+// stats makes the changes that are due, and returns the Stats and the counts of the window.
 func (b *Breaker) stats() (s Stats, w counts) {
 	b.change(func(context.Context) { s, w = b.snapshot(), *b.window })
 	return s, w
@@ -60,10 +60,10 @@ func (s Stats) in(w counts) Stats {
 	return s
 }
 
-// ranks are the states from the one that says least about a group to the one that says most.
+// ranks orders the states: that of a group is the highest of its breakers.
 var ranks = [...]int{Closed: 0, MetricsOnly: 1, Disabled: 2, ForcedOpen: 3, HalfOpen: 4, Open: 5} //nolint:gochecknoglobals // a constant
 
-// Stats returns the sums over all breakers. State is Open if one of them is.
+// Stats returns the sums over all breakers. State is Open if one of them is open.
 func (g *Group) Stats() Stats {
 	s, _ := g.sum()
 	return s

@@ -10,8 +10,8 @@ import (
 	"github.com/gresil/gresil/internal/jitter"
 )
 
-// The lowest bits of Breaker.word are the state. With the next one, calm, a success that is not slow changes nothing but a counter.
-// With timed, calls are timed; in the word of a Permit, this call is.
+// The lowest bits of Breaker.word are the state. If calm is set, a success that is not slow changes nothing but a counter. If timed is set,
+// calls are timed; in the word of a Permit, it means that this call is timed.
 const (
 	stateBits = 3
 	calm      = 1 << stateBits
@@ -21,7 +21,8 @@ const (
 
 func stateOf(word uint64) State { return State(word & (calm - 1)) }
 
-// far reports whether the breaker is closed and has certainly too few failures and slow calls to open (BenchmarkAcquire).
+// far reports whether the breaker is closed and has certainly too few failures and slow calls to open. Then no verdict
+// is needed (BenchmarkAcquire).
 func (b *Breaker) far() bool {
 	r, c := b.rules, b.window
 	few := func(n int, rate float64) bool { return float64(n) < rate*float64(c.calls)*(1-1e-9) } // whatever the rounding
@@ -43,7 +44,8 @@ func (b *Breaker) change(f func(ctx context.Context)) {
 	b.announce(b.unlock())
 }
 
-// lock acquires the lock and makes the changes that are due at now, which can be 0 for the end of a call: a closed breaker has none.
+// lock acquires the lock and makes the changes that are due at now. At the end of a call, now can be 0 if the clock was not read: a closed
+// breaker has no changes that are due.
 func (b *Breaker) lock(ctx context.Context, now time.Duration) {
 	b.mu.Lock()
 	if b.buckets != nil {
@@ -57,8 +59,8 @@ func (b *Breaker) lock(ctx context.Context, now time.Duration) {
 	}
 }
 
-// verdict returns the state that follows from the calls in the window, or from the trials as soon as the outstanding ones can no
-// longer change it, and the rule by which it does, with its counts.
+// verdict returns the state that follows from the calls in the window or from the trials, and the rule that decides, with its counts.
+// Trials decide as soon as the outstanding ones cannot change the result.
 func (b *Breaker) verdict() (to State, reason string) {
 	r, c, calls, failures := b.rules, b.window, "calls", b.rules.FailureRate
 	all := c.calls
@@ -94,8 +96,8 @@ func (b *Breaker) decide(ctx context.Context, least, trip time.Duration) {
 	}
 }
 
-// open opens the breaker for the result of OpenDelay, and at least for least. If OpenDelay panics, it is open for the default time,
-// and the lock is released.
+// open opens the breaker for the result of OpenDelay, but at least for least. If OpenDelay panics, the breaker is open for the default
+// time, and the lock is released.
 func (b *Breaker) open(ctx context.Context, least time.Duration, reason string) {
 	returned := false
 	defer func() {
@@ -122,7 +124,7 @@ func (b *Breaker) askDelay(least time.Duration) {
 	b.openFor = jitter.Above(least, b.rules.OpenDelay, b.opened, prev, b.delay)
 }
 
-// to enters a state and queues its announcement. No reason is one of the user.
+// to enters a state and queues its announcement. An empty reason means that the user has set the state.
 func (b *Breaker) to(ctx context.Context, state State, reason string) {
 	c := StateChange{Name: b.Name(), Key: b.key, From: b.state, To: state, Reason: cmp.Or(reason, "set by hand")}
 	if b.enter(state); state == Open {
@@ -171,8 +173,8 @@ func (b *Breaker) publish() {
 // State returns the state.
 func (b *Breaker) State() State { return b.Stats().State }
 
-// SetState changes the state by hand. Open ends after OpenDelay; ForcedOpen, Disabled and MetricsOnly stay. Closed empties the
-// window. A value that is no state is a *core.ConfigError.
+// SetState changes the state by hand. Open ends after OpenDelay; ForcedOpen, Disabled and MetricsOnly last until the next SetState. Closed
+// empties the window. For an unknown state, the error is a *core.ConfigError.
 func (b *Breaker) SetState(s State) error {
 	if s > MetricsOnly {
 		return &core.ConfigError{Field: "breaker.Breaker.SetState", Value: s, Reason: "must be a state"}
@@ -191,7 +193,7 @@ func (b *Breaker) SetState(s State) error {
 	return nil
 }
 
-// OpenFor opens the breaker by hand for a time, as for a maintenance that was announced. If it is open already, the time begins now.
+// OpenFor opens the breaker by hand for a time, such as for an announced maintenance. If it is open already, the time begins again.
 func (b *Breaker) OpenFor(d time.Duration) error {
 	if d <= 0 {
 		return &core.ConfigError{Field: "breaker.Breaker.OpenFor", Value: d, Reason: "must be > 0"}

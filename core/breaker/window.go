@@ -2,11 +2,11 @@ package breaker
 
 import "time"
 
-// counts are calls by how they ended.
+// counts are numbers of calls by outcome.
 type counts struct{ calls, failures, slow int }
 
-// rate is the share of n of the calls. The division is correctly rounded, so that it equals a limit that was written as a decimal
-// exactly when it should.
+// rate is n divided by the number of calls. The division is correctly rounded, so that the result equals a limit that is written as a
+// decimal exactly when it should.
 func rate(n, calls int) float64 { return float64(n) / float64(max(1, calls)) }
 
 // add adds a call, or removes it if by is -1.
@@ -19,7 +19,7 @@ func (c *counts) add(failed, slow bool, by int) {
 	}
 }
 
-// plus adds all of another, by times.
+// plus adds other, multiplied by the factor by.
 func (c *counts) plus(other counts, by int) {
 	c.calls += by * other.calls
 	c.failures += by * other.failures
@@ -37,7 +37,7 @@ func (b *Breaker) resize() {
 	b.window = &b.ring.counts
 }
 
-// A ring remembers how the last calls ended.
+// A ring keeps the outcomes of the last calls.
 type ring struct {
 	counts
 	next int
@@ -59,20 +59,20 @@ func (r *ring) add(failed, slow bool) {
 	}
 }
 
-// calm reports whether a success that is not slow would leave the ring as it is: the ring is full of such calls, so it makes no
-// difference which one is next.
+// calm reports whether a success that is not slow would leave the ring unchanged: it is full of such calls, so the value of next does not
+// matter.
 func (r *ring) calm() bool {
 	return r.calls > 0 && r.calls == len(r.each) && r.failures == 0 && r.slow == 0
 }
 
 const bucketCount = 10
 
-// buckets count the calls of a time, in tenths of it.
+// buckets count the calls of a period, in tenths of it.
 type buckets struct {
-	counts // the sum
+	counts // the sum of each
 	width  time.Duration
 	newest int64         // number of the present tenth
-	over   time.Duration // when that is over
+	over   time.Duration // when that tenth is over
 	each   [bucketCount]counts
 }
 

@@ -18,19 +18,19 @@ import (
 // A Bulkhead bounds the calls in flight. It is safe for concurrent use. It is a [core.Mechanism].
 type Bulkhead struct {
 	life    instance.Instance[Config, struct{}]
-	patient atomic.Bool // MaxQueue was not negative, or was overridden: then a rejection takes the lock (BenchmarkAcquire/full)
+	patient atomic.Bool // MaxQueue was >= 0, or Override was called: then a rejection takes the lock (BenchmarkAcquire/full)
 	_       [64]byte
-	unkeyed cell // of the empty key; it is never forgotten
+	unkeyed cell // of the empty key; it is never evicted
 	_       [64]byte
 	byKey   sync.Map // the other cells: string to *cell
 
-	mu     sync.Mutex // of changes of byKey
-	cells  []*cell    // the same, after the unkeyed one
+	mu     sync.Mutex // for changes of byKey
+	cells  []*cell    // unkeyed, and then the cells of byKey
 	hand   int        // where the search for an idle key continues
 	top    int        // the highest limit of all cells
 	closed bool
 
-	forgotten uint64 // calls admitted by cells that were forgotten
+	forgotten uint64 // calls admitted by evicted cells
 
 	refused                   stripe.Counter
 	canceled, lowered, raised atomic.Uint64
@@ -57,8 +57,8 @@ func New(cfg Config) (*Bulkhead, error) {
 	return b, nil
 }
 
-// Acquire admits a call that needs n permits of a key. If they are not free, it waits. If they are, ctx may have ended. The error is a
-// [*FullError], core.ErrClosed, the cause of ctx if that ends during the wait, or a [*core.ConfigError] if n is below 1.
+// Acquire admits a call that needs n permits of a key. If they are not free, it waits. If they are free, it does not look at ctx. The error
+// is a [*FullError], core.ErrClosed, the cause of ctx if it ends during the wait, or a [*core.ConfigError] if n is below 1.
 func (b *Bulkhead) Acquire(ctx context.Context, key string, n int) (Permit, error) {
 	c := &b.unkeyed
 	if key != "" {
@@ -75,15 +75,15 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string, n int) (Permit, erro
 		b.refused.Inc()
 		return Permit{}, &c.full
 	}
-	generation := c.generation.Load() // an older one is not counted, so this is safe
+	generation := c.generation.Load() // the result of an older generation is not counted, so this is safe
 	if c.word.take(n) {
 		return Permit{cell: c, ctx: ctx, generation: generation, weight: int32(n)}, nil
 	}
 	return c.enter(ctx, n)
 }
 
-// open returns the cell of a key, and makes it if there is none. It is nil if there is no room for another key, nor an idle one
-// among the next 64.
+// open returns the cell of a key, and makes one if there is none. It returns nil if there are MaxKeys keys, and none of the next 64 is
+// idle.
 func (b *Bulkhead) open(key string) *cell {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,8 +113,8 @@ func (b *Bulkhead) open(key string) *cell {
 	return c
 }
 
-// Do runs operation with one permit of a key, in the caller's goroutine. The permit is returned when operation has returned, panicked
-// or ended its goroutine; a call that did not return is core.Ignored.
+// Do runs operation with one permit of a key, in the caller's goroutine. The permit is returned when operation returns, panics or ends its
+// goroutine. Unless it returns, its outcome is core.Ignored.
 func Do[T any](ctx context.Context, b *Bulkhead, key string, operation func(context.Context) (T, error)) (T, error) {
 	permit, err := b.Acquire(ctx, key, 1)
 	if err != nil {
@@ -134,19 +134,19 @@ func Do[T any](ctx context.Context, b *Bulkhead, key string, operation func(cont
 	return result, err
 }
 
-// Run does the same as [Do] with the key "". It makes a Bulkhead a core.Mechanism.
+// Run does the same as [Do] with the key "". It makes the Bulkhead a core.Mechanism.
 func (b *Bulkhead) Run(ctx context.Context, next core.Next) (any, error) {
 	return Do(ctx, b, "", next.Run)
 }
 
-// Override returns a context under which f changes the Config for calls of this bulkhead: MaxWait, MaxQueue and Classify; the other
-// fields stay. Overrides nest; the innermost is applied last.
+// Override returns a context under which f changes the Config for calls of this bulkhead. Only MaxWait, MaxQueue and Classify apply to a
+// call; changes of other fields have no effect. Overrides nest; the innermost is applied last.
 func (b *Bulkhead) Override(ctx context.Context, f func(*Config)) context.Context {
 	b.patient.Store(true)
 	return override.Context(ctx, b, f)
 }
 
-// configOf returns the Config of a call, for those fields that an override can change.
+// configOf returns the Config for a call. Use it only for the fields that an override can change.
 func (b *Bulkhead) configOf(ctx context.Context) *Config { return override.Apply(ctx, b, b.config()) }
 
 // Name returns the name of the bulkhead.
@@ -157,16 +157,16 @@ func (b *Bulkhead) Config() Config { return *b.config() }
 
 func (b *Bulkhead) config() *Config { return &b.life.Load().Config }
 
-// SetConfig replaces the Config while the bulkhead is in use. Calls in flight go on, and waiters keep their place, but for one that is
-// heavier than the new Limit. A limit that Backoff has lowered stays, within the new bounds. An empty Name and a nil Registry stay as
-// they are. Another one, and each error of [Config.Validate], is a [*core.ConfigError], and nothing changes.
+// SetConfig replaces the Config while the bulkhead is in use. Calls in flight continue, and waiters keep their places; a waiter that needs
+// more permits than the new Limit is admitted alone. A limit that Backoff has lowered stays, within the new bounds. An empty Name and a nil
+// Registry stay as they are. Another Name or Registry, and each error of [Config.Validate], is a [*core.ConfigError], and nothing changes.
 func (b *Bulkhead) SetConfig(cfg Config) error {
 	if err := b.life.SetConfig(cfg, nil); err != nil {
 		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.config() // one for all, also if the next SetConfig is under way
+	now := b.config() // the same for all cells, even if another SetConfig is under way
 	b.patient.CompareAndSwap(false, now.MaxQueue >= 0)
 	for _, c := range b.cells {
 		c.adopt(now, b.top)
@@ -175,7 +175,7 @@ func (b *Bulkhead) SetConfig(cfg Config) error {
 	return nil
 }
 
-// Close removes the bulkhead from its registry, and ends every wait. Later calls get [core.ErrClosed]; those in flight go on.
+// Close removes the bulkhead from its registry, and ends every wait. Later calls get [core.ErrClosed]; calls in flight continue.
 func (b *Bulkhead) Close() error {
 	_ = b.life.Close() // always nil
 	b.mu.Lock()
@@ -187,7 +187,7 @@ func (b *Bulkhead) Close() error {
 	return nil
 }
 
-// A Permit is an admitted call. It is a value for the goroutine of the call.
+// A Permit is an admitted call. Only the goroutine of the call may use it.
 type Permit struct {
 	// Four words in four fields: the compiler keeps no larger struct in registers (BenchmarkAcquire/free).
 	cell       *cell
@@ -196,7 +196,7 @@ type Permit struct {
 	weight     int32
 }
 
-// Done ends the call and returns its permits. The outcome is for Config.Backoff. A second Done does nothing, nor does one of the zero
+// Done ends the call and returns its permits. Config.Backoff uses the outcome. A second Done does nothing; neither does Done of the zero
 // Permit.
 func (p *Permit) Done(outcome core.Outcome) {
 	ended := *p

@@ -15,28 +15,28 @@ import (
 	"github.com/gresil/gresil/internal/waitq"
 )
 
-// A cell is the part of one key. Calls whose permits are free use the word alone.
+// A cell is the state of one key. Calls whose permits are free only change its word.
 type cell struct {
 	word       word
 	generation atomic.Uint32 // counts the decreases of the limit
 	bulkhead   *Bulkhead
-	full       FullError // of a call that does not wait
+	full       FullError // the error of calls that do not wait
 
 	mu        sync.Mutex // use lock and unlock
 	gone      error      // not nil: errForgotten or core.ErrClosed
 	limit     int
 	successes int    // permits of successful calls, to raise the limit
-	admitted  uint64 // calls, but for those in the word
+	admitted  uint64 // admitted calls, without those counted in the word
 	queue     waitq.Queue[waiting]
-	pace      time.Duration // the wait of the last waiter that was admitted
+	pace      time.Duration // how long the last admitted waiter waited
 }
 
-// A waiter waits for permits. It is guarded by the lock of its cell.
+// A waiter waits for permits. The lock of its cell guards it.
 type waiter = waitq.Waiter[waiting]
 
 type waiting struct {
-	generation uint32 // if it was admitted
-	err        error  // if it was rejected
+	generation uint32 // set if it was admitted
+	err        error  // set if it was rejected
 }
 
 var errForgotten = errors.New("bulkhead: the key was forgotten")
@@ -48,13 +48,13 @@ func (c *cell) init(b *Bulkhead, key string) {
 	c.word.Store(none + uint64(c.limit))
 }
 
-// lock has every call of the key take the lock. Permits are returned all the same.
+// lock locks the cell, and makes every call of the key take the lock. Permits can still be returned without it.
 func (c *cell) lock() {
 	c.mu.Lock()
 	c.word.Or(locked)
 }
 
-// unlock leaves the word locked while calls wait, so that the Done of others serves them.
+// unlock unlocks the cell. While calls wait, the word stays locked, so that each Done serves them.
 func (c *cell) unlock() {
 	keep := uint64(permits)
 	if c.gone != nil || c.queue.Len() > 0 {
@@ -64,8 +64,8 @@ func (c *cell) unlock() {
 	c.mu.Unlock()
 }
 
-// serve admits the waiters whose permits are free. The first one blocks the others, so a heavy call gets its permits. One that is
-// heavier than a lowered limit is admitted alone.
+// serve admits the waiters whose permits are free. The first waiter blocks the others, so that a heavy call gets its permits. A call that
+// is heavier than a lowered limit is admitted alone.
 func (c *cell) serve() {
 	for w := c.first(); w != nil && c.gone == nil && free(c.word.Load()) >= min(int(w.Weight), c.limit); w = c.first() {
 		c.word.add(-int(w.Weight))
@@ -83,8 +83,8 @@ func (c *cell) first() *waiter {
 	return c.queue.First()
 }
 
-// adapt changes the limit by the outcome of a call that still holds its permits: an increase by addition, a decrease by
-// multiplication.
+// adapt changes the limit by the outcome of a call that still holds its permits: additive increase, multiplicative
+// decrease.
 func (c *cell) adapt(cfg *Config, p Permit, outcome core.Outcome) {
 	b, old, used := c.bulkhead, c.limit, c.limit-free(c.word.Load())
 	lower := cfg.adapted(int(float64(old) * cfg.Backoff))
@@ -102,7 +102,7 @@ func (c *cell) adapt(cfg *Config, p Permit, outcome core.Outcome) {
 				b.life.Emit(p.ctx, e)
 			})
 		}
-	case outcome == core.Success && old < cfg.limit() && used >= old-used: // otherwise more permits would not be used
+	case outcome == core.Success && old < cfg.limit() && used >= old-used: // at least half of the permits are used
 		if c.successes += int(p.weight); c.successes >= old {
 			c.successes = 0
 			c.setLimit(old + 1)
@@ -117,7 +117,8 @@ func (c *cell) setLimit(limit int) {
 	c.limit = limit
 }
 
-// adopt applies a Config to a cell. The highest limit was top: a lower one is the work of Backoff, and stays.
+// adopt applies a Config to a cell. top is the limit of the Config before: a lower limit of the cell comes from
+// Backoff, and stays.
 func (c *cell) adopt(cfg *Config, top int) {
 	c.lock()
 	defer c.unlock()
@@ -129,8 +130,8 @@ func (c *cell) adopt(cfg *Config, top int) {
 	c.serve()
 }
 
-// leave ends the use of the cell, and all waits. To be forgotten, it must be idle: otherwise leave reports false. The lock of the
-// bulkhead is held.
+// leave ends the use of the cell, and all waits. If err is errForgotten and the cell is not idle, it does nothing and returns false. The
+// caller holds the lock of the bulkhead.
 func (c *cell) leave(err error) bool {
 	c.lock()
 	defer c.unlock()
@@ -147,7 +148,7 @@ func (c *cell) leave(err error) bool {
 	return true
 }
 
-// enter is Acquire where the word does not admit the call.
+// enter continues Acquire if the word does not admit the call.
 func (c *cell) enter(ctx context.Context, n int) (Permit, error) {
 	if n < 1 {
 		return Permit{}, &core.ConfigError{Field: "bulkhead.Acquire n", Value: n, Reason: "must be >= 1"}
@@ -171,7 +172,7 @@ func (c *cell) enter(ctx context.Context, n int) (Permit, error) {
 	return Permit{cell: c, ctx: ctx, generation: w.Value.generation, weight: int32(n)}, nil
 }
 
-// join puts a call into the queue, and serves it. waits reports whether it stays there.
+// join puts a call into the queue, and serves the queue. waits reports whether the call still waits then.
 func (c *cell) join(ctx context.Context, cfg *Config, n int) (w *waiter, waits bool, err error) {
 	c.lock()
 	defer c.unlock()
@@ -217,7 +218,7 @@ func (c *cell) await(ctx context.Context, w *waiter, begin time.Time, most time.
 	return w.Value.err
 }
 
-// refuse ends a wait, unless it is over. The waiter may have blocked others.
+// refuse ends a wait with err, unless it is over. Then it serves the queue, since the waiter may have blocked others.
 func (c *cell) refuse(w *waiter, err error) {
 	if w.Waiting() {
 		w.Value.err = err

@@ -21,27 +21,27 @@ type Config struct {
 	// Registry registers the bulkhead under the kind "bulkhead" and its name. If nil, it is not registered.
 	Registry *core.Registry
 
-	// Limit is the number of permits of a key that can be in flight. If zero, it is 25. It must not be negative, nor above
-	// 2,147,483,647.
+	// Limit is the number of permits that the calls of a key can hold at once. If zero, it is 25. It must not be negative
+	// or above 2,147,483,647.
 	Limit int
-	// Backoff adapts the limit of a key: each overload multiplies it by Backoff, and successes raise it by 1 up to Limit. If
-	// zero, the limit is fixed. Otherwise it is between 0 and 1, as 0.5.
+	// Backoff adapts the limit of a key: each overload multiplies it by Backoff, and successes raise it by 1 up to Limit.
+	// If zero, the limit is fixed. Otherwise Backoff is between 0 and 1, such as 0.5.
 	Backoff float64
-	// MinLimit is the lowest limit that Backoff leads to. If zero, it is 1. It must not be above Limit.
+	// MinLimit is the lowest value to which Backoff lowers the limit. If zero, it is 1. It must not be above Limit.
 	MinLimit int
 
 	// MaxWait is the longest wait for permits. If zero, it is 10 seconds. If negative, only the context limits the wait.
 	MaxWait time.Duration
 	// MaxQueue is the number of calls of a key that can wait. If zero, it is 1,000. If negative, no call waits.
 	MaxQueue int
-	// NewestFirst admits the newest waiter first, and rejects the oldest if the queue is full: its caller has probably left.
+	// NewestFirst admits the newest waiter first. If the queue is full, it rejects the oldest waiter, whose client has probably given up.
 	NewestFirst bool
-	// MaxKeys is the number of keys, apart from the empty one. If zero, it is 65,536. At MaxKeys an idle key is forgotten for a
-	// further one; if there is none, the call is rejected.
+	// MaxKeys is the number of keys, not counting the empty one. If zero, it is 65,536. Above it, an idle key is evicted for a new one; if
+	// none is found, the call is rejected.
 	MaxKeys int
 
-	// Classify returns the outcome of an operation of [Do], for Backoff. If nil, an error is a core.Failure, but a rejection or
-	// the cancellation by the caller is core.Ignored.
+	// Classify returns the outcome of an operation of [Do], for Backoff. If nil, an error is a core.Failure, except for rejections and for
+	// calls that the caller has canceled, which are core.Ignored.
 	Classify func(ctx context.Context, result any, err error) core.Outcome
 }
 

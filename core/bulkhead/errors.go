@@ -11,8 +11,8 @@ import (
 // ErrFull is matched by a [*FullError].
 var ErrFull = errors.New("bulkhead: full")
 
-// A FullError is the error of a call that got no permits. It matches [ErrFull] and [core.ErrRejected]. Calls that do not wait get the
-// same value, so it must not be changed.
+// A FullError is the error of a call that got no permits. It matches [ErrFull] and [core.ErrRejected]. Calls that do not wait can get the
+// same value: do not change it.
 type FullError struct {
 	Name string // of the bulkhead
 	Key  string // not in the text of the error, as it may be a secret
@@ -27,6 +27,6 @@ func (e *FullError) Error() string { return fmt.Sprintf("bulkhead: %s: %s", e.Na
 // Is matches ErrFull and core.ErrRejected.
 func (e *FullError) Is(target error) bool { return target == ErrFull || target == core.ErrRejected }
 
-// RetryAfter returns an estimate of the time until permits are free, by the pace at which waiters were admitted. It is negative if it
-// is not known, or if waiting does not help.
+// RetryAfter returns an estimate of the time until permits are free: how long the last admitted waiter waited. It is negative if that is
+// not known, or if waiting does not help.
 func (e *FullError) RetryAfter() time.Duration { return e.after }

@@ -30,7 +30,7 @@ func Example() {
 	// in_flight=0/2 waiting=0 admitted=2 rejected=1
 }
 
-// With Backoff, an overload lowers the limit once, however many calls of it fail.
+// With Backoff, an overload lowers the limit once, however many calls fail during it.
 func ExampleConfig_backoff() {
 	b := core.Must(bulkhead.New(bulkhead.Config{Limit: 8, MinLimit: 2, Backoff: 0.5}))
 	var overload [8]bulkhead.Permit
@@ -44,7 +44,7 @@ func ExampleConfig_backoff() {
 	// Output: 4
 }
 
-// A call that may wait for a minute, where others are rejected at once.
+// This call may wait for a minute, while others are rejected at once.
 func ExampleBulkhead_Override() {
 	b := core.Must(bulkhead.New(bulkhead.Config{Limit: 1, MaxQueue: -1}))
 	ctx := context.Background()
@@ -60,7 +60,7 @@ func ExampleBulkhead_Override() {
 	// Output: <nil>
 }
 
-// A bulkhead belongs inside of a retry, as a call that waits for its next attempt holds no permit, and outside of a breaker.
+// A bulkhead belongs outside of a breaker, and inside of a retry: then a call that waits for its next attempt holds no permit.
 func ExampleBulkhead_Run() {
 	p := core.Must(core.NewPipeline(
 		core.Must(retry.New(retry.Config{})),

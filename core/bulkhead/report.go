@@ -11,12 +11,12 @@ import (
 
 // Stats are the counts of a bulkhead, and its present state over all keys.
 type Stats struct {
-	Admitted uint64 // calls
-	Rejected uint64 // calls that got no permits, also those that gave up
-	InFlight int    // permits now
-	Limit    int    // permits that can be in flight now
-	Waiting  int    // calls now
-	Keys     int    // now, apart from the empty one
+	Admitted uint64 // calls that were admitted
+	Rejected uint64 // calls that got no permits, including canceled ones
+	InFlight int    // permits that calls hold now
+	Limit    int    // permits that the calls of all known keys can hold now
+	Waiting  int    // calls that wait now
+	Keys     int    // keys that are kept now, not counting the empty one
 }
 
 // String returns the stats in one line, as in "in_flight=8/25 waiting=0 admitted=120 rejected=3".
@@ -24,7 +24,7 @@ func (s Stats) String() string {
 	return fmt.Sprintf("in_flight=%d/%d waiting=%d admitted=%d rejected=%d", s.InFlight, s.Limit, s.Waiting, s.Admitted, s.Rejected)
 }
 
-// Stats returns the counts so far, and the present state. The empty key is in the Limit if it was used, or if there is no other one.
+// Stats returns the counts so far, and the present state. Limit includes that of the empty key if it was used, or if there is no other key.
 func (b *Bulkhead) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -2,22 +2,22 @@ package bulkhead
 
 import "sync/atomic"
 
-// A word is the part of a key that calls change without a lock: the permits that are free, and the calls that were admitted since the
-// lock was last released. While the lock is held, or calls wait, only permits are returned by the word alone.
+// A word is the part of a cell that calls change without a lock: the number of free permits, and of calls admitted since the lock was last
+// released. While the lock is held, or calls wait, permits can be returned without the lock, but not taken.
 type word struct{ atomic.Uint64 }
 
 const (
 	none      = 1 << 31 // the lower half is none plus the free permits, which can be negative
 	permits   = 1<<32 - 1
 	admission = 1 << 32 // one admitted call
-	harvest   = 1 << 62 // so many calls are admitted that their number must be read
+	harvest   = 1 << 62 // from here on, the next call must take the lock, which reads and clears the number of calls
 	locked    = 1 << 63 // calls must take the lock
 )
 
 func free(w uint64) int          { return int(int64(w&permits) - none) }
 func admissions(w uint64) uint64 { return w &^ locked >> 32 }
 
-// take takes n permits. It reports false if they are not free, if n is below 1, and if the caller must take the lock.
+// take takes n permits. It returns false if they are not free, if n is below 1, or if the caller must take the lock.
 func (w *word) take(n int) bool {
 	for {
 		state := w.Load()
@@ -33,7 +33,7 @@ func (w *word) take(n int) bool {
 // add returns n permits, or changes their number by n.
 func (w *word) add(n int) (state uint64) { return w.Add(uint64(int64(n))) }
 
-// none reports whether no permit is free, and the caller need not take the lock.
+// none reports whether no permit is free and the caller need not take the lock.
 func (w *word) none() bool {
 	state := w.Load()
 	return state < harvest && uint32(state) <= none

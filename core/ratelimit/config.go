@@ -14,13 +14,13 @@ import (
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// A FailurePolicy says what happens to an operation that the store cannot decide.
+// A FailurePolicy says what happens to an operation if the store fails to decide it.
 type FailurePolicy string
 
 // The policies.
 const (
-	// Allow grants the permits of Take, TakeAtMost, Wait and Reserve: while the store is unavailable, the service works without a limit.
-	// The Result has Allowed, and its Limit is 0. Other operations return an error that matches ErrStore.
+	// Allow lets Take, TakeAtMost, Wait and Reserve succeed: while the store is unavailable, the service works without a limit. In the Result,
+	// Allowed is true and Limit is 0. Other operations return an error that matches ErrStore.
 	Allow FailurePolicy = "allow"
 	// Deny returns an error that matches ErrStore.
 	Deny FailurePolicy = "deny"
@@ -32,8 +32,8 @@ const (
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
-	// Name names the limiter in errors, in the registry and in the store. If empty, it is "default". Limiters with one Name
-	// in one Store share their keys, in this process and in others; with a Store the Name is required.
+	// Name names the limiter in errors, in the registry and in the store. If empty, it is "default". Limiters with the
+	// same Name in the same Store share their keys, in this process and in others. With a Store, the Name is required.
 	Name string
 	// Registry registers the limiter under the kind "ratelimit" and its name. If nil, it is not registered.
 	Registry *core.Registry
@@ -47,17 +47,17 @@ type Config struct {
 	// MaxWait is the longest time that Wait waits. A longer wait is refused at once. If zero, it is 10 seconds. If negative,
 	// only the context limits the wait.
 	MaxWait time.Duration
-	// MaxQueue is the number of permits that the waiters of one key can wait for together, in this process. One more is refused
+	// MaxQueue is the highest total of permits that the waiters of one key wait for, in this process. A wait that would exceed it is refused
 	// at once. If zero, it is twice the capacity of the limit, at least 1,000. If negative, every wait is refused.
 	MaxQueue int64
 
-	// MaxKeys is the number of keys that are kept in memory. Above it, the key with the least usage of 16 is evicted, and is
-	// charged for that usage if it returns. If zero, it is 1,048,576. It must be zero with a Store.
+	// MaxKeys is the number of keys that are kept in memory. Above it, the one with the least usage among 16 keys is
+	// evicted, and is charged for that usage if it returns. If zero, it is 1,048,576. It must be zero with a Store.
 	MaxKeys int
-	// Store keeps the keys: see stores/redisstore and [NewStore]. If nil, they are in the memory of this process. The limiter
-	// does not close it.
+	// Store keeps the keys: see stores/redisstore and [NewStore]. If nil, they are in the memory of this process. The
+	// limiter does not close the Store.
 	Store Store
-	// OnStoreError says what happens to an operation that the Store cannot decide. If empty, it is [Allow].
+	// OnStoreError says what happens to an operation if the Store fails to decide it. If empty, it is [Allow].
 	OnStoreError FailurePolicy
 }
 

@@ -1,5 +1,5 @@
-// Package ratelimit limits how many permits a key can take in a time: requests of a client, calls of a tenant, bytes of an
-// upload.
+// Package ratelimit limits how many permits a key can take in a period: requests of a client, calls of a tenant, bytes
+// of an upload.
 //
 //	limits, err := ratelimit.New(ratelimit.Config{Name: "api", Limit: ratelimit.PerMinute(1000)})
 //	if err != nil {
@@ -20,14 +20,14 @@
 //
 // # Guarantees
 //
-// An operation on a key is one atomic step, also under several limits. A refusal changes nothing. Waiting exactly
-// RetryAfter is enough. Time that goes backwards, a late refund or a change of the limit grants no permits.
+// An operation on a key is one atomic step, even under several limits. A refusal changes nothing. Waiting exactly
+// RetryAfter is enough. A clock that goes backwards, a late refund or a change of the limit grants no permits.
 //
-// In memory a key costs 16 bytes in a table without pointers. The number of keys is bounded, and an evicted key keeps its
-// usage. A take from a window or a bucket allocates nothing.
+// In memory a key costs 16 bytes in a table without pointers. The number of keys is bounded; the usage of an evicted
+// key is remembered. A take from a window or a bucket allocates nothing.
 //
 // # When the store fails
 //
-// A failing store is not a refusal. By Config.OnStoreError calls pass, return an error that matches [ErrStore], or are
-// decided with the share of this process. The store in memory does not fail.
+// A failing store is not a refusal. Depending on Config.OnStoreError, calls pass, return an error that matches
+// [ErrStore], or are decided by the share of this process. The store in memory does not fail.
 package ratelimit

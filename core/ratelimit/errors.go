@@ -12,8 +12,8 @@ import (
 var (
 	// ErrLimited is matched by a [*LimitedError].
 	ErrLimited = errors.New("ratelimit: limited")
-	// ErrStore is matched by the error of an operation that the store could not decide. The error wraps that of the store.
-	// It is not a refusal.
+	// ErrStore is matched by the error of an operation that the store failed to decide. That error wraps the error of the
+	// store. It is not a refusal.
 	ErrStore = errors.New("ratelimit: store failed")
 )
 
@@ -46,7 +46,7 @@ func (e *LimitedError) Is(target error) bool {
 // RetryAfter returns Result.RetryAfter.
 func (e *LimitedError) RetryAfter() time.Duration { return e.Result.RetryAfter }
 
-// A storeError is the error of a store, of one limiter.
+// A storeError is the error of the store of one limiter.
 type storeError struct {
 	limiter string
 	err     error

@@ -6,11 +6,11 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// A Limit is a number of permits in a time, and the algorithm that counts them. It is a comparable value, made by one of the
-// functions below. The zero Limit is PerMinute(1000).
+// A Limit is a number of permits in a period, and the algorithm that counts them. It is a comparable value; the functions below make it.
+// The zero Limit is PerMinute(1000).
 //
-// As text it is "100/1m" for a fixed window, "10/1s burst 20" for a bucket, and begins with the algorithm otherwise, as in
-// "sliding_log 5/1h". "and" joins several: "10/1s and 1000/24h aligned". In JSON and YAML it is this text.
+// Its text is "100/1m" for a fixed window and "10/1s burst 20" for a bucket. Other texts begin with the algorithm, as
+// in "sliding_log 5/1h". "and" joins several: "10/1s and 1000/24h aligned". In JSON and YAML a Limit is this text.
 type Limit limits.Limit
 
 // PerSecond is a FixedWindow of n permits a second.
@@ -22,46 +22,45 @@ func PerMinute(n int64) Limit { return FixedWindow(n, time.Minute) }
 // PerHour is a FixedWindow of n permits an hour.
 func PerHour(n int64) Limit { return FixedWindow(n, time.Hour) }
 
-// FixedWindow allows n permits in each window, and so at most 2n in any interval of one period. A window begins with the first
-// take after the last one has ended.
+// FixedWindow allows n permits in each window, and so at most 2n in any interval of one period. A window begins with the first take after
+// the previous window has ended.
 //
-// In memory a window can begin some nanoseconds before its first take, and one of more than 2^26 permits up to a 500th of its
-// period before or after it.
+// In memory a window can begin some nanoseconds before its first take. A window of more than 2^26 permits can begin up to a 500th of its
+// period before or after that take.
 func FixedWindow(n int64, period time.Duration) Limit {
 	return of(limits.Spec{Permits: n, Period: period})
 }
 
-// AlignedWindow is a FixedWindow whose windows begin at multiples of the period since the beginning of 1970 in UTC: hours with
-// the hour, days at midnight. In memory the time of day is read once, when the limiter is made.
+// AlignedWindow is a FixedWindow whose windows begin at multiples of the period since the beginning of 1970 in UTC: an hour begins with the
+// hour, a day at midnight. In memory the wall clock is read once, when the limiter is made.
 func AlignedWindow(n int64, period time.Duration) Limit {
 	return of(limits.Spec{Permits: n, Period: period, Aligned: true})
 }
 
-// SlidingWindow allows n permits in any interval of one period less one segment. It counts by segment, 2 to 1,000 of them. A
-// segment that is a period old ends whole: all its permits come back at once.
+// SlidingWindow allows n permits in any interval of one period less one segment. It counts by segments, 2 to 1,000 of them. A segment
+// expires as a whole when it is a period old: all its permits are available again at once.
 func SlidingWindow(n int64, period time.Duration, segments int) Limit {
 	return of(limits.Spec{Algorithm: limits.SlidingWindow, Permits: n, Period: period, Segments: segments})
 }
 
-// SlidingCounter allows n permits in each window, and fewer than 2n in any interval of one period. It weighs the count of the
-// last window by the part of it that is less than a period ago.
+// SlidingCounter allows n permits in each window, and fewer than 2n in any interval of one period. It counts the usage of the previous
+// window in proportion to the part of that window that is less than a period ago.
 func SlidingCounter(n int64, period time.Duration) Limit {
 	return of(limits.Spec{Algorithm: limits.SlidingCounter, Permits: n, Period: period})
 }
 
-// SlidingLog allows n permits, of up to 65,536, in any interval of one period. It keeps the time of every take.
+// SlidingLog allows n permits in any interval of one period; n is at most 65,536. It keeps the time of every take.
 func SlidingLog(n int64, period time.Duration) Limit {
 	return of(limits.Spec{Algorithm: limits.SlidingLog, Permits: n, Period: period})
 }
 
-// TokenBucket gains n permits a period, evenly, and holds up to burst. A burst of 1 spaces permits evenly, as a leaky bucket.
-// The bucket is one time in exact integers (the generic cell rate algorithm of ITU-T I.371), so it does not drift.
+// TokenBucket is refilled evenly by n permits a period, and holds up to burst. A burst of 1 spaces permits evenly, like a leaky bucket. The
+// state of a bucket is one time in whole numbers (the generic cell rate algorithm of ITU-T I.371), so it does not drift.
 func TokenBucket(n int64, period time.Duration, burst int64) Limit {
 	return of(limits.Spec{Algorithm: limits.TokenBucket, Permits: n, Period: period, Burst: burst})
 }
 
 func of(s limits.Spec) Limit { return Limit(limits.Of(s)) }
 
-// And joins up to 4 limits: permits are taken of all of them or of none, in one step. The limits must differ in the algorithm
-// or the period.
+// And joins up to 4 limits: permits are taken from all of them or from none, in one step. The limits must differ in algorithm or period.
 func (l Limit) And(other Limit) Limit { return Limit(limits.Limit(l).And(limits.Limit(other))) }

@@ -27,15 +27,15 @@ type Limiter struct {
 // A tally counts decisions.
 type tally struct{ allowed, rejected stripe.Counter }
 
-// shared is the state that the limiters of Under have in common.
+// shared is the state that a limiter shares with the limiters of its Under.
 type shared struct {
 	life    instance.Instance[Config, struct{}]
 	current atomic.Pointer[settings]
 	table   limits.Table
 
 	memory *memory.Table                // the table, if there is no Store
-	local  atomic.Pointer[limits.Table] // decides while the store cannot
-	open   context.Context              //nolint:containedctx // until Close
+	local  atomic.Pointer[limits.Table] // decides while the store is unavailable; nil unless OnStoreError is Local
+	open   context.Context              //nolint:containedctx // ends with Close
 	stop   context.CancelFunc
 
 	keyLimits  keyLimits
@@ -45,10 +45,10 @@ type shared struct {
 	canceled  atomic.Uint64
 	waiting   atomic.Int64
 	lines     waitq.Lines[Result]
-	waits     [2]registry.Histogram // that ended with permits, or were canceled
+	waits     [2]registry.Histogram // 0: waits that ended with permits, 1: canceled waits
 
 	locals, undecided   atomic.Uint64 // operations that the store failed to decide
-	failures, recovered atomic.Uint64 // of the store; equal unless it is failing
+	failures, recovered atomic.Uint64 // failures of the store, and the number at its last recovery: equal unless it is failing
 }
 
 func lifeCycle() *instance.Kind[Config, struct{}] {
@@ -90,7 +90,7 @@ func New(cfg Config) (_ *Limiter, err error) {
 	return l, nil
 }
 
-// localize opens a table that decides while the store is unavailable, if cfg requires it.
+// localize opens the table that decides while the store is unavailable, if cfg requires one.
 func (s *shared) localize(cfg *Config) error {
 	if cfg.OnStoreError != Local || s.memory != nil || s.local.Load() != nil {
 		return nil
@@ -117,17 +117,17 @@ func (l *Limiter) Config() Config {
 	return c
 }
 
-// SetConfig replaces the Config while the limiter is in use. Limits apply at once, and past usage counts under them: a change
-// grants no permits, and locks no key for longer than it was. An empty Name and a nil Registry and Store stay as they are.
-// Another Name, Registry, Store or MaxKeys, and each error of Config.Validate, is a *core.ConfigError, and nothing changes.
+// SetConfig replaces the Config while the limiter is in use. Limits apply at once, and past usage counts under them: a change grants no
+// permits, and does not delay the time at which a key has all its permits again. An empty Name and a nil Registry and Store stay as they
+// are. Another Name, Registry, Store or MaxKeys, and each error of Config.Validate, is a *core.ConfigError, and nothing changes.
 //
-// Usage stays with the limit that it was counted under, until the first take that is granted under another one. With permits
-// reserved ahead, nothing is granted before the last of them is due. See docs/adr/0006-a-key-has-one-value.md for the bounds.
+// Usage stays counted under its old limit until the first take that is granted under the new one. If permits were reserved ahead, nothing
+// is granted before the last of them is due. See docs/adr/0006-a-key-has-one-value.md for the bounds.
 func (l *Limiter) SetConfig(cfg Config) error { return l.life.SetConfig(cfg, l.adopt) }
 
-// Under returns l under another limit of Config.Limits, with the same keys: what a key has used under one limit counts under
-// the others too, so a user who changes the tier starts with the usage so far. To count keys apart, give them a prefix. A
-// name that is not in Config.Limits is l itself, as "" is. Everything but the limit is that of l, also SetConfig and Close.
+// Under returns a limiter like l with the limit of that name in Config.Limits. The keys are the same: what a key has used under one limit
+// counts under the others too, so a user who changes the tier starts with the usage so far. To count keys separately, give them a prefix.
+// If Config.Limits does not have the name, Under returns l. Everything but the limit is that of l, SetConfig and Close included.
 func (l *Limiter) Under(name string) *Limiter {
 	if all := l.current.Load(); all.named[name] != nil {
 		return all.views[name]
@@ -135,9 +135,9 @@ func (l *Limiter) Under(name string) *Limiter {
 	return l
 }
 
-// Override returns a context under which f changes the Config for operations of this limiter, for example the Limit of one
-// customer. Overrides nest; the innermost is applied last. Name, Registry, MaxKeys and Store stay, and f does not write to the
-// map Limits. An operation under an invalid Config returns a *core.ConfigError.
+// Override returns a context under which f changes the Config for operations of this limiter, for example the Limit of one customer.
+// Overrides nest; the innermost is applied last. f cannot change Name, Registry, MaxKeys and Store, and must not write to the map Limits.
+// An operation under an invalid Config returns a *core.ConfigError.
 func (l *Limiter) Override(ctx context.Context, f func(*Config)) context.Context {
 	if !l.overridden.Load() {
 		l.overridden.Store(true)

@@ -13,8 +13,8 @@ import (
 
 func (l *Limiter) figures() (f registry.Figures) {
 	all := l.current.Load()
-	const requests = "Operations by result, and by the limit if it has a name; " +
-		"error: neither the store nor the process decided, whatever OnStoreError did then."
+	const requests = "Operations by result, and by limit if it has a name; " +
+		"error: neither the store nor the process decided, whatever OnStoreError is."
 	var named Stats
 	for _, name := range slices.Sorted(maps.Keys(all.views)) {
 		tally := all.views[name].tally
@@ -46,8 +46,8 @@ func (l *Limiter) figures() (f registry.Figures) {
 	return f
 }
 
-// decided counts a decision, unless TakeOne has done that, and emits its event. Nothing is decided for a cost of 0, and if the store
-// failed.
+// decided counts a decision, unless counted says that TakeOne has done so, and emits its event. A cost of 0 and a failed store are no
+// decision.
 func (l *Limiter) decided(ctx context.Context, key string, cost int64, r *Result, waited time.Duration, counted bool) {
 	if cost == 0 || r.Limit == 0 {
 		return

@@ -15,20 +15,20 @@ import (
 	"github.com/gresil/gresil/internal/override"
 )
 
-// A setting is a limit in force for keys.
+// A setting is a limit in force.
 type setting struct {
 	limit Limit
 	plan  *limits.Plan
-	one   *limits.Rule // for TakeOne; nil where that does not apply
+	one   *limits.Rule // for TakeOne; nil if TakeOne cannot decide the limit
 }
 
-// settings are a Config in force, and its limits. They are not changed.
+// settings are a Config in force, and its limits. They are immutable.
 type settings struct {
 	Config
 
 	main  *setting
 	named map[string]*setting
-	views map[string]*Limiter // under all names that there have been
+	views map[string]*Limiter // by every name that Limits has ever had
 }
 
 // setting validates the limit in a field, and registers it with the table.
@@ -49,7 +49,7 @@ func (s *shared) setting(field string, limit Limit) (*setting, error) {
 	return set, nil
 }
 
-// adopt puts a Config into force. Waiters come under its limits.
+// adopt puts a Config into force. Its limits apply to waiters too.
 func (s *shared) adopt(cfg *Config) (err error) {
 	if err := s.localize(cfg); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (s *shared) adopt(cfg *Config) (err error) {
 	return err
 }
 
-// settingOf returns the setting of a key now, and the Config, with the overrides of ctx.
+// settingOf returns the setting that applies to a key, and the Config, with the overrides of ctx.
 func (l *Limiter) settingOf(ctx context.Context, key string) (*setting, *Config, error) {
 	all := l.current.Load()
 	set, own := all.main, false
@@ -93,7 +93,7 @@ func (l *Limiter) settingOf(ctx context.Context, key string) (*setting, *Config,
 	return l.overriding(ctx, all, set, own)
 }
 
-// overriding applies the overrides of ctx to a setting, but not to the limit of a key that has its own.
+// overriding applies the overrides of ctx. They do not replace the limit of a key that has its own.
 func (l *Limiter) overriding(ctx context.Context, all *settings, set *setting, own bool) (*setting, *Config, error) {
 	cfg := override.Apply(ctx, l.shared, &all.Config)
 	if cfg == &all.Config {
@@ -137,8 +137,8 @@ func (o *keyLimits) set(key string, s *setting) error {
 	return nil
 }
 
-// SetKeyLimit gives one key a limit of its own, instead of Config.Limit. The zero Limit removes it. It applies in this process,
-// at once; past usage counts. 1,048,576 keys can have a limit of their own; one more is an error.
+// SetKeyLimit gives one key a limit of its own, instead of Config.Limit. The zero Limit removes it. It applies at once, in this process
+// only; past usage counts. At most 1,048,576 keys can have a limit of their own; for one more, it returns an error.
 func (l *Limiter) SetKeyLimit(key string, limit Limit) (err error) {
 	var set *setting
 	if limit != (Limit{}) {

@@ -11,11 +11,11 @@ import (
 type Stats struct {
 	Allowed     uint64 // operations that took permits
 	Rejected    uint64 // operations that were refused
-	Canceled    uint64 // waits that ended before their time
-	StoreErrors uint64 // operations that the store could not decide
-	Waiting     int    // waits now
+	Canceled    uint64 // waits that ended early, by their context or Close
+	StoreErrors uint64 // operations that the store failed to decide
+	Waiting     int    // calls that wait now
 	Keys        int    // in memory; -1 with a Store
-	Evicted     uint64 // keys evicted with usage
+	Evicted     uint64 // keys that were evicted although they had usage
 }
 
 // String returns the stats in one line, as in "allowed=120 rejected=3 keys=17".

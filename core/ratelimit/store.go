@@ -10,8 +10,8 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// A Store keeps the keys of limiters. Those of stores/redisstore, stores/share and stores/denycache are Stores, and [NewStore]
-// makes one. Its method Open has a type of this module alone, so it cannot be implemented elsewhere.
+// A Store keeps the keys of limiters. The packages stores/redisstore, stores/share and stores/denycache have Stores, and [NewStore] makes
+// one. Open returns an internal type of this module, so other modules cannot implement Store.
 type Store interface {
 	Open(name string) (limits.Table, error)
 	Close() error
@@ -34,7 +34,7 @@ func (l *Limiter) applyUnder(ctx context.Context, set *setting, policy FailurePo
 	if recovered := l.recovered.Load(); err != nil {
 		r, err = l.failed(ctx, key, set, policy, op, err)
 	} else if r.Allowed && recovered < failures && l.failures.Load() == failures && l.recovered.CompareAndSwap(recovered, failures) {
-		l.emitOutage(ctx, key, nil) // a refusal is no evidence: a store can return one from a cache
+		l.emitOutage(ctx, key, nil) // a refusal proves nothing: the store can return one from a cache
 	}
 	if r.Permits > 0 {
 		r.Receipt.Key = key

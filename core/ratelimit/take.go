@@ -8,39 +8,39 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// A Result is the decision about one operation, and the state of the key after it. All times count from the decision.
+// A Result is the decision about one operation, and the state of the key after it. All durations begin at the decision.
 type Result struct {
-	Allowed bool  // also for a cost of 0
-	Permits int64 // that were taken; 0 after a refusal
+	Allowed bool  // true for a cost of 0 too
+	Permits int64 // the number taken; 0 after a refusal
 
 	// Limit is the capacity of the limit, and Remaining the permits that are left. Limit is 0 if the store failed and the
 	// operation was allowed.
 	Limit, Remaining int64
-	// Which is the index of the limit that decided among those that And has joined: the one that refuses longest, or has least
-	// left.
+	// Which is the index of the limit that decided, among those joined by And: the one that refuses for longest, or that has the fewest
+	// permits left.
 	Which int
-	// RetryAfter is how long to wait before the same operation can be allowed, if nobody else takes; waiting exactly that long is
-	// enough. It is 0 if it was allowed, and negative if it can never be.
+	// RetryAfter is how long to wait until the same operation will be allowed, if nobody else takes permits; waiting exactly that long is
+	// enough. It is 0 if the operation was allowed, and negative if it can never be allowed.
 	RetryAfter time.Duration
-	// NextAfter is the time until the next permit is available, and FullAfter the time until all are.
+	// NextAfter is the time until another permit is available, and FullAfter the time until all are.
 	NextAfter, FullAfter time.Duration
 	// Wait is how long Wait has waited, or the time until the permits of Reserve can be used.
 	Wait time.Duration
 
-	Receipt limits.Receipt // names a take, for Refund
+	Receipt limits.Receipt // identifies the take, for Refund
 }
 
 // Take takes n permits of a key now, or none. A refusal is not an error: check Result.Allowed. Taking 0 takes nothing, and
 // is allowed.
 //
-// The error says that no decision was made: n is negative, the limiter is closed, or the store failed and OnStoreError is
-// not Allow.
+// An error means that no decision was made: n is negative, the limiter is closed, or the store failed and OnStoreError
+// is not Allow.
 func (l *Limiter) Take(ctx context.Context, key string, n int64) (r Result, err error) {
 	err = l.takeInto(ctx, key, n, &r)
 	return r, err
 }
 
-// takeInto is Take, which is inlined: copying a Result is slow (BenchmarkTake).
+// takeInto does what Take does, so that Take can be inlined: copying a Result is slow (BenchmarkTake).
 func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) (err error) {
 	set, _, err := l.settingOf(ctx, key)
 	if err != nil {
@@ -57,7 +57,7 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 	return err
 }
 
-// TakeAtMost takes the available permits of a key, up to n. Result.Permits is their number. It is refused if there are none.
+// TakeAtMost takes the available permits of a key, up to n. Result.Permits is the number taken. It is refused if none is available.
 func (l *Limiter) TakeAtMost(ctx context.Context, key string, n int64) (Result, error) {
 	return l.take(ctx, key, limits.Op{Kind: limits.TakeAtMost, Cost: n})
 }
@@ -67,15 +67,16 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 	return l.apply(ctx, key, limits.Op{Kind: limits.Check})
 }
 
-// Drain takes all available permits of a key. Result.Permits is their number.
+// Drain takes all available permits of a key. Result.Permits is the number taken.
 func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
 	r, err := l.apply(ctx, key, limits.Op{Kind: limits.Drain})
 	r.Allowed, r.RetryAfter = err == nil, 0
 	return r, err
 }
 
-// Reserve grants n permits of a key for the earliest time within maxWait, and returns at once: use them after Result.Wait. If
-// maxWait is negative, there is no limit. A refusal is not an error. If the permits are not used, Refund gives them back.
+// Reserve grants n permits of a key for the earliest possible time, and returns at once: use them after Result.Wait. It refuses if that
+// would be longer than maxWait; if maxWait is negative, there is no limit. A refusal is not an error. If you do not use the permits, Refund
+// gives them back.
 //
 // A window can be reserved three periods ahead. Reserve does not queue behind the callers of [Limiter.Wait], of which only the
 // first has a reservation.
@@ -86,12 +87,11 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time
 	return l.take(ctx, key, limits.Op{Kind: limits.Reserve, Cost: n, MaxWait: maxWait})
 }
 
-// Refund gives the permits of a take back. Call it at most once for each take. It does nothing for a refusal, for permits that
-// have recovered since, and for a take that was counted under other numbers. It runs even if ctx is done: a store that has to
-// wait has a second for it.
+// Refund gives back the permits of a take. Call it at most once for each take. It does nothing for a refusal, for permits that have
+// recovered since, and for a take that was counted under other numbers. It runs even if ctx is done; a Store has a second for it.
 //
-// While others hold permits that lie ahead (see [Limiter.Reserve]), only the permits behind all of them are given back. A
-// window of which all is given back still ends when it would have.
+// While there are reservations for later times (see [Limiter.Reserve]), only permits that lie after all of them are
+// given back. A window whose permits are all given back still ends at the same time.
 func (l *Limiter) Refund(ctx context.Context, take Result) (err error) {
 	if take.Permits > 0 {
 		l.lines.AnewOf(take.Receipt.Key, func() { err = l.giveBack(ctx, take) })

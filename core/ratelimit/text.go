@@ -11,7 +11,7 @@ import (
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// forms are the texts by algorithm. The last one is a fixed window that is aligned.
+// forms are the formats of the texts by algorithm. The last one is that of an aligned window.
 //
 //nolint:gochecknoglobals // a constant
 var forms = [...]string{
@@ -83,7 +83,7 @@ func parse(text string) (limits.Spec, bool) {
 		var period string
 		var n int64
 		s := limits.Spec{Algorithm: limits.Algorithm(i)}
-		_, _ = fmt.Sscanf(text, form, []any{&s.Permits, &period, &n}[:strings.Count(form, "%")]...) // format tells
+		_, _ = fmt.Sscanf(text, form, []any{&s.Permits, &period, &n}[:strings.Count(form, "%")]...) // format below checks it
 		switch i {
 		case int(limits.TokenBucket):
 			s.Burst = n

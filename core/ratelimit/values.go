@@ -11,19 +11,19 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// Values keep bytes by key, for example in a table of a database. They can be a Store: see [NewStore]. They are safe for
-// concurrent use.
+// Values keep bytes by key, for example in a table of a database. [NewStore] makes a Store of them. They must be safe
+// for concurrent use.
 type Values interface {
-	// Update replaces the value of a key by the result of f in one atomic step: no other Update of the key comes between
-	// reading old and writing next. old is nil for a key without a value, and now is a clock that all processes share, such as
-	// that of the database. f is fast and pure; it can be called again if the step has to be repeated.
+	// Update replaces the value of a key by the result of f in one atomic step: no other Update of the key may come between reading old and
+	// writing next. old is nil for a key without a value. now is the time of a clock that all processes share, such as that of the database. f
+	// is fast and has no side effects; call it again if the step has to be repeated.
 	//
-	// If next is nil, nothing is written. Otherwise the value is needed for keep from now, and can be deleted afterwards; a
-	// keep of 0 deletes it. An error says that nothing is known about the step.
+	// If next is nil, write nothing. Otherwise the value is needed until now + keep, and can be deleted after that; if
+	// keep is 0, delete the value. An error means that the outcome of the step is not known.
 	Update(ctx context.Context, key string, f func(now time.Time, old []byte) (next []byte, keep time.Duration)) error
 }
 
-// NewStore makes a Store of Values. Closing it does nothing to them.
+// NewStore makes a Store of Values. Closing the Store does not affect the Values.
 func NewStore(values Values) Store { return &valueStore{values: values} }
 
 type valueStore struct {
@@ -40,7 +40,7 @@ func (s *valueStore) Close() error {
 	return nil
 }
 
-// A valueTable has the keys with a prefix.
+// A valueTable has the keys of one limiter, which begin with its prefix.
 type valueTable struct {
 	*limits.Plans
 

@@ -14,14 +14,15 @@ import (
 	"github.com/gresil/gresil/internal/waitq"
 )
 
-// Wait takes n permits of a key as soon as they are available, and then returns. It is refused at once, with a
-// [*LimitedError], if they will not be available within MaxWait or before the deadline of ctx, or if MaxQueue is exceeded. If
-// ctx ends during the wait, nothing is taken, and the error is its cause.
+// Wait takes n permits of a key as soon as they are available, and then returns. It returns a [*LimitedError] at once if they will not be
+// available within MaxWait or before the deadline of ctx, or if MaxQueue would be exceeded. If ctx ends during the wait, nothing is taken,
+// and the error is the cause of ctx.
 //
-// The waiters of a key are served in the order of their calls. Only the first of them reserves permits, so a caller that
-// gives up delays no other. (Where permits come faster than a Store answers, as many reserve as are served within one answer.)
-// A caller behind the first is refused by an estimate: that nobody leaves, and other processes take nothing. If it was too low,
-// the caller is refused later, after MaxWait at the latest. A refund, a reset and a new Config of this process apply at once.
+// The waiters of a key are served in the order of their calls. Only the first of them reserves permits, so a caller that gives up delays no
+// other. (If permits become available faster than a Store answers, as many waiters reserve as are served during one answer.) Whether a
+// later caller is refused depends on an estimate, which assumes that no waiter leaves and that other processes take nothing. If the
+// estimate was too low, the caller is refused later, after MaxWait at the latest. A refund, a reset and a new Config of this process apply
+// at once.
 func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
@@ -60,7 +61,7 @@ func (l *Limiter) waited(ctx context.Context, key string, n int64, r Result) (Re
 	return r, nil
 }
 
-// line waits in the line of a key.
+// line waits in the queue of a key.
 func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key string, n int64, most, hint time.Duration) (Result, error) {
 	start, queued := time.Now(), false
 	defer func() {
@@ -78,7 +79,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 			}
 			return waitq.Slot[Result]{Value: r, At: at, Refused: !r.Allowed, Free: r.Allowed && r.Limit == 0}, err
 		},
-		Return: func(r Result) { _ = l.giveBack(ctx, r) }, // if the store fails, they come back in their time
+		Return: func(r Result) { _ = l.giveBack(ctx, r) }, // if the store fails, they recover with time
 		Refuse: func(after time.Duration) Result {
 			full := set.every(set.plan.Capacity)
 			r := Result{Limit: set.plan.Capacity, RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
@@ -109,7 +110,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 	return slot.Value, err
 }
 
-// after returns how long after the first of some permits, of a key that had no more, the limit gives as many more.
+// after returns the time between two grants to an exhausted key: of first permits, and then of more.
 func (s *setting) after(first, more int64) time.Duration {
 	return s.spread(func(l limits.Spec) int64 {
 		if l.Algorithm == limits.TokenBucket {
@@ -119,10 +120,10 @@ func (s *setting) after(first, more int64) time.Duration {
 	})
 }
 
-// every returns the time in which the limit gives some permits, on average.
+// every returns the time in which the limit gives n permits, on average.
 func (s *setting) every(n int64) time.Duration { return s.spread(func(limits.Spec) int64 { return n }) }
 
-// spread returns the longest time in which joined limits give some permits each, rounded up, and at most 2^62.
+// spread returns the longest of the times in which the joined limits give their number of permits, rounded up, and at most 2^62.
 func (s *setting) spread(permits func(limits.Spec) int64) (longest time.Duration) {
 	for _, r := range s.plan.Rules {
 		d, _ := limits.MulDiv(max(0, permits(r.Spec)), int64(r.Spec.Period), r.Spec.Permits, 1<<62)
@@ -131,7 +132,7 @@ func (s *setting) spread(permits func(limits.Spec) int64) (longest time.Duration
 	return longest
 }
 
-// Do waits for one permit of a key and runs operation.
+// Do waits for one permit of a key, and then runs operation.
 func Do[T any](ctx context.Context, l *Limiter, key string, operation func(context.Context) (T, error)) (T, error) {
 	if _, err := l.Wait(ctx, key, 1); err != nil {
 		var zero T
@@ -140,8 +141,8 @@ func Do[T any](ctx context.Context, l *Limiter, key string, operation func(conte
 	return operation(ctx)
 }
 
-// Run waits for one permit of the key "" and runs the inner mechanisms and the operation: it makes
-// the limiter a [core.Mechanism].
+// Run waits for one permit of the key "", and then runs the inner mechanisms and the operation. It makes the limiter a
+// [core.Mechanism].
 func (l *Limiter) Run(ctx context.Context, next core.Next) (any, error) {
 	return Do(ctx, l, "", next.Run)
 }

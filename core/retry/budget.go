@@ -9,33 +9,33 @@ import (
 	"github.com/gresil/gresil/internal/stripe"
 )
 
-// budgetCalls is the number of calls whose unused payments a [Budget] keeps at most.
+// budgetCalls is the highest number of calls whose unused payments a [Budget] keeps.
 const budgetCalls = 1000
 
-// A Budget limits the retries of all policies that share it, so that what is down does not get three times as many calls. It is
+// A Budget limits the retries of all policies that share it, so that a service that is down does not get three times as many calls. It is
 // safe for concurrent use. The zero value allows no retry.
 //
-// It works with tokens. A call pays in a part of one when its first attempt has ended, well or badly; a rejected attempt was not
-// made, and does not pay, nor does a call inside of another retry. A retry takes one token; one that is not made in the end, because
-// of a canceled wait or a rejection, costs nothing.
+// It works with tokens. When the first attempt of a call ends, successful or not, the call pays in a part of a token. Rejected attempts,
+// which were not made, and calls inside of another retry do not pay. A retry takes one token. If it is not made after all, because of a
+// canceled wait or a rejection, the token is put back.
 type Budget struct {
-	calls stripe.Counter // that paid in
+	calls stripe.Counter // calls that have paid in
 
-	// In billionths of a token: then a nanosecond at one per second is one of them.
+	// In billionths of a token: at one token a second, a nanosecond adds one of them.
 	ratio, mostSaved, mostSpare int64
 	perSecond                   int64
 	base                        time.Time
 
 	mu      sync.Mutex
-	counted uint64        // calls that are in saved
+	counted uint64        // calls whose payments are in saved
 	saved   int64         // paid in by calls
-	spare   int64         // of perSecond
+	spare   int64         // added by perSecond
 	at      time.Duration // since base, when spare was up to date
 }
 
 const token = int64(time.Second)
 
-// A purse is the source of a token, to which it can be put back.
+// A purse is where a token came from, and where it is put back.
 type purse uint8
 
 const (
@@ -44,9 +44,9 @@ const (
 	savedPurse
 )
 
-// NewBudget makes a budget that allows ratio retries for each call, and perSecond retries a second in addition, for quiet
-// services. 0.2 and 3 are good values. The payments of 1,000 calls are kept, and perSecond for one second. A ratio that is not
-// between 0 and 1, or a perSecond that is not between 0 and a billion, is a [*core.ConfigError].
+// NewBudget makes a budget that allows ratio retries for each call, and in addition perSecond retries a second, for services with few
+// calls. 0.2 and 3 are good values. The budget keeps the payments of at most 1,000 calls, and what perSecond adds in one second. If ratio
+// is not between 0 and 1, or perSecond not between 0 and a billion, the error is a [*core.ConfigError].
 func NewBudget(ratio float64, perSecond int) (*Budget, error) {
 	if !(ratio >= 0 && ratio <= 1) {
 		return nil, &core.ConfigError{Field: "retry.NewBudget.ratio", Value: ratio, Reason: "must be between 0 and 1"}
@@ -74,7 +74,7 @@ func (b *Budget) Left() int {
 
 func (b *Budget) pay() { b.calls.Inc() }
 
-// take takes a token out, or returns noPurse.
+// take takes a token, or returns noPurse if there is none.
 func (b *Budget) take() purse {
 	b.mu.Lock()
 	defer b.mu.Unlock()

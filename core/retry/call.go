@@ -15,16 +15,16 @@ import (
 type call struct {
 	policy  *Policy
 	cfg     *Config
-	attempt int           // the number of the one that runs, or has ended
+	attempt int           // the number of the present or last attempt
 	outer   int           // the number of the attempt of an outer retry, or 0
 	started time.Duration // since policy.base; only if timed
 	prev    time.Duration // the last delay of Backoff
-	wait    time.Duration // before the next attempt
-	due     time.Duration // since policy.base: the end of the wait, unless that is 0
+	wait    time.Duration // the wait before the next attempt
+	due     time.Duration // since policy.base: the end of the wait, unless wait is 0
 	timed   bool
 	source  int   // of wait, as in sources
-	made    bool  // an attempt was no rejection
-	token   purse // of the retry that was promised, or runs
+	made    bool  // an attempt was made, and not rejected
+	token   purse // of the retry that waits or runs
 }
 
 // begin begins a call. An error means that no attempt must be made.
@@ -58,7 +58,7 @@ func (c *call) context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, attemptKey{}, c.attempt)
 }
 
-// known returns the reason against a retry that nobody need be asked about, or "".
+// known returns the reason against a retry if it does not depend on the user's functions, or "".
 func (c *call) known(ctx context.Context, err error) string {
 	switch {
 	case ctx.Err() != nil:
@@ -82,15 +82,15 @@ func (c *call) succeeded(ctx context.Context) {
 	c.emit(ctx, "retry succeeded", nil)
 }
 
-// next counts an attempt that failed with r.Err or r.Result, and decides whether there is another one, which it announces. Otherwise it
-// returns the reason.
+// next counts an attempt that failed with r.Err or r.Result, and decides whether there is another one. If so, it announces it and returns
+// "", otherwise the reason.
 func (c *call) next(ctx context.Context, asks Decision, why string, r Retry) string {
 	made := why != rejected && asks.Not != rejected && !errors.Is(r.Err, core.ErrRejected)
 	if made {
 		c.pay()
 		c.made, c.token = true, noPurse
 	} else {
-		c.putBack() // of this retry, which was not made
+		c.putBack() // this retry was not made
 	}
 	told := asks.After
 	if after, ok := core.RetryAfter(r.Err); ok {
@@ -132,8 +132,8 @@ func (c *call) next(ctx context.Context, asks Decision, why string, r Retry) str
 	return ""
 }
 
-// plan sets the wait, and reports whether it ends before MaxElapsed and the deadline of ctx. What is above the wait that was told,
-// or that of Backoff, is jitter: if that alone would reach them, it is folded into the time that is left.
+// plan sets the wait, and reports whether it ends before MaxElapsed and the deadline of ctx. The part of the wait above the one that was
+// asked for, or that of Backoff, is jitter: if only the jitter would exceed the time that is left, it is reduced to fit.
 func (c *call) plan(ctx context.Context, told time.Duration) bool {
 	strategy := c.cfg.backoff()
 	drawn := max(0, strategy.Next(c.attempt, c.prev))
@@ -161,7 +161,7 @@ func (c *call) plan(ctx context.Context, told time.Duration) bool {
 	return left > 0 && c.wait < left
 }
 
-// sleep waits for the next attempt. The error is that of a call whose context ends before.
+// sleep waits for the next attempt. It returns the error of the call if the context ends before that.
 func (c *call) sleep(ctx context.Context, err error) error {
 	if c.wait > 0 {
 		timer := time.NewTimer(c.due - c.policy.now())

@@ -15,7 +15,7 @@ const (
 	defaultMaxRetryAfter = 2 * time.Minute
 )
 
-// Config configures a [Policy]. The zero value is useful: 3 attempts of any error, with waits from half a second on.
+// Config configures a [Policy]. The zero value is useful: 3 attempts, after any error, with waits that begin at half a second.
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
@@ -24,8 +24,8 @@ type Config struct {
 	// Registry registers the policy under the kind "retry" and its name. If nil, it is not registered.
 	Registry *core.Registry
 
-	// MaxAttempts is the number of attempts, the first included. If zero, it is 3. With 1 nothing is repeated. It must not be
-	// negative.
+	// MaxAttempts is the number of attempts, the first included. If zero, it is 3. If 1, nothing is repeated. It must not
+	// be negative.
 	MaxAttempts int
 	// Backoff computes the wait before each retry. If nil, it is 500 ms, doubled each time, at most 1 minute, with jitter.
 	Backoff backoff.Strategy
@@ -38,12 +38,12 @@ type Config struct {
 	// Budget limits the retries of all policies that share it. If nil, there is no such limit.
 	Budget *Budget
 
-	// RetryIf reports whether an error is retried. It is not called for core.Permanent, for rejections unless RetryRejected is
-	// set, and once the caller's context is done. If nil, every error is retried.
+	// RetryIf reports whether an error is retried. It is not called for core.Permanent, for rejections unless RetryRejected is set, or when
+	// the caller's context is done. If nil, every error is retried.
 	RetryIf func(err error) bool
 	// RetryResult reports whether a result without an error is retried. If nil, no result is.
 	RetryResult func(result any) bool
-	// RetryRejected retries rejections too, after the wait that they ask for. It does not retry one with a
+	// RetryRejected retries rejections too, after the wait that they ask for. It does not retry a rejection with a
 	// negative RetryAfter, since waiting does not help.
 	RetryRejected bool
 
@@ -55,9 +55,9 @@ type Config struct {
 type Retry struct {
 	Name    string        // of the policy
 	Attempt int           // the number of the next attempt, from 2
-	Wait    time.Duration // before it
+	Wait    time.Duration // the wait before it
 	Err     error         // of the last attempt
-	Result  any           // of the last attempt, if that is retried, such as an *http.Response
+	Result  any           // of the last attempt, such as an *http.Response; nil if Err is not
 }
 
 // Validate reports every field that cannot be used, joined. Each is a [*core.ConfigError].

@@ -5,30 +5,31 @@ import (
 	"time"
 )
 
-// A Decision is about a retry. The zero value is none.
+// A Decision says whether and how an attempt is retried. The zero value means no retry.
 type Decision struct {
 	// Retry reports whether another attempt is wanted.
 	Retry bool
-	// After is the shortest wait before it, as an upstream has asked for.
+	// After is the shortest wait before it, such as one that an upstream has asked for.
 	After time.Duration
 	// Discard is called before the wait if there is another attempt, for example to close a response. Its time counts as waiting.
 	// It can be nil.
 	Discard func()
-	// Not is the reason why there must be none although it is wanted, such as "not_repeatable". It is counted, and in Error.
-	// After "rejected", as after an error that matches [core.ErrRejected], the attempt counts as not made.
+	// Not is the reason why there must be no retry although Retry is true, such as "not_repeatable". It is counted, and
+	// becomes Error.Reason. If it is "rejected", the attempt counts as not made, as after an error that matches
+	// [core.ErrRejected].
 	Not string
 }
 
-// Do runs operation, and runs it again as the Config of p says, in the caller's goroutine. It returns the result of the last
-// attempt. The error of a first attempt that is not repeated is returned unchanged; after that the error is an [*Error] that wraps
-// the last one. A nil p is New of the zero Config.
+// Do runs operation in the caller's goroutine, and repeats it as the Config of p says. It returns the result of the last attempt. If the
+// first attempt is not repeated, its error is returned unchanged; otherwise the error is an [*Error] that wraps the last one. A nil p
+// stands for a policy of the zero Config.
 func Do[T any](ctx context.Context, p *Policy, operation func(context.Context) (T, error)) (T, error) {
 	if p == nil {
 		return Loop(ctx, zero(), operation, nil)
 	}
 	if s := p.life.Load(); s.Settings.direct && !p.life.Calls() && ctx.Err() == nil && ctx.Value(attemptKey{}) == nil &&
 		p.changes(ctx) == nil {
-		result, err := operation(ctx) // without a call to keep, which is faster (BenchmarkDoFirstTry)
+		result, err := operation(ctx) // without the state of a call, which is faster (BenchmarkDoFirstTry)
 		if err == nil {
 			if b := s.Config.Budget; b != nil {
 				b.pay()
@@ -41,9 +42,9 @@ func Do[T any](ctx context.Context, p *Policy, operation func(context.Context) (
 	return Loop(ctx, p, operation, nil)
 }
 
-// Loop is Do with a check of the caller, which decides about each attempt instead of RetryIf and RetryResult. It is for adapters of a
-// protocol, such as plugins/retry. Like RetryIf it is not called for core.Permanent, for errors that are rejections unless
-// RetryRejected is set, and once the caller's context is done.
+// Loop is like Do, but check decides about each attempt, instead of RetryIf and RetryResult. It is for adapters of a protocol, such as
+// plugins/retry. Like RetryIf, check is not called for core.Permanent, for rejections unless RetryRejected is set, or when the caller's
+// context is done.
 func Loop[T any](ctx context.Context, p *Policy, operation func(context.Context) (T, error), check func(T, error) Decision) (T, error) {
 	if p == nil {
 		p = zero()

@@ -23,17 +23,17 @@ const (
 // ErrExhausted is matched by an [*Error], unless the caller's context has ended.
 var ErrExhausted = errors.New("retry: gave up")
 
-// An Error is the error of a call that failed after more than one attempt, or whose context ended in the wait for the second. It
+// An Error is the error of a call that failed after more than one attempt, or whose context ended during the wait for the second. It
 // matches [core.ErrRejected] only if every attempt was rejected, so that no call was made.
 type Error struct {
 	Name     string // of the policy
-	Attempts int    // that were begun, also one that was rejected, such as by an open breaker
-	// Reason is why there was no further attempt: "exhausted" (MaxAttempts), "deadline" (MaxElapsed, or that of the context),
-	// "retry_after" (longer than MaxRetryAfter), "budget", "rejected", "not_repeatable", "permanent" (core.Permanent, or RetryIf
-	// says no) or "canceled".
+	Attempts int    // how many were begun, including those that were rejected, such as by an open breaker
+	// Reason is why there was no further attempt: "exhausted" (MaxAttempts), "deadline" (MaxElapsed, or that of the context), "retry_after"
+	// (longer than MaxRetryAfter), "budget", "rejected", "not_repeatable", "permanent" (core.Permanent, or RetryIf returned false) or
+	// "canceled".
 	Reason string
-	// Err is the error of the last attempt, joined with the cause of the context if that ended in a wait. It is nil if RetryResult
-	// wanted to retry the last result.
+	// Err is the error of the last attempt, joined with the cause of the context if it ended during a wait. It is nil if the last attempt had
+	// a result that RetryResult wanted to retry.
 	Err error
 }
 
@@ -63,7 +63,7 @@ func ended(cause, last error) error {
 	return fmt.Errorf("%w (last error: %w)", cause, last)
 }
 
-// A lateError is a rejection that came after an attempt was made. It matches what it wraps except core.ErrRejected, so it has no Unwrap.
+// A lateError is a rejection after an attempt that was made. It matches what it wraps except core.ErrRejected, so it has no Unwrap.
 type lateError struct{ error }
 
 func (e lateError) Is(target error) bool {

@@ -41,7 +41,7 @@ func ExampleError() {
 	// true 3 exhausted
 }
 
-// An adapter decides about each attempt by itself.
+// An adapter decides about each attempt with a function of its own.
 func ExampleLoop() {
 	policy := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
 	reply, err := retry.Loop(context.Background(), policy, func(ctx context.Context) (string, error) {
@@ -53,7 +53,7 @@ func ExampleLoop() {
 	// Output: reply 2 <nil>
 }
 
-// One retry for five calls, and three each second besides.
+// The budget allows one retry for five calls, and three more each second.
 func ExampleBudget() {
 	budget, err := retry.NewBudget(0.2, 3)
 	if err != nil {

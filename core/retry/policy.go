@@ -15,7 +15,7 @@ import (
 // A Policy retries operations. It is safe for concurrent use. It is a [core.Mechanism].
 type Policy struct {
 	life     instance.Instance[Config, settings]
-	base     time.Time // what a call measures from, cheaper than a time.Now for each
+	base     time.Time // calls measure time since base, which is cheaper than time.Now
 	counters counters
 
 	overridden atomic.Bool // Override was called: otherwise no context need be searched (BenchmarkDoFirstTry)
@@ -23,8 +23,8 @@ type Policy struct {
 
 // settings follow from a Config.
 type settings struct {
-	direct bool // a first success is returned as it is, unless there are observers
-	timed  bool // the time since the start of a call is used
+	direct bool // a first success can be returned at once, unless there are observers
+	timed  bool // the time since the start of a call is needed
 }
 
 func settingsOf(c *Config) settings {
@@ -40,7 +40,7 @@ func lifeCycle() *instance.Kind[Config, settings] {
 	}
 }
 
-// zero is the policy of a nil *Policy.
+// zero is the policy that a nil *Policy stands for.
 var zero = sync.OnceValue(func() *Policy { return core.Must(New(Config{})) }) //nolint:gochecknoglobals // a constant
 
 // New makes a policy. It returns the errors of [Config.Validate], or an error if the name is in use in the registry.
@@ -55,14 +55,14 @@ func New(cfg Config) (*Policy, error) {
 	return p, nil
 }
 
-// Override returns a context under which f changes the Config for calls of this policy. Overrides nest; the innermost is applied
-// last. Name and Registry stay. A call with an invalid Config returns a [*core.ConfigError], and makes no attempt.
+// Override returns a context under which f changes the Config for calls of this policy. Overrides nest; the innermost is applied last. Name
+// and Registry cannot be changed. A call with an invalid Config returns a [*core.ConfigError], and makes no attempt.
 func (p *Policy) Override(ctx context.Context, f func(*Config)) context.Context {
 	p.overridden.Store(true)
 	return override.Context(ctx, p, f)
 }
 
-// changes returns what the Overrides of a context do, or nil.
+// changes returns a function that applies the Overrides of a context, or nil.
 func (p *Policy) changes(ctx context.Context) func(*Config) {
 	if !p.overridden.Load() {
 		return nil
@@ -76,22 +76,22 @@ func (p *Policy) Name() string { return p.life.Name() }
 // Config returns the Config of New or of the last SetConfig.
 func (p *Policy) Config() Config { return p.life.Load().Config }
 
-// SetConfig replaces the Config for calls that begin from now on. An empty Name and a nil Registry stay as they are. Another one,
-// and each error of [Config.Validate], is a [*core.ConfigError], and nothing changes.
+// SetConfig replaces the Config for calls that begin from now on. An empty Name and a nil Registry stay as they are. Another Name or
+// Registry, and each error of [Config.Validate], is a [*core.ConfigError], and nothing changes.
 func (p *Policy) SetConfig(cfg Config) error { return p.life.SetConfig(cfg, nil) }
 
-// Close removes the policy from its registry. It goes on working.
+// Close removes the policy from its registry. The policy still works.
 func (p *Policy) Close() error { return p.life.Close() }
 
-// Run does the same as [Do]. It makes a Policy a [core.Mechanism].
+// Run does the same as [Do]. It makes the Policy a [core.Mechanism].
 func (p *Policy) Run(ctx context.Context, next core.Next) (any, error) { return Do(ctx, p, next.Run) }
 
 func (p *Policy) now() time.Duration { return time.Since(p.base) }
 
 type attemptKey struct{}
 
-// Attempt returns the number of the attempt under ctx, from 1. Of nested retries the innermost counts. Outside of any it is 1, since
-// a first attempt has the caller's own context.
+// Attempt returns the number of the attempt that ctx belongs to, from 1. With nested retries it is that of the innermost. Outside of a
+// retry it is 1, since a first attempt has the caller's own context.
 func Attempt(ctx context.Context) int {
 	n, _ := ctx.Value(attemptKey{}).(int)
 	return max(1, n)

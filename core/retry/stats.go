@@ -18,7 +18,7 @@ type Stats struct {
 	Recovered  uint64 // calls that succeeded after a retry
 	Failed     uint64 // calls that failed
 	Retries    uint64 // attempts after the first
-	Suppressed uint64 // retries that were wanted, but not made although an attempt was left
+	Suppressed uint64 // retries that were wanted but not made, although MaxAttempts was not reached
 }
 
 // String returns the stats in one line, as in "succeeded=120 recovered=3 failed=1 retries=5 suppressed=0".
@@ -35,7 +35,7 @@ type counters struct {
 	waits              [2]registry.Histogram // by source
 }
 
-// suppressing are the reasons that suppress a retry. Those of other adapters count as the last.
+// suppressing are the reasons that suppress a retry. Reasons of other adapters count as "other".
 //
 //nolint:gochecknoglobals // a constant
 var suppressing = [...]string{deadline, tooLong, overBudget, rejected, canceled, "not_repeatable", "other"}
@@ -76,7 +76,7 @@ func (p *Policy) figures() (f registry.Figures) {
 	return f
 }
 
-// failed counts and reports the end of a call. left means that there was an attempt left.
+// failed counts and reports the end of a call. left reports whether MaxAttempts was not reached.
 func (c *call) failed(ctx context.Context, why string, left bool, err error) {
 	c.policy.counters.failed[min(1, c.attempt-1)].Add(1)
 	switch {

@@ -14,7 +14,7 @@ var ErrTimeout = errors.New("timeout: limit exceeded")
 // [ErrTimeout] and context.DeadlineExceeded, and is a net.Error.
 type Error struct {
 	Name  string        // of the timeout
-	Limit time.Duration // that was exceeded
+	Limit time.Duration // the limit that was exceeded
 	Err   error         // of the operation; it can be nil
 }
 
@@ -42,7 +42,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Stats are the counts of operations that have ended.
 type Stats struct {
-	Succeeded uint64 // without an error, also after the limit
+	Succeeded uint64 // without an error, even after the limit
 	Failed    uint64 // with an error within the limit, or after the end of the caller's context
 	TimedOut  uint64 // with an error after the limit
 }

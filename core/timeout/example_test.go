@@ -10,7 +10,7 @@ import (
 	"github.com/gresil/gresil/core/timeout"
 )
 
-// The error of an operation over its limit has the name and the limit, and matches that of a deadline.
+// The error of an operation that exceeds its limit has the name and the limit, and matches context.DeadlineExceeded.
 func Example() {
 	limit := core.Must(timeout.New(timeout.Config{Name: "report", Limit: time.Millisecond}))
 	_, err := timeout.Do(context.Background(), limit, func(ctx context.Context) (string, error) {
@@ -26,7 +26,7 @@ func Example() {
 	// succeeded=0 failed=0 timed_out=1
 }
 
-// A caller that can wait longer, or has no limit at all, says so in its context.
+// A caller can set a longer limit, or none at all, in its context.
 func ExampleTimeout_Override() {
 	limit := core.Must(timeout.New(timeout.Config{Limit: time.Second}))
 	ctx := limit.Override(context.Background(), func(c *timeout.Config) { c.Limit = -1 })

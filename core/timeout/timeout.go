@@ -8,14 +8,13 @@
 //		return build(ctx)
 //	})
 //
-// The operation gets a context that ends at the limit, and Do waits for the end of the operation: one that ignores its context is
-// not cut short. For a single call, context.WithTimeout does the same without a name and counters. For HTTP there is
-// plugins/timeout.
+// The operation gets a context that ends at the limit. Do waits until the operation returns: one that ignores its context is not cut short.
+// For a single call, context.WithTimeout does the same without a name and counters. For HTTP there is plugins/timeout.
 //
 // # Guarantees
 //
-// An error after the limit is an [*Error], and so is the cause of the context. A result without an error is a success, also after
-// the limit. The end of the caller's own context is never reported as a timeout of this limit. No goroutine is started.
+// An error after the limit is an [*Error], and so is the cause of the context. A result without an error is a success, even after the
+// limit. The end of the caller's own context is never reported as a timeout of this limit. No goroutine is started.
 package timeout
 
 import (
@@ -77,7 +76,7 @@ func New(cfg Config) (*Timeout, error) {
 	return t, nil
 }
 
-// Do runs operation in the caller's goroutine, under a context that ends at the limit. A nil t is New of the zero Config.
+// Do runs operation in the caller's goroutine, under a context that ends at the limit. A nil t stands for a timeout of the zero Config.
 func Do[T any](ctx context.Context, t *Timeout, operation func(context.Context) (T, error)) (T, error) {
 	if t == nil {
 		t = core.Must(New(Config{}))
@@ -89,8 +88,8 @@ func Do[T any](ctx context.Context, t *Timeout, operation func(context.Context) 
 	return result, t.inner().Count(ctx, limited, limit, err)
 }
 
-// Override returns a context under which f changes the Config for operations of this timeout. Overrides nest; the innermost is
-// applied last. Name and Registry stay.
+// Override returns a context under which f changes the Config for operations of this timeout. Overrides nest; the innermost is applied
+// last. Name and Registry cannot be changed.
 func (t *Timeout) Override(ctx context.Context, f func(*Config)) context.Context {
 	return t.inner().Override(ctx, f)
 }
@@ -101,8 +100,8 @@ func (t *Timeout) Name() string { return t.inner().Life().Name() }
 // Config returns the Config of New or of the last SetConfig.
 func (t *Timeout) Config() Config { return t.inner().Life().Load().Config }
 
-// SetConfig replaces the Config for operations that begin from now on. An empty Name and a nil Registry stay as they are; another
-// one is a *core.ConfigError, and nothing changes.
+// SetConfig replaces the Config for operations that begin from now on. An empty Name and a nil Registry stay as they are; another Name or
+// Registry is a *core.ConfigError, and nothing changes.
 func (t *Timeout) SetConfig(cfg Config) error { return t.inner().Life().SetConfig(cfg, nil) }
 
 // Stats returns the counts so far.
@@ -111,8 +110,8 @@ func (t *Timeout) Stats() (s Stats) {
 	return s
 }
 
-// Close removes the timeout from its registry. It goes on working.
+// Close removes the timeout from its registry. The timeout still works.
 func (t *Timeout) Close() error { return t.inner().Life().Close() }
 
-// Run does the same as [Do]. It makes a Timeout a core.Mechanism.
+// Run does the same as [Do]. It makes the Timeout a core.Mechanism.
 func (t *Timeout) Run(ctx context.Context, next core.Next) (any, error) { return Do(ctx, t, next.Run) }

@@ -26,21 +26,21 @@ type Batcher[T, R any] struct {
 	queue groups.Queue
 	store groups.Store
 	line  string // the name in the engine
-	own   bool   // the engine is of this batcher: Close drains it
+	own   bool   // Config.Engine is nil: Close drains the engine
 
-	adding  sync.RWMutex  // no record is added to the own engine while Close begins
+	adding  sync.RWMutex  // so that no record is added to its own engine after Close has begun
 	wake    chan struct{} // has an element if there may be something to take
 	sized   int           // the FlushSize of the last look
-	held    atomic.Int64  // until then the gate lets no call pass, in ns since 1970
+	held    atomic.Int64  // the time until which the gate lets no call pass, in ns since 1970
 	flying  atomic.Int64  // handlers
-	known   atomic.Int64  // groups.State.Records
+	known   atomic.Int64  // groups.State.Records of the last look
 	spacing groups.Spacing
 
 	added, calls, limited, split, sent, failed atomic.Uint64
 
 	mu      sync.Mutex
-	waiting map[string][]chan groups.Result // Calls, by the IDs of their records
-	asked   time.Time                       // when their results were asked for
+	waiting map[string][]chan groups.Result // of the Calls that wait, by the IDs of their records
+	asked   time.Time                       // when their results were last asked for
 }
 
 // New makes a batcher. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
@@ -69,17 +69,17 @@ func (b *Batcher[T, R]) Config() Config[T, R] { return b.life.Load().Config }
 
 func (b *Batcher[T, R]) settings() *Config[T, R] { return b.life.Load().Settings }
 
-// SetConfig replaces the Config while the batcher is in use. An empty Name and nil Registry and Engine stay as they are;
-// what cannot be changed is a *core.ConfigError, and nothing changes.
+// SetConfig replaces the Config while the batcher is in use. An empty Name and a nil Registry and Engine stay as they
+// are. For a change that is not possible, the error is a *core.ConfigError, and nothing changes.
 func (b *Batcher[T, R]) SetConfig(cfg Config[T, R]) error {
 	err := b.life.SetConfig(cfg, nil)
 	b.poke()
 	return err
 }
 
-// Add adds a record to the group of its option, and returns its ID, or that of the record with its Key. The error is
-// [ErrFull], [ErrClosed], a *core.ConfigError for a record larger than MaxBytes, or that of the engine; then the record
-// may have been added.
+// Add adds a record to the group of its option, and returns its ID. If it replaces a record with the same Key, it
+// returns the ID of that one. The error is [ErrFull], [ErrClosed], a *core.ConfigError for a record larger than
+// MaxBytes, or that of the engine. In the last case the record may have been added.
 func (b *Batcher[T, R]) Add(ctx context.Context, record T) (id string, err error) {
 	set := b.settings()
 	if ctx.Err() != nil {
@@ -114,7 +114,7 @@ func (b *Batcher[T, R]) Add(ctx context.Context, record T) (id string, err error
 	return id, nil
 }
 
-// poke lets Run look for something to take.
+// poke has Run look for due groups.
 func (b *Batcher[T, R]) poke() {
 	select {
 	case b.wake <- struct{}{}:
@@ -122,10 +122,9 @@ func (b *Batcher[T, R]) poke() {
 	}
 }
 
-// Close accepts no more records. Without an Engine it makes all groups due, and waits until they are sent; with one it
-// waits for the calls in flight, and the records stay there. Then Run returns. If ctx ends before, the contexts of calls
-// end. The error has the number of records that are lost; records of groups that are paused, or that have failed, are among
-// them.
+// Close accepts no more records. Without an Engine it makes all groups due, and waits until they are sent. With an Engine it waits for the
+// calls in flight, and the other records stay in the Engine. Then Run returns. If ctx ends before that, the contexts of calls end. The
+// error has the number of lost records, which include failed records and those of paused groups.
 func (b *Batcher[T, R]) Close(ctx context.Context) error {
 	b.adding.Lock()
 	b.up.Shut()

@@ -38,17 +38,17 @@ const (
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config[T, R any] struct {
-	// Name names the batcher, and its groups in the Engine: at most 190 bytes. Use that of the vendor's method. It is
+	// Name names the batcher, and its groups in the Engine: at most 190 bytes. Use the name of the vendor's method. It is
 	// required.
 	Name string
 	// Registry registers the batcher under the kind "batch" and its name. If nil, it is not registered.
 	Registry *core.Registry
 
-	// Send makes one call, and returns a result for each record, in the order of the records. Several calls run at a time.
+	// Send makes one call, and returns a result for each record, in the order of the records. Several calls run at once.
 	// It must return when its context ends.
 	Send func(ctx context.Context, option string, records []T) ([]Result[R], error)
-	// Gate is what each call passes before Send; the first call that Send makes through the Gate, such as a request
-	// over its Transport, is the one that has passed. If nil, there is no limit.
+	// Gate admits each call before Send is called. The first call that Send makes through the Gate, such as a request over
+	// its Transport, uses the same permit and does not wait again. If nil, there is no limit.
 	Gate *gate.Gate
 	// GateCall returns the keys and costs of a call at its Gate. If nil, there are none.
 	GateCall func(option string, records []T) gate.Call
@@ -58,13 +58,13 @@ type Config[T, R any] struct {
 
 	// Option returns the option of a record. If nil, it is "".
 	Option func(record T) string
-	// Key returns a key of a record. While a record with the key waits in its group, a later one replaces its content. An
-	// empty key is none. If nil, no record has one.
+	// Key returns the key of a record, or "" if it has none. While a record waits in its group, a later one with the same
+	// key replaces its content. If nil, no record has a key.
 	Key func(record T) string
-	// MaxRecords is the number of records in a call at most: 1 to 100,000. If zero, it is 100.
+	// MaxRecords is the highest number of records in a call: 1 to 100,000. If zero, it is 100.
 	MaxRecords int
-	// MaxBytes is the size of the records in a call at most, encoded as JSON. A single record that is larger is refused. If
-	// zero, there is no limit.
+	// MaxBytes is the highest total size of the records in a call, encoded as JSON. Add refuses a single record that is
+	// larger. If zero, there is no limit.
 	MaxBytes int
 	// FlushAfter is the age of its oldest record at which a group is due, at most 31 days. If zero, it is 1 minute.
 	FlushAfter time.Duration
@@ -75,7 +75,7 @@ type Config[T, R any] struct {
 	// Concurrency is the number of calls in flight in this process, at most 10,000. If zero, it is 4. SetConfig cannot change
 	// it.
 	Concurrency int
-	// Timeout is the longest time of a call, without the wait for the Gate; its context ends then. If zero, it is 1
+	// Timeout is the longest time of a call, without the wait for the Gate; then its context ends. If zero, it is 1
 	// minute.
 	Timeout time.Duration
 	// Backoff is the wait before a further attempt. If nil, it grows from 15 seconds so that 25 attempts take two and a half
@@ -83,10 +83,10 @@ type Config[T, R any] struct {
 	Backoff backoff.Strategy
 	// MaxAttempts is the number of calls in which a record can fail; then it has failed. If zero, it is 25.
 	MaxAttempts int
-	// MaxDeliveries is the number of processes that can die while they send a record; then it has failed. After two, the
-	// records of a call are halved. If zero, it is 5.
+	// MaxDeliveries is the number of processes that can die while they send a record; then it has failed. After two, a
+	// call is halved. If zero, it is 5.
 	MaxDeliveries int
-	// MaxPending is the number of records that can be there, failed ones included. Beyond it, Add returns [ErrFull]. If
+	// MaxPending is the number of records that can be kept, failed ones included. Beyond it, Add returns [ErrFull]. If
 	// zero, it is 1,000,000.
 	MaxPending int
 }

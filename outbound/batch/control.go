@@ -12,8 +12,8 @@ import (
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// Flush makes the groups of the options due, or without options all groups; records that wait for another attempt are sent
-// too. It does not wait until they are sent.
+// Flush makes the groups of the options due; without options, all groups. Records that wait for another attempt are
+// sent too. It does not wait until they are sent.
 func (b *Batcher[T, R]) Flush(ctx context.Context, options ...string) error {
 	_, err := b.change(ctx, groups.Flush, options...)
 	return err
@@ -37,8 +37,7 @@ func (b *Batcher[T, R]) Retry(ctx context.Context, option string) (n int, err er
 	return b.change(ctx, groups.Retry, option)
 }
 
-// Delete removes the records of an option that are not in a call, those that have failed included, and returns their
-// number.
+// Delete removes the records of an option that are not in a call, failed ones included, and returns their number.
 func (b *Batcher[T, R]) Delete(ctx context.Context, option string) (n int, err error) {
 	return b.change(ctx, groups.Delete, option)
 }
@@ -59,7 +58,7 @@ type Failure[T any] struct {
 
 const failuresRead = 500 // at once
 
-// Failed iterates over the records of an option that have failed. An error ends it.
+// Failed iterates over the failed records of an option. An error ends the iteration.
 func (b *Batcher[T, R]) Failed(ctx context.Context, option string) iter.Seq2[Failure[T], error] {
 	return func(yield func(Failure[T], error) bool) {
 		for from := 0; ; from += failuresRead {
@@ -87,19 +86,19 @@ func (b *Batcher[T, R]) Failed(ctx context.Context, option string) iter.Seq2[Fai
 // A Group is the state of the records of one option.
 type Group struct {
 	Option    string
-	Pending   int // records that wait, or are sent again
+	Pending   int // records that wait, for their first or a further attempt
 	InFlight  int // records in calls
 	Failed    int // records that have failed
 	Paused    bool
 	Oldest    time.Time // arrival of the oldest pending record
-	NextFlush time.Time // when it is due; the past if it is
+	NextFlush time.Time // when it is due; in the past if it is due already
 	LastCall  time.Time
-	LastError string // of its last call or record that failed; it can contain secrets
+	LastError string // of the last failed call or record; it can contain secrets
 }
 
 const mostGroups = 10_000 // that are listed
 
-// Groups returns the groups of all processes, at most 10,000, those that are there for longest first.
+// Groups returns the groups of all processes, at most 10,000, the oldest groups first.
 func (b *Batcher[T, R]) Groups(ctx context.Context) ([]Group, error) {
 	found, err := b.store.Groups(ctx, b.line, b.settings().FlushAfter, mostGroups)
 	b.up.EngineIs(ctx, err)
@@ -143,7 +142,7 @@ func (b *Batcher[T, R]) rows(ctx context.Context) (rows []registry.Row, err erro
 	return rows, err
 }
 
-// control does a verb of a row.
+// control applies a verb to a row.
 func (b *Batcher[T, R]) control(ctx context.Context, verb, option string) (n int, err error) {
 	if !slices.Contains(verbs(), groups.Verb(verb)) {
 		return 0, fmt.Errorf("batch: no control %q", verb)

@@ -19,24 +19,24 @@ import (
 )
 
 const (
-	suspicious = 2               // losses, after which a call is halved
-	patience   = time.Minute     // for which a call waits at its gate, in the order of arrival
-	shortHold  = 2 * time.Second // of its keys, for which a call waits at its gate: calls with other keys need its place
-	lead       = time.Second     // before the vendor permits a call, it is tried
-	lastTries  = 10              // to note the end of a call when the process stops
+	suspicious = 2               // the number of losses after which a call is halved
+	patience   = time.Minute     // the longest wait of a call at its gate, in the order of arrival
+	shortHold  = 2 * time.Second // the same while its keys are held, since calls with other keys need its place
+	lead       = time.Second     // how long before the vendor permits a call it is tried
+	lastTries  = 10              // tries to note the end of a call when the process stops
 	panicked   = "batch: Send panicked"
 )
 
 type keyOfCall struct{}
 
-// IdempotencyKey returns the key of the call that a Send with this context makes, or "". It is the same whenever this call
-// is made again, by any process, and no other call has it.
+// IdempotencyKey returns the key of the call for which Send was given this context, or "". It is the same whenever this
+// call is made again, by any process, and no other call has it.
 func IdempotencyKey(ctx context.Context) string {
 	key, _ := ctx.Value(keyOfCall{}).(string)
 	return key
 }
 
-// A delivery is one call of a batch, and what becomes of its records.
+// A delivery is one call of a batch, and its outcome for the records.
 type delivery[T, R any] struct {
 	groups.Attempt
 	*Config[T, R]
@@ -53,7 +53,7 @@ type delivery[T, R any] struct {
 	last    error // of the group
 }
 
-// deliver makes the call, unless its processes have ended too often, and decides.
+// deliver makes the call, unless too many processes have ended during it, and decides what happens to the records.
 func (d *delivery[T, R]) deliver(ctx, stopping, working context.Context) {
 	defer func() {
 		if v := recover(); v != nil { // of a function of the Config, or of a method of a record
@@ -84,7 +84,7 @@ func (d *delivery[T, R]) deliver(ctx, stopping, working context.Context) {
 	if d.Gate != nil {
 		d.call = d.GateCall(d.batch.Group, d.records)
 		d.Pass = func(ctx context.Context, f func(context.Context) error) error { return d.Gate.Do(ctx, d.call, f) }
-		if d.losses+d.batch.Losses > 0 || d.held() { // what has ended a process runs alone
+		if d.losses+d.batch.Losses > 0 || d.held() { // a call that has ended a process runs alone
 			d.Patience = shortHold
 		}
 	}
@@ -103,7 +103,8 @@ func (d *delivery[T, R]) deliver(ctx, stopping, working context.Context) {
 	d.judgeCall(err, stopping.Err() != nil || ctx.Err() != nil)
 }
 
-// decode decodes the records. One that cannot be decoded has failed, and the others are another batch.
+// decode decodes the records, and reports whether all could be decoded. Otherwise those that could not have failed, and
+// the others become another batch.
 func (d *delivery[T, R]) decode() bool {
 	var good []int
 	for i, r := range d.batch.Records {
@@ -137,7 +138,7 @@ func (d *delivery[T, R]) judge(results []Result[R]) {
 		pause, refused := d.refusal(r.Err, true)
 		switch {
 		case r.Err == nil:
-			value, _ := json.Marshal(r.Value) // a value without JSON, as NaN, is not kept
+			value, _ := json.Marshal(r.Value) // a value that JSON cannot encode, such as NaN, is not kept
 			d.results = append(d.results, groups.Result{ID: d.batch.Records[i].ID, Value: value})
 		case refused && !blame.Permanent(r.Err):
 			limited, wait = append(limited, i), max(wait, pause)
@@ -157,8 +158,8 @@ func (d *delivery[T, R]) judge(results []Result[R]) {
 	}
 }
 
-// judgeCall decides about a call that ended with err: that of Send, or what the gate has made of it. stopped means that the process
-// stops, or has lost the job.
+// judgeCall decides about a call that ended with err, which is the error of Send or of the gate. stopped means that the process stops, or
+// has lost the job.
 func (d *delivery[T, R]) judgeCall(err error, stopped bool) {
 	wait, refused := d.refusal(err, d.Gate == nil)
 	n := d.batch.Attempts + 1
@@ -179,19 +180,19 @@ func (d *delivery[T, R]) judgeCall(err error, stopped bool) {
 	}
 }
 
-// refusal reports whether an error is a refusal by a limit, or of a call that was not made, and for how long to wait. The gate has
-// classified the error of a call, and not that of a record.
+// refusal reports whether err is a refusal by a limit, or the error of a call that was not made, and how long to wait. With classify,
+// gate.Classify decides about other errors; it is false if the gate has classified the error already.
 func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, refused bool) {
 	wait, _ = core.RetryAfter(err)
 	limit, limited := errors.AsType[*gate.LimitedError](err)
 	signal := gate.Classify(nil, err)
 	switch {
 	case limited:
-		if wait = d.b.spacing.Wait(wait) - lead; wait <= 0 { // it is near, or another call is before
+		if wait = d.b.spacing.Wait(wait) - lead; wait <= 0 { // it is due soon, or waits for another call
 			wait = lead
 		}
 		if _, keyed := d.call.Keys[limit.Limit]; !keyed && wait > lead {
-			d.b.held.Store(time.Now().Add(min(wait, groups.LongestHold-lead)).UnixNano()) // no other call would pass
+			d.b.held.Store(time.Now().Add(min(wait, groups.LongestHold-lead)).UnixNano()) // no other call would pass before
 		}
 		return wait, true
 	case errors.Is(err, core.ErrRejected):
@@ -200,13 +201,13 @@ func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, 
 	default:
 		return 0, false
 	}
-	if wait <= 0 { // it is not said
+	if wait <= 0 { // no time is given
 		return max(lead, d.Backoff.Next(1, 0)), true
 	}
 	return jitter.Told(wait), true
 }
 
-// again sends records again. The losses of a call that was not made count on.
+// again has records sent again. If the call was not made, its losses still count.
 func (d *delivery[T, R]) again(id string, after time.Duration, attempts int, records []int) {
 	losses := d.losses + d.batch.Losses
 	if d.Called {
@@ -215,7 +216,7 @@ func (d *delivery[T, R]) again(id string, after time.Duration, attempts int, rec
 	d.parts = append(d.parts, groups.Part{ID: id, Records: records, After: max(0, after), Attempts: attempts, Losses: losses})
 }
 
-// halve sends each half of the records. A single one has failed.
+// halve has each half of the records sent by itself. A single record has failed.
 func (d *delivery[T, R]) halve(err error) {
 	n := len(d.all)
 	if n == 1 {
@@ -237,8 +238,8 @@ func (d *delivery[T, R]) fail(err error, records ...int) {
 	}
 }
 
-// settle notes the outcome, and reports whether that succeeded, or was done before. It repeats this until ctx ends, as the job can be
-// with another process then, and some times when the process stops.
+// settle notes the outcome in the store, and reports whether it is noted. It tries until ctx ends, since another process can have the job
+// then, and a limited number of times when the process stops.
 func (d *delivery[T, R]) settle(ctx, stopping context.Context) bool {
 	free := context.WithoutCancel(ctx)
 	for tries := 1; ; tries++ {
@@ -263,7 +264,7 @@ func (d *delivery[T, R]) settle(ctx, stopping context.Context) bool {
 	}
 }
 
-// report counts the outcome, reports it, and passes results to the Calls of this process.
+// report counts the outcome, emits events, and passes results to the Calls of this process.
 func (d *delivery[T, R]) report(ctx context.Context) {
 	b, failed := d.b, 0
 	var last error

@@ -27,7 +27,7 @@ func merge(_ context.Context, list string, contacts []Contact, key string) (ids 
 	return ids
 }
 
-// Calls of a method that accepts 30 a minute, and 200 records in each.
+// Calls of a method that accepts 30 calls a minute, with up to 200 records each.
 func Example() {
 	vendor := core.Must(gate.New(gate.Config{Name: "crm", Limits: []gate.Limit{{N: 30, Per: time.Minute}}}))
 	contacts, err := batch.New(batch.Config[Contact, string]{

@@ -4,12 +4,12 @@ import "github.com/gresil/gresil/internal/registry"
 
 // Stats are the counters of a Batcher in this process.
 type Stats struct {
-	Added   uint64 // records, also those that replaced one with their key
-	Calls   uint64 // of Send
-	Limited uint64 // calls that do not count
+	Added   uint64 // records, including those that replaced one with the same key
+	Calls   uint64 // calls of Send
+	Limited uint64 // calls that a limit refused, or that were not made
 	Split   uint64 // calls that were halved
-	Sent    uint64 // records that are done
-	Failed  uint64 // records
+	Sent    uint64 // records that were sent successfully
+	Failed  uint64 // records that have failed
 }
 
 // Stats returns the counts so far.
@@ -30,6 +30,6 @@ func (b *Batcher[T, R]) figures() (f registry.Figures) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f.Add("waiting", "Calls that wait for the result of their record.", float64(len(b.waiting)))
-	f.Add("records", "Records that are not done, in all processes, as this one has last read.", float64(b.known.Load()))
+	f.Add("records", "Records that are not done, in all processes, as last read by this one.", float64(b.known.Load()))
 	return f
 }

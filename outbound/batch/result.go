@@ -17,8 +17,8 @@ type Result[R any] struct {
 	Err error
 }
 
-// Call adds a record, and waits for its result, also if another process sends it. If ctx ends, the record stays and is
-// sent. The error is that of Add, that of the record when it has failed, [ErrNotFound] if it was deleted, or the cause of
+// Call adds a record, and waits for its result, even if another process sends it. If ctx ends, the record is still
+// sent. The error is that of Add, that of the record if it has failed, [ErrNotFound] if it was deleted, or the cause of
 // ctx.
 func (b *Batcher[T, R]) Call(ctx context.Context, record T) (value R, err error) {
 	id, err := b.Add(ctx, record)
@@ -48,9 +48,9 @@ func (b *Batcher[T, R]) Call(ctx context.Context, record T) (value R, err error)
 	}
 }
 
-// Result returns the result of a record by its ID, and whether it is known: a record that waits, or is sent again, has
-// none. Results are kept for ten minutes; after that, and for an ID that was never there, the error is [ErrNotFound]. A
-// record that has failed is known as long as it is kept.
+// Result returns the result of a record by its ID. done reports whether there is one: a record that still waits, or is
+// to be sent again, has none. Results are kept for ten minutes; after that, and for an unknown ID, the error is
+// [ErrNotFound]. A failed record has a result as long as it is kept.
 func (b *Batcher[T, R]) Result(ctx context.Context, id string) (result Result[R], done bool, err error) {
 	all, err := b.store.Results(ctx, b.line, []string{id})
 	if b.up.EngineIs(ctx, err); err != nil {
@@ -87,8 +87,8 @@ func (b *Batcher[T, R]) leave(id string, mine chan groups.Result) {
 	}
 }
 
-// ask asks for the results of all Calls of this process together, unless one of them has done so within wait, and returns the time until
-// this one is to ask again.
+// ask asks for the results of all Calls of this process together, unless one of them has done so within wait. It returns the time until
+// this Call should ask again.
 func (b *Batcher[T, R]) ask(ctx context.Context, wait time.Duration) time.Duration {
 	b.mu.Lock()
 	if soon := wait - time.Since(b.asked); soon > 0 {
@@ -120,7 +120,7 @@ func (b *Batcher[T, R]) answer(results ...groups.Result) {
 		for _, c := range b.waiting[r.ID] {
 			select {
 			case c <- r:
-			default: // it has one
+			default: // it has one already
 			}
 		}
 	}

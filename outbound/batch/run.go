@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	again      = 10 * time.Second // after which a batch is enqueued again that nobody has loaded
+	again      = 10 * time.Second // after which a batch that was not loaded is enqueued again
 	hesitation = time.Second      // after an error of the engine
 	leastPoll  = 20 * time.Millisecond
 	mostPoll   = time.Second // other processes add records too
 )
 
 // Run sends the records of due groups until ctx ends or Close is called. Then it waits for the calls in flight, whose
-// context does not end with ctx, and returns nil. An engine that fails does not end it.
+// contexts do not end with ctx, and returns nil. An error of the engine does not end it.
 func (b *Batcher[T, R]) Run(ctx context.Context) error { return b.up.Run(ctx, nil, b.work) }
 
 func (b *Batcher[T, R]) work(stopping, working context.Context) {
@@ -57,10 +57,10 @@ func (b *Batcher[T, R]) take(ctx context.Context) {
 	}
 }
 
-// look takes a batch, if a handler is free for it, and returns the time until the next look.
+// look takes a batch of a due group, if a handler is free, and returns the time until the next look.
 func (b *Batcher[T, R]) look(ctx context.Context) time.Duration {
 	set := b.settings()
-	poll := set.FlushAfter // what is added meanwhile is seen before its time
+	poll := set.FlushAfter // so that records added meanwhile are seen before they are due
 	if !b.own {
 		poll = min(poll/4, mostPoll)
 	}
@@ -87,7 +87,7 @@ func (b *Batcher[T, R]) look(ctx context.Context) time.Duration {
 			job.Meta = map[string]string{groups.Suspect: strconv.Itoa(batch.Losses)}
 		}
 		err = b.queue.Enqueue(ctx, job, math.MaxInt)
-		if errors.Is(err, groups.ErrExists) { // it was given again
+		if errors.Is(err, groups.ErrExists) { // the store gave it once more
 			err = nil
 		}
 	}
@@ -116,8 +116,8 @@ func (b *Batcher[T, R]) drained(ctx context.Context) bool {
 	return true
 }
 
-// handle makes the call of a job, once the gate permits it, and notes its end. No call begins after stopping has ended, and calls
-// return when working ends.
+// handle makes the call of a job, once the gate permits it, and notes its end. No call begins after stopping has ended. The contexts of
+// calls end with working.
 func (b *Batcher[T, R]) handle(ctx, stopping, working context.Context, e groups.Entry) groups.Verdict {
 	later := groups.Verdict{End: groups.Limited}
 	if stopping.Err() != nil {

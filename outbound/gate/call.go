@@ -8,45 +8,45 @@ import (
 	"github.com/gresil/gresil/internal/gatestore"
 )
 
-// A call is one call that was accepted: all of its attempts. It belongs to one goroutine, apart from what the lock of the gate guards.
+// A call is an accepted call with all of its attempts. It belongs to one goroutine, apart from the fields that the lock of the gate guards.
 type call struct {
 	g      *Gate
 	ctx    context.Context //nolint:containedctx // a call is made in one function; Close ends it
 	cancel context.CancelCauseFunc
-	seq    uint64 // calls are served in this order; one that comes again keeps its number
+	seq    uint64 // calls are served in this order; a repeated call keeps its number
 	claims []claim
 	pool   pooling // nil if it needs no connection
 	conn   any     // of the pool
 	key    any     // of the connection
 	pinned bool    // it keeps its connection
 
-	asks     bool     // it does not wait, but for the Store
-	given    *granted // the slots of the Store that no request has used; nil if there are none
+	asks     bool     // it waits for the Store only
+	given    *granted // with slots of the Store that no request has used yet; nil if there are none
 	turn     *turn    // of the last admission; nil if it was undone
 	token    bool
 	since    time.Time     // of the wait
 	deadline time.Time     // of the wait; zero: none
 	queue    *queue        // in which it waits
-	granted  chan struct{} // closed when the wait is over; nil if nobody waits
+	granted  chan struct{} // closed when the wait is over; nil if no goroutine waits
 	err      error         // of the wait
-	attempts int           // that were made
+	attempts int           // made so far
 	last     error         // of the last attempt
 
-	calls   []Call // that named its keys, for requests under its context
+	calls   []Call // with its keys and costs, for requests under its context
 	used    bool   // a request has used the permit that the context carries
-	refused bool   // and was refused
-	counted bool   // and has told how it went
-	outer   *call  // under whose context this one is made, whose permit was used
-	passed  bool   // the last call of those was not refused
+	refused bool   // the last of these requests was refused
+	counted bool   // judge has counted one of these requests
+	outer   *call  // the call under whose context this one is made, after its permit was used; nil if there is none
+	passed  bool   // the last call under the context was not refused
 }
 
-// A claim is what a call wants of a scope.
+// A claim is the part that a call takes of a scope.
 type claim struct {
 	*scope
 
 	cost   int64
 	seen   uint64 // the generation of the scope at the admission
-	stored uint64 // that of the Store
+	stored uint64 // the generation in the Store at the admission
 	slot   slot
 	paced  bool // the admission was counted
 }
@@ -61,7 +61,7 @@ func (c *call) grant(err error) {
 	}
 }
 
-// accept accepts a call under ctx, which ends with end.
+// accept accepts a call under ctx; end ends the call.
 func (g *Gate) accept(ctx context.Context, wants []want, calls []Call) (*call, error) {
 	defer g.lock()()
 	if g.closed {
@@ -79,7 +79,7 @@ func (g *Gate) accept(ctx context.Context, wants []want, calls []Call) (*call, e
 	return c, nil
 }
 
-// claim adds a claim. It reports whether it was there.
+// claim adds a claim. It reports whether the call already had it, with the same cost.
 func (c *call) claim(w want) (had bool) {
 	i := slices.IndexFunc(c.claims, func(cl claim) bool { return cl.scopeID == w.scopeID })
 	if i < 0 {
@@ -131,9 +131,9 @@ func (c *call) pass(ctx context.Context) error {
 		return err
 	}
 	most := longestSpan
-	if end, has := ctx.Deadline(); c.asks { // what it has asked for is known by then
+	if end, has := ctx.Deadline(); c.asks { // the answer of the Store is known by then
 		most = renewEvery
-	} else if !c.deadline.IsZero() && (!has || !end.Equal(c.deadline)) { // two timers for one time: either can be first
+	} else if !c.deadline.IsZero() && (!has || !end.Equal(c.deadline)) { // two timers for one time: either can fire first
 		most = time.Until(c.deadline)
 	}
 	late := time.NewTimer(most)
@@ -176,7 +176,7 @@ func (c *call) over(ctx context.Context) error {
 	}
 }
 
-// until returns when a wait that begins now has to be over; the zero time is never.
+// until returns the time by which a wait that begins now has to end; the zero time means never.
 func (c *call) until(ctx context.Context) time.Time {
 	deadline, has := ctx.Deadline()
 	if most := c.g.settings().MaxWait; most != 0 {
@@ -187,8 +187,7 @@ func (c *call) until(ctx context.Context) time.Time {
 	return deadline
 }
 
-// enqueue adds the call to the queue, and admits it if that can be now: then there is nothing to wait for. The error is that of a call
-// that cannot wait.
+// enqueue adds the call to the queue, and admits it at once if possible: then wait is nil. The error is that of a call that cannot wait.
 func (c *call) enqueue(ctx context.Context) (wait <-chan struct{}, err error) {
 	g := c.g
 	defer g.lock()()
@@ -219,8 +218,8 @@ func (c *call) enqueue(ctx context.Context) (wait <-chan struct{}, err error) {
 	return c.granted, nil
 }
 
-// estimate returns the earliest time at which the call can be sent, as far as that is known, and the limit that decides it. A call that
-// did not wait yet comes last, others first. It is false if there is no such time.
+// estimate returns the earliest time at which the call can be sent, as far as that is known, and the limit that decides it. It counts a
+// call that has not waited yet as the last of the queue, any other as the first. ok is false if there is no such time.
 func (c *call) estimate() (at time.Time, limit string, ok bool) {
 	last := c.since.IsZero()
 	at, ok = c.g.tokenFor(last)
@@ -260,8 +259,8 @@ func (c *call) limited(at time.Time, limit string) error {
 	return e
 }
 
-// ready is the last check right before the send: it reports whether no hold has begun since the admission, and the turn is not given
-// up. With slots it takes those of the call, and waits for them, and for nothing else.
+// ready is the last check right before the send: it reports whether no hold has begun since the admission, and the turn was not given up.
+// If slots is true, it also takes the slots of the call and waits for their time.
 func (c *call) ready(ctx context.Context, slots bool) bool {
 	for {
 		wait, ask, ok := c.check(ctx, slots)
@@ -297,14 +296,14 @@ func (c *call) current() bool {
 	return !slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.gen != cl.seen })
 }
 
-// charge takes the slots of a call that was sent without them, as it did not tell when.
+// charge takes the slots of a call that was sent without them, since the gate did not see when it was sent.
 func (c *call) charge() {
 	if c.turn != nil && c.turn.granted == nil && !slices.ContainsFunc(c.claims, func(cl claim) bool { return !cl.slot.at.IsZero() }) {
 		c.takeSlots()
 	}
 }
 
-// takeSlots takes a slot for each claim that has none, or one that is too old, and returns the time until the last of them.
+// takeSlots takes a slot for each claim that has none, or whose slot is too old, and returns the time until the last of the slots.
 func (c *call) takeSlots() (wait time.Duration) {
 	for i := range c.claims {
 		cl := &c.claims[i]
@@ -319,7 +318,7 @@ func (c *call) takeSlots() (wait time.Duration) {
 	return wait
 }
 
-// putSlots gives the slots of a call back, which was not sent.
+// putSlots gives back the slots of a call that was not sent.
 func (c *call) putSlots() {
 	for i := range c.claims {
 		cl := &c.claims[i]
@@ -329,7 +328,7 @@ func (c *call) putSlots() {
 	}
 }
 
-// spend makes the slots those of a request that may have been sent.
+// spend clears the slots of a call, since a request that may have been sent has used them.
 func (c *call) spend() {
 	c.given = nil
 	for i := range c.claims {
@@ -337,7 +336,7 @@ func (c *call) spend() {
 	}
 }
 
-// sleep reports whether no context has ended before.
+// sleep waits for d. It reports whether no context has ended before that.
 func (c *call) sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -350,7 +349,7 @@ func (c *call) sleep(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// back undoes the admission of a call that was not sent, and gives back the slots that it may have reserved.
+// back undoes the admission of a call that was not sent, and gives back its slots, if it has any.
 func (c *call) back() {
 	defer c.g.lock()()
 	if !c.ended() {
@@ -358,7 +357,7 @@ func (c *call) back() {
 	}
 }
 
-// judge applies the answer to an attempt, or that there was none. The place of the call is freed by land.
+// judge counts an attempt and applies its answer, if there was one. land frees the place of the call.
 func (c *call) judge(sig Signal, success bool, err error) {
 	g := c.g
 	defer g.lock()()
@@ -386,7 +385,7 @@ func (c *call) judge(sig Signal, success bool, err error) {
 	c.token, c.counted = false, true
 }
 
-// hold begins a hold before the answer to an attempt is complete, or after it: then with the error that has told.
+// hold begins a hold outside of judge: while the answer to an attempt is still being read, or later, because of an error of the function.
 func (c *call) hold(sig Signal, err error) {
 	defer c.g.lock()()
 	if sig.Limited && !c.ended() {
@@ -402,8 +401,8 @@ func (c *call) land() {
 	c.g.land(c.turn)
 }
 
-// again prepares another attempt of a call that was refused, unless there are enough, or it would have to wait too long. The error is
-// the one of a call that is not sent again.
+// again prepares another attempt of a call that was refused. It returns an error if the attempts are used up, or the next one would have to
+// wait too long.
 func (c *call) again(n int) error {
 	g := c.g
 	defer g.lock()()

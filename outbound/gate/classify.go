@@ -22,15 +22,14 @@ type Signal struct {
 	// Limit is the name of the limit that the vendor means; the key of the call in this limit is held. If it is empty, or the
 	// call is not under it, the keys of the call in all of its limits are held, or if it is under none, the whole vendor.
 	Limit string
-	// Pause is the length of the hold. If zero, the vendor did not say it, and Config.Backoff applies. A Pause without Limited
-	// begins a hold too, and the response is returned as it came.
+	// Pause is the length of the hold. If zero, the vendor did not give it, and Config.Backoff applies. A Pause without Limited begins a hold
+	// too, but the response is returned unchanged.
 	Pause time.Duration
 }
 
-// Classify is the default of Config.Classify. A refusal because of a limit is a response with the status 429, one with
-// any status from 400 on and a Retry-After, a quota error of Google's JSON, and ENHANCE_YOUR_CALM of HTTP/2; and an error
-// with a method RetryAfter() time.Duration that does not match core.ErrRejected. A quota error of Google Ads names the limit
-// "account" or "developer".
+// Classify is the default of Config.Classify. It reports a refusal because of a limit for a response with the status 429, a response with a
+// Retry-After and any status from 400 on, a quota error in Google's JSON, ENHANCE_YOUR_CALM of HTTP/2, and an error that has a method
+// RetryAfter() time.Duration and does not match core.ErrRejected. For a quota error of Google Ads, Limit is "account" or "developer".
 func Classify(resp *http.Response, err error) Signal {
 	switch {
 	case errors.Is(err, core.ErrRejected):
@@ -54,7 +53,7 @@ func Classify(resp *http.Response, err error) Signal {
 // byHeader is Classify without the body.
 func byHeader(resp *http.Response) Signal {
 	h := resp.Header
-	if resp.StatusCode != http.StatusTooManyRequests { // other fields can be about a limit that did not refuse this call
+	if resp.StatusCode != http.StatusTooManyRequests { // other header fields can belong to a limit that did not refuse this call
 		h = http.Header{"Retry-After": h["Retry-After"], "Retry-After-Ms": h["Retry-After-Ms"], "Date": h["Date"]}
 	}
 	pause, told := client.RetryAfter(&http.Response{StatusCode: resp.StatusCode, Header: h})
@@ -82,15 +81,15 @@ func googleJSON(body io.Reader) (s Signal, ok bool) {
 			} `json:"details"`
 		} `json:"error"`
 	}
-	text, _ := io.ReadAll(body) // what there is of it
+	text, _ := io.ReadAll(body) // as much as can be read
 	all := make([]answer, 1)
-	if json.Unmarshal(text, &all[0]) != nil && json.Unmarshal(text, &all) != nil { // an array of searchStream
+	if json.Unmarshal(text, &all[0]) != nil && json.Unmarshal(text, &all) != nil { // searchStream answers with an array
 		return s, false
 	}
 	more := func(delay, limit string) {
 		pause, _ := time.ParseDuration(delay) // none is 0
 		if s.Limited && s.Limit != limit {
-			limit = "" // several limits: hold all
+			limit = "" // several limits: hold the keys of all
 		}
 		s = Signal{Limited: true, Limit: limit, Pause: max(s.Pause, pause)}
 	}
@@ -111,11 +110,11 @@ func googleJSON(body io.Reader) (s Signal, ok bool) {
 
 const (
 	maxPeek   = 64 << 10
-	stallTime = 10 * time.Millisecond // after which a hold does not wait for a body
-	stallHold = 2 * time.Second       // the hold meanwhile: Classify can still say that it is no limit
+	stallTime = 10 * time.Millisecond // how long a hold waits for the body of a refusal
+	stallHold = 2 * time.Second       // the hold while the body is read: Classify can still find that there is no limit
 )
 
-// signal classifies a response, whose body can be read again afterwards. If it waits for the body of a refusal, stalled is called.
+// signal classifies a response, whose body can be read again afterwards. It calls stalled while it waits for the body of a refusal.
 func (s *settings) signal(resp *http.Response, stalled func(Signal)) Signal {
 	if resp.Body == nil || resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
 		return s.Classify(resp, nil)

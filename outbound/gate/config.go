@@ -15,7 +15,7 @@ import (
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// Config configures a [Gate]. The zero value limits nothing: it only keeps holds, by host.
+// Config configures a [Gate]. The zero value has no limits: it only keeps the pauses that each host asks for.
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
@@ -24,27 +24,27 @@ type Config struct {
 	// Registry registers the gate under the kind "gate" and its name. If nil, it is not registered.
 	Registry *core.Registry
 
-	// Limits are the limits of the vendor. A call takes its permits of all limits that it is under, or of none; it can be
-	// under 8 of them. If empty, there is one that only keeps holds, for each host: {Name: "host", Key: client.Host}.
+	// Limits are the limits of the vendor. A call takes the permits of all limits that apply to it, or none; at most 8 can
+	// apply to one call. If empty, there is one limit that only keeps holds, for each host: {Name: "host", Key:
+	// client.Host}.
 	Limits []Limit
 	// Limiter is a further limit: each call takes one token of it. Calls wait in the queue of the gate, and only the first
 	// of them reserves a token. If nil, there is none.
 	Limiter *rate.Limiter
-	// InFlight is the number of calls that can be in flight, in all processes together with a Store. A hold of all present calls
-	// halves the number in force, and it grows again while calls succeed. A request is in flight until the body of its response
-	// is closed or read to its end, or its context ends; a probe without an answer, for 10 seconds. If zero, there is no limit.
+	// InFlight is the number of calls that can be in flight; with a Store, in all processes together. A hold that affects all present calls
+	// halves the number in force, which grows again while calls succeed. A request is in flight until the body of its response is closed or
+	// read to its end, or its context ends; a probe without an answer, for 10 seconds. If zero, there is no limit.
 	InFlight int
-	// Slack is the longest time by which one call can take longer from its slot to the vendor than another one. A call that
-	// is not sent within half of it gets another slot; the other half is for the network. The rate is N in each Per + Slack.
+	// Slack is the largest difference, between any two calls, in the time from the slot to the vendor. A call that is not
+	// sent within half of Slack gets another slot; the other half is for the network. The rate is N in each Per + Slack.
 	// If zero, it is 50 milliseconds.
 	Slack time.Duration
 
-	// Classify returns what a response, or an error, says about limits. It is called for each response and each error of a
-	// call, except for those of a context and those that match core.ErrRejected; resp is nil if there is an error. It can read
-	// up to 64 KiB of resp.Body, which the caller can read again. If nil, it is the function [Classify], with which a function
-	// of your own can begin.
+	// Classify returns what a response, or an error, says about limits. It is called for each response and each error of a call, except for
+	// errors of a context and those that match core.ErrRejected; resp is nil if there is an error. It can read up to 64 KiB of resp.Body,
+	// which the caller can read again. If nil, it is the function [Classify], which a function of your own can call too.
 	Classify func(resp *http.Response, err error) Signal
-	// Backoff is the hold if the vendor does not say how long it is, by the number of refusals in a row. If nil, it is 15
+	// Backoff is the length of a hold if the vendor does not give it, by the number of refusals in a row. If nil, it is 15
 	// seconds, doubled up to 15 minutes.
 	Backoff backoff.Strategy
 	// MaxHold is the longest hold that a response can ask for; a longer one is cut to it. If zero, it is 24 hours.
@@ -62,18 +62,18 @@ type Config struct {
 	// Store shares the gate with other processes that use its Name: make it with redisstore.New. If nil, the state is that of
 	// this process. SetConfig cannot change it. The gate does not close it.
 	Store Store
-	// AllowOnStoreError lets each process use the whole limits while the Store is unavailable, so that n processes can send
-	// n times as much. If false, a process uses its share for 10 seconds; after that, calls wait for the Store. Holds that
-	// the process knows stay in force in both cases.
+	// AllowOnStoreError lets each process use the limits in full while the Store is unavailable, so that n processes can
+	// send n times as much. If false, a process uses its share for 10 seconds; after that, calls wait for the Store. In
+	// both cases, the holds that the process knows stay in force.
 	AllowOnStoreError bool
 }
 
-// A Limit is one limit of a vendor: at most N in any Per, for each key by itself.
+// A Limit is one limit of a vendor: at most N in any Per, for each key separately.
 type Limit struct {
 	// Name is the name of the limit in [Call], [Signal], errors and figures. It is unique in a Config; it can be empty.
 	Name string
 	// N is the number of calls, or of other units such as tokens, that the vendor accepts in each Per. If zero, nothing is
-	// counted: the limit is there for holds.
+	// counted: the limit only has holds.
 	N int64
 	// Per is the period, 1 millisecond to 31 days. Calls are spaced so that no period has more than N, wherever it begins
 	// on the vendor's clock.
@@ -81,10 +81,10 @@ type Limit struct {
 	// Burst is the number of units that can be sent at once after a pause, and so the highest cost of a call. It is a part
 	// of N: the steady rate is N - Burst + 1 in each Per. If zero, it is 1, or with Cost a tenth of N.
 	Burst int64
-	// Key returns the key of a request, such as an account, and whether the request is under this limit at all. If nil,
-	// every call is, and has the key "". A [Call] can name another key. See also [ByCall].
+	// Key returns the key of a request, such as an account, and whether the limit applies to the request at all. If nil,
+	// it applies to every call, with the key "". A [Call] can give another key. See also [ByCall].
 	Key func(r *http.Request) (key string, ok bool)
-	// Cost returns the cost of a request. If nil, it is 1. A [Call] can name another cost. A call that costs 0 only waits
+	// Cost returns the cost of a request. If nil, it is 1. A [Call] can give another cost. A call that costs 0 only waits
 	// for holds. One that costs more than Burst could never be sent: its error is a *core.ConfigError.
 	Cost func(r *http.Request) int64
 }
@@ -92,11 +92,11 @@ type Limit struct {
 // ByCall is a Limit.Key under which a limit applies only to calls whose [Call] has a key for it.
 func ByCall(*http.Request) (key string, ok bool) { return "", false }
 
-// A Call has the keys and costs of a call, for calls without a request, and where they differ from those of Limit.Key and
-// Limit.Cost. The zero value is a call with the key "" and the cost 1 in each limit without a Key.
+// A Call has the keys and costs of a call. Use it for calls without a request, and for keys and costs that differ from
+// those of Limit.Key and Limit.Cost. The zero value has the key "" and the cost 1 in each limit without a Key.
 type Call struct {
-	Keys  map[string]string // by name of the limit; without one, Limit.Key decides
-	Costs map[string]int64  // by name of the limit; without one, Limit.Cost decides
+	Keys  map[string]string // by the name of the limit; if it is missing, Limit.Key decides
+	Costs map[string]int64  // by the name of the limit; if it is missing, Limit.Cost decides
 }
 
 const (
@@ -149,7 +149,7 @@ type limit struct {
 	Limit
 	burst   int64
 	spacing time.Duration // of the slots
-	shelf   time.Duration // for how long after its time a slot can be used
+	shelf   time.Duration // how long after its time a slot can be used
 }
 
 func settingsOf(c *Config) *settings {
@@ -194,13 +194,13 @@ func (s *settings) find(name string) *limit {
 	return nil
 }
 
-// A want is what a call wants of a limit.
+// A want is the key and the cost of a call in one limit.
 type want struct {
 	scopeID
 	cost int64
 }
 
-// wants returns the limits that a call is under. What the first of its Calls says goes before the others and the request, which can
+// wants returns the limits that apply to a call. An earlier element of calls overrides later ones, and each of them the request, which can
 // be nil.
 func (s *settings) wants(r *http.Request, calls []Call) (all []want, err error) {
 	for _, c := range calls {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// A context carries the Calls of WithCall, the innermost first, and the permit of a call that has passed.
+// A context carries the Calls of WithCall, the innermost first, and the permit of a call that has passed the gate.
 type (
 	carryKey struct{ g *Gate }
 	carried  struct {
@@ -27,15 +27,15 @@ func (g *Gate) WithCall(ctx context.Context, call Call) context.Context {
 	return context.WithValue(ctx, carryKey{g}, c)
 }
 
-// carry returns the context of a function that makes the call.
+// carry returns the context for a function that makes the call.
 func (c *call) carry() context.Context {
 	defer c.g.lock()()
 	c.used, c.refused, c.counted, c.passed = false, false, false, false
 	return context.WithValue(c.ctx, carryKey{c.g}, carried{c.calls, c})
 }
 
-// enter returns the call that a request, or a call of Do, is. If the context carries a permit that is not used, it is that one, and
-// own is false: its keys are added, and it passes the gate again if there are others than it had.
+// enter returns the call for a request, or for a call of Do. If the context carries an unused permit, it is the call of that permit, and
+// own is false. The keys of the request are added to it; if it did not have them all, it passes the gate again.
 func (g *Gate) enter(ctx context.Context, r *http.Request, calls []Call) (c *call, own bool, err error) {
 	wants, err := g.settings().wants(r, calls)
 	if err != nil {
@@ -51,7 +51,7 @@ func (g *Gate) enter(ctx context.Context, r *http.Request, calls []Call) (c *cal
 	return c, true, err
 }
 
-// adopt uses the permit for a call, and reports whether it was not used before.
+// adopt uses the permit for a call. It reports whether that was possible: a permit is used once.
 func (c *call) adopt(wants []want) bool {
 	defer c.g.lock()()
 	if c.used || c.turn == nil {

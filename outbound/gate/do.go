@@ -12,9 +12,10 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// Do calls fn as soon as the vendor permits it. If its error is a refusal (Config.Classify), or Transport has seen one under
-// its context and fn has not repeated the request with success, fn is called again, up to Config.MaxAttempts times; then the error is a [*LimitedError]. Every other error of
-// fn is returned unchanged. Under the context of another call, see Transport.
+// Do calls fn as soon as the vendor permits it. If the error of fn is a refusal (Config.Classify), fn is called again, up to
+// Config.MaxAttempts times in all; then the error is a [*LimitedError]. The same applies if a request of fn over Transport was refused
+// under fn's context, and fn has not repeated it with success. Every other error of fn is returned unchanged. [Gate.Transport] says what
+// happens under the context of another call.
 func (g *Gate) Do(ctx context.Context, call Call, fn func(ctx context.Context) error) error {
 	c, own, err := g.enter(ctx, nil, append([]Call{call}, g.carried(ctx).calls...))
 	if err != nil {
@@ -44,7 +45,7 @@ func repeat[R any](c *call, own bool, open func() error, fn func(context.Context
 	}
 }
 
-// sendable waits until the call may be sent, which is right now with slots, and otherwise when it is connected.
+// sendable waits until the call may be sent: at once if slots is true, otherwise when it has its connection.
 func (c *call) sendable(ctx context.Context, slots bool, open func() error) (err error) {
 	for {
 		if c.turn == nil {
@@ -65,7 +66,7 @@ func (c *call) sendable(ctx context.Context, slots bool, open func() error) (err
 	}
 }
 
-// finish judges what a function has returned, unless the request that it has made has told. It reports whether the call was refused.
+// finish judges the error of a function, unless a request of the function was judged already. It reports whether the call was refused.
 func (c *call) finish(err error) (refused bool) {
 	counted, refused := c.told(err == nil)
 	rejected := errors.Is(err, core.ErrRejected)
@@ -85,8 +86,8 @@ func (c *call) finish(err error) (refused bool) {
 	return refused || sig.Limited
 }
 
-// told returns what a request under the context has told; if the function is content, a later one that has passed was its repetition.
-// Afterwards none uses the permit.
+// told returns whether a request under the context was counted, and whether it was refused. If the function has succeeded, a later request
+// that passed is taken for a repetition of the refused one. After that, no request can use the permit.
 func (c *call) told(ok bool) (counted, refused bool) {
 	defer c.g.lock()()
 	if !c.used {
@@ -98,13 +99,13 @@ func (c *call) told(ok bool) (counted, refused bool) {
 	return c.counted, c.refused && (!ok || !c.passed)
 }
 
-// bind notes that a function sends over Transport. If all of them do, their calls take no slot before they are connected.
+// bind notes that a function sends over Transport. While all functions do so, their calls take no slot before they have a connection.
 func (g *Gate) bind() {
 	defer g.lock()()
 	g.bound.Store(g.now.After(g.mixed))
 }
 
-// answer reports whether an error can be an answer of the vendor, which the end of a connection is not.
+// answer reports whether an error can be an answer of the vendor, unlike the end of a connection or of a context.
 func answer(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return false
@@ -129,12 +130,12 @@ func Do[R any, K comparable, C any](ctx context.Context, p *Pool[K, C], key K, f
 	return repeat(c, own, func() error { return p.open(c) }, func(ctx context.Context) (R, error) { return use(ctx, p, c, fn) })
 }
 
-// Stream iterates over the rows of pages, beginning with the page at first. fetch returns the rows of one page and the
-// position of the next; a zero position ends the stream. Each page is a call that passes the gate as one of [Do]: if it is
-// refused, the stream waits, and fetches the same page again. The stream keeps its connection until it ends. Its last
-// element can be an error.
+// Stream iterates over the rows of pages; first is the position of the first page. fetch returns the rows of one page
+// and the position of the next; a zero position ends the stream. Each page is a call that passes the gate like one of
+// [Do]: if it is refused, the stream waits, and fetches the same page again. The stream keeps its connection until it
+// ends. Its last element can be an error.
 //
-// A loop over a stream must not make calls with the same pool if such loops can have all of its connections.
+// A loop over a stream must not make calls with the same pool if such loops can occupy all of its connections.
 func Stream[R any, P comparable, K comparable, C any](ctx context.Context, p *Pool[K, C], key K, first P, fetch func(ctx context.Context, conn C, at P) (rows []R, next P, err error)) iter.Seq2[R, error] {
 	type page struct {
 		rows []R
@@ -174,7 +175,7 @@ func Stream[R any, P comparable, K comparable, C any](ctx context.Context, p *Po
 	}
 }
 
-// turned makes the next page of a stream a call of its own, which comes last.
+// turned makes the next page of a stream a call of its own, the last of the queue.
 func (c *call) turned() {
 	defer c.g.lock()()
 	c.g.seq++

@@ -1,7 +1,7 @@
-// Package gate makes the calls to a vendor that limits them.
+// Package gate makes calls to a vendor within its limits.
 //
-// A [Gate] is the one gate for everything that is sent there. It waits until a call may be sent, spaces calls so that
-// a known limit is never reached, and stops all of them while the vendor asks for a pause:
+// All calls to the vendor pass one [Gate]. It lets each call wait until it may be sent, spaces calls so that a known
+// limit is never exceeded, and stops all of them while the vendor asks for a pause:
 //
 //	ads, err := gate.New(gate.Config{
 //		Name:     "ads",
@@ -18,56 +18,57 @@
 //
 // # What a call waits for
 //
-// A call is sent when everything is there at once: no hold on any of its keys, its turn after a hold, a place in flight
-// (Config.InFlight), a slot of every limit, and a connection if it uses a [Pool]. It keeps nothing while it waits for
-// something else. The last check is made when the connection is there, right before the call is sent: a call that a hold
-// has overtaken while it was connecting is not sent, and waits at the front again. That uses no attempt.
+// A call is sent when all of these conditions are met at once: there is no hold on any of its keys, it is its turn
+// after a hold, there is a place in flight (Config.InFlight), every limit has a slot for it, and there is a connection
+// if it uses a [Pool]. While it waits for one of them, it occupies nothing that another call could use. The last check
+// is made when the call has its connection, right before it is sent: if a hold has begun meanwhile, the call is not
+// sent, and waits at the front again. That uses no attempt.
 //
 // # Holds
 //
 // If the vendor refuses a call because of a limit, a hold begins: no call of its keys is sent until the longest pause
-// that any answer asked for is over. Then one call is sent, the probe, and after its success 2, 4, 8 and so on. A probe
-// without an answer is given up after 10 seconds, and another one follows. The refused call is sent again, up to
-// Config.MaxAttempts times. With InFlight, a hold of all present calls halves the number of calls in flight, which grows
-// again while calls succeed.
+// that any answer asked for is over. Then one call is sent, the probe, and after its success 2, 4, 8 and so on. If the
+// probe has no answer after 10 seconds, another one is sent. The refused call is sent again, up to Config.MaxAttempts
+// times in all. With InFlight, a hold that affects all present calls halves the number of calls that can be in flight,
+// which grows again while calls succeed.
 //
-// # Why no period has more
+// # Why no period has more than N calls
 //
-// Let n be the N of a limit in each Per, and T = ceil((Per + Slack) / n) the spacing of the slots. A call arrives at its
-// slot s at the earliest, and at s + Slack at the latest. Of any n+1 calls in the order of their slots, the last slot is at
-// least n·T ≥ Per + Slack after the first, so the last call arrives at least Per after the first one: both are not in one
-// period, wherever that begins on the vendor's clock. With a Burst of b, any time d has at most b + d/T slots, so
-// T = ceil((Per + Slack) / (n-b+1)) gives the same.
+// Let n be the N of a limit in each Per, and T = ceil((Per + Slack) / n) the spacing of the slots. A call arrives at its slot s at the
+// earliest, and at s + Slack at the latest. Of any n+1 calls in the order of their slots, the last slot is at least n·T ≥ Per + Slack after
+// the first, so the last call arrives at least Per after the first one: the two are never in the same period, wherever it begins on the
+// vendor's clock. With a Burst of b, any interval of length d has at most b + d/T slots, so the same holds for T = ceil((Per + Slack) /
+// (n-b+1)).
 //
 // # Guarantees
 //
-// A Gate is safe for concurrent use, and starts no goroutine without a Store; one timer serves all calls that wait. Calls of
-// a key are sent in the order of their arrival. At most 65,536 keys are held, above which the whole vendor is. As many are kept that are only
-// counted: then those with the fewest permits in use are forgotten, and their usage is charged to the keys that come anew.
+// A Gate is safe for concurrent use, and starts no goroutine without a Store; one timer serves all calls that wait. Calls of a key are sent
+// in the order of their arrival. At most 65,536 keys are held; a hold of one more key holds the whole vendor. At most 65,536 keys without
+// calls and holds are counted: above that, those with the least usage are evicted, and their usage is charged to new keys.
 //
 // # Several processes
 //
-// With Config.Store, all processes share slots, holds, turns and places in flight, and send one probe together. The calls that
-// wait ask the Store together, in one round trip; later ones wait for the next. If a call is connected more than 50 ms after
-// its answer, the Store is asked a second time right before it is sent. Places and turns are leased for 10 seconds: a killed
-// process gives its own back. A hold is sent to the Store before anything else; if it cannot be sent, calls of other keys do
-// not wait for it. One that another process ends early is known within 3 seconds.
+// With Config.Store, all processes share slots, holds, turns and places in flight; after a hold, only one of them sends a probe. One
+// request to the Store asks for all calls that wait; calls that arrive meanwhile are part of the next request. If a call has its connection
+// more than 50 ms after the answer of the Store, the Store is asked again right before the call is sent. Places and turns are leased for 10
+// seconds, so those of a killed process become free. A hold is sent to the Store before anything else; if it cannot be sent, calls of other
+// keys do not wait for it. If another process ends a hold early, this process knows it within 3 seconds.
 //
-// While the Store is unavailable, a process uses its share of the limits for 10 seconds: N and InFlight divided by the number
-// of processes that were seen lately. After that calls wait for the Store, unless Config.AllowOnStoreError is set. A gate with
-// a Store has one goroutine from its first call until Close, and one for each question on its way.
+// While the Store is unavailable, a process uses its share of the limits for 10 seconds: N and InFlight divided by the number of processes
+// that were seen lately. After that, calls wait for the Store, unless Config.AllowOnStoreError is set. A gate with a Store has one
+// goroutine from its first call until Close, and one for each request for permits under way.
 //
 // # When not to use it
 //
-// If the server only fails, use plugins/retry and plugins/breaker. If calls must survive the process, use outbound/jobs
-// or outbound/batch.
+// If the server fails but does not limit calls, use plugins/retry and plugins/breaker. If calls must survive the
+// process, use outbound/jobs or outbound/batch.
 //
 // # Failure mode
 //
-// A hold is known when the answer is here: calls on their way arrive inside the pause. A vendor that punishes these is only
-// safe below its limit: give its Limits and a small InFlight. Keep InFlight within the streams that an HTTP/2 vendor permits,
-// and do not set StrictMaxConcurrentRequests: a wait for a stream comes after the last check.
+// A gate knows of a hold when the answer arrives: calls that are on their way then arrive during the pause. If the vendor punishes these
+// too, its limit must not be exceeded at all: set Limits, and a small InFlight. Keep InFlight within the streams that an HTTP/2 vendor
+// permits, and do not set StrictMaxConcurrentRequests: a wait for a stream comes after the last check.
 //
-// Set Config.MaxWait, or give each call a deadline: otherwise a call waits as long as the vendor asks, be it a day. A
-// function that ignores its context, and a [Permit] that is never ended, keep their place.
+// Set Config.MaxWait, or give each call a deadline: otherwise a call waits as long as the vendor asks, even for a day.
+// A function that ignores its context, and a [Permit] that is never ended, keep their places in flight.
 package gate

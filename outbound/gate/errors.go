@@ -29,9 +29,9 @@ var (
 // Config.MaxAttempts times.
 type LimitedError struct {
 	Gate  string
-	Limit string    // the one that ends last; "" if it has no name
+	Limit string    // the limit that the call has to wait for longest; "" if it has no name
 	Until time.Time // the earliest time at which the call can succeed; zero if it is not known
-	Err   error     // of the last attempt; nil if none was made
+	Err   error     // the error of the last attempt; nil if none was made
 }
 
 // Error names the gate, the limit and the time until Until, rounded up to the second.
@@ -65,7 +65,7 @@ func (e *LimitedError) RetryAfter() time.Duration {
 	return max(0, time.Until(e.Until))
 }
 
-// A cutError is the cause of a context that Close ends: the call may have been sent.
+// A cutError is the cause of a context that Close has canceled: the call may have been sent.
 type cutError struct{}
 
 func (*cutError) Error() string { return "gate: closed while the call was made" }

@@ -13,7 +13,7 @@ import (
 	"github.com/gresil/gresil/outbound/gate"
 )
 
-// An http.Client that stays under a limit of its vendor, and obeys when that asks for a pause. It fits under any SDK.
+// An http.Client that stays below a limit of its vendor, and keeps the pauses that the vendor asks for. Any SDK can use it.
 func Example() {
 	ads, err := gate.New(gate.Config{
 		Name:     "ads",
@@ -47,7 +47,7 @@ func Example() {
 	// <nil>
 }
 
-// A rate.Limiter of golang.org/x/time stays as it is: the gate waits for it, and adds the pauses.
+// A rate.Limiter of golang.org/x/time can be used unchanged: the gate waits for it, and adds the pauses.
 func Example_limiter() {
 	limiter := rate.NewLimiter(20, 5)
 	crm := core.Must(gate.New(gate.Config{Name: "crm", Limiter: limiter, MaxWait: -1}))
@@ -64,7 +64,7 @@ func Example_limiter() {
 	// 5
 }
 
-// A call without HTTP, whose vendor tells the limit by an error of its own.
+// A call without HTTP, to a vendor that reports a limit by an error of its own.
 func ExampleGate_Do() {
 	speech := core.Must(gate.New(gate.Config{
 		Name:   "speech",
@@ -138,7 +138,7 @@ func ExampleStream() {
 	// c <nil>
 }
 
-// A vendor that says by 200 and a field of its own that a limit is reached.
+// A vendor that reports a limit by the status 200 and a header field of its own.
 func ExampleClassify() {
 	classify := func(resp *http.Response, err error) gate.Signal {
 		if err == nil && resp.Header.Get("X-Quota") == "exhausted" {
@@ -151,7 +151,7 @@ func ExampleClassify() {
 	// Output: true false
 }
 
-// A scheduler asks when calls can be made, and plans them.
+// A scheduler reserves the times at which calls can be made, and plans the calls.
 func ExampleGate_Reserve() {
 	satellite := core.Must(gate.New(gate.Config{Limits: []gate.Limit{{N: 6, Per: time.Minute}}, MaxWait: 15 * time.Second}))
 	now := time.Now()
@@ -162,7 +162,7 @@ func ExampleGate_Reserve() {
 			break
 		}
 		fmt.Println("in", permit.At.Sub(now).Round(time.Second))
-		defer permit.Cancel() // if no call was made
+		defer permit.Cancel() // since no call was made
 	}
 	// Output:
 	// in 0s

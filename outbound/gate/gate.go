@@ -19,7 +19,8 @@ import (
 
 var _ client.Plugin = (*Gate)(nil)
 
-// A Gate is what all calls to one vendor pass. It is safe for concurrent use. It is a client.Plugin.
+// A Gate admits the calls to one vendor: it spaces them, and holds them during pauses. It is a client.Plugin, and safe
+// for concurrent use.
 type Gate struct {
 	life   instance.Instance[Config, *settings]
 	waits  registry.Histogram
@@ -29,19 +30,19 @@ type Gate struct {
 
 	mu      sync.Mutex
 	unlock  func()
-	now     time.Time          // at which it was locked
+	now     time.Time          // when mu was locked
 	calls   map[*call]struct{} // accepted, not ended
 	seq     uint64
 	waiting int
-	ready   queue // calls to be looked at
+	ready   queue // calls to be checked
 	scopes  map[scopeID]*scope
 	wakes   []*scope    // by wake
 	timer   *time.Timer // nil until the first wait for a time
 
-	flying, limit, most int       // places in use; how many there are; Config.InFlight
+	flying, limit, most int       // places in use; places in force; Config.InFlight
 	won                 int       // successes since limit has changed
 	soon                bool      // limit grows fast
-	resumed             time.Time // the end of the last hold that has halved it
+	resumed             time.Time // the end of the last hold that has halved limit
 	tokens
 	*shared // nil without a Store
 
@@ -111,10 +112,10 @@ func (g *Gate) Name() string { return g.life.Name() }
 // Config returns the Config of New, or of the last SetConfig.
 func (g *Gate) Config() Config { return g.life.Load().Config }
 
-// SetConfig replaces the Config while the gate is in use. Holds stay. Slots that were given keep their times, and count
-// under the new limits; calls that wait get other ones. Calls that wait are not under a limit that is new. An empty Name and a nil
-// Registry and Store stay as they are. Another Name, Registry or Store, and each error of Config.Validate, is a *core.ConfigError,
-// and nothing changes.
+// SetConfig replaces the Config while the gate is in use. Holds stay. Slots that were given keep their times, and count under the new
+// limits; calls that wait get other slots. A limit with a new name does not apply to calls that wait already. An empty Name and a nil
+// Registry and Store stay as they are. Another Name, Registry or Store, and each error of Config.Validate, is a *core.ConfigError, and
+// nothing changes.
 func (g *Gate) SetConfig(cfg Config) error {
 	if err := g.life.SetConfig(cfg, nil); err != nil {
 		return err
@@ -143,7 +144,7 @@ type Hold struct {
 
 const maxHolds = 1000 // that are listed
 
-// Holds returns the holds in force, at most 1,000, those that end last first. That of the whole vendor has neither Limit nor Key.
+// Holds returns the holds in force, at most 1,000, those that end last first. The hold of the whole vendor has neither Limit nor Key.
 func (g *Gate) Holds() (all []Hold) {
 	defer g.lock()()
 	for _, s := range g.scopes {
@@ -157,8 +158,9 @@ func (g *Gate) Holds() (all []Hold) {
 	return all[:min(len(all), maxHolds)]
 }
 
-// Resume ends the hold of a key before its time, and with an empty limit and key all holds. Answers to calls from before do not begin
-// them again. The next call is a probe. With a Store, the other processes know it within 3 seconds; the error is that of the Store.
+// Resume ends the hold of a key before its time; with an empty limit and key, it ends all holds. Answers to calls that were sent before do
+// not begin them again. The next call is a probe. With a Store, the other processes know it within 3 seconds; the error is that of the
+// Store.
 func (g *Gate) Resume(ctx context.Context, limit, key string) error {
 	all := limit == "" && key == ""
 	of := func(s *scope) bool { return all || !s.vendor && s.name == limit && s.key == key }
@@ -188,9 +190,9 @@ func (g *Gate) resume(s *scope) {
 	g.wake(s, time.Time{})
 }
 
-// Close accepts no more calls: they get [ErrClosed]. It waits until the accepted ones are done. If ctx ends before, it
-// cancels their contexts, and returns the cause of ctx. Then it closes the connections of its pools, and gives its
-// places in the Store back. Holds stay in the Store.
+// Close accepts no more calls: they get [ErrClosed]. It waits until the accepted ones are done. If ctx ends before
+// that, it cancels their contexts, and returns the cause of ctx. Then it closes the connections of its pools, and frees
+// its places in the Store. Holds stay in the Store.
 func (g *Gate) Close(ctx context.Context) (err error) {
 	_ = g.life.Close() // always nil
 	pools := g.refuse()

@@ -10,7 +10,7 @@ import (
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// start starts the goroutine that sends what no call waits for.
+// start starts the goroutine for those requests to the Store that no call waits for.
 func (g *Gate) start() {
 	if sh := g.shared; sh.stopped == nil && !sh.over {
 		sh.stopped = make(chan struct{})
@@ -18,7 +18,7 @@ func (g *Gate) start() {
 	}
 }
 
-// kick has it look.
+// kick wakes that goroutine.
 func (g *Gate) kick() {
 	g.start()
 	select {
@@ -27,7 +27,7 @@ func (g *Gate) kick() {
 	}
 }
 
-// keep sends holds, then ends, and renews the leases, until the gate is closed.
+// keep sends holds first and then ends, and renews the leases, until the gate is closed.
 func (g *Gate) keep() {
 	defer close(g.stopped)
 	timer := time.NewTimer(renewEvery)
@@ -47,16 +47,17 @@ func (g *Gate) keep() {
 	}
 }
 
-// A report is a hold for the Store.
+// A report is a hold to be sent to the Store.
 type report struct {
 	*scope
 
 	until time.Time
-	seen  uint64 // the generation of the Store of the attempt
+	seen  uint64 // the generation in the Store when the attempt was admitted
 	halve bool
 }
 
-// send sends what there is, and returns when to look again; 0 is at once. While the Store is unavailable, it only asks whether it is.
+// send sends what is due, and returns how long to wait before the next look; 0 means at once. While the Store is unavailable, it only
+// checks whether it is back.
 func (g *Gate) send(over bool) (next time.Duration) {
 	sh := g.shared
 	unlock := g.lock()
@@ -86,7 +87,7 @@ func (g *Gate) send(over bool) (next time.Duration) {
 	state, inForce, err := sh.table.Report(sh.ctx, r)
 	defer g.lock()()
 	sh.untried = len(sh.reports) > 0
-	if !g.heard(state, begun, err) { // what is repeated changes nothing, but a slot is given back once
+	if !g.heard(state, begun, err) { // repeating a report changes nothing, but a slot must be given back only once
 		holds = slices.DeleteFunc(holds, func(h report) bool { return !h.until.After(g.now) })
 		sh.reports = append(holds, sh.reports...)
 		for i := range r.Ends {
@@ -99,7 +100,7 @@ func (g *Gate) send(over bool) (next time.Duration) {
 		case is.For > 0:
 			h.stored = is.Generation
 			g.extend(h.scope, g.now.Add(is.For))
-		case h.hold != nil && h.hold.until.Equal(h.until): // it is about a hold that has been over
+		case h.hold != nil && h.hold.until.Equal(h.until): // the Store knows that this hold is over
 			g.resume(h.scope)
 		}
 	}
@@ -118,7 +119,7 @@ func (g *Gate) send(over bool) (next time.Duration) {
 	return renewEvery
 }
 
-// heard notes an answer of the Store, or that there was none. It reports whether there was one.
+// heard notes an answer of the Store, or its error. It reports whether there was an answer.
 func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 	sh, was := g.shared, g.failed
 	if sh.failed = err; err != nil {
@@ -155,7 +156,7 @@ func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 	return true
 }
 
-// wakeAll has all calls looked at, under the limits that are in force now.
+// wakeAll has all calls checked again, under the limits that are in force now.
 func (g *Gate) wakeAll() {
 	for _, s := range g.scopes {
 		if !s.vendor {

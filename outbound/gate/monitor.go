@@ -8,8 +8,8 @@ import (
 	"github.com/gresil/gresil/internal/gatestore"
 )
 
-// lock locks the gate; the result unlocks it. Before that, calls for which everything is there now are admitted, and after it events
-// are delivered.
+// lock locks the gate; the result unlocks it. Right before it unlocks, it admits the calls that can be admitted now; after that, it
+// delivers events.
 func (g *Gate) lock() (unlock func()) {
 	g.mu.Lock()
 	g.now = time.Now()
@@ -22,8 +22,8 @@ func (g *Gate) release() {
 	g.events.Drain(func(e event) { g.life.Emit(e.ctx, e.Event) })
 }
 
-// serve admits the first calls for which everything is there, at once. A call that its own keys block is parked with the first of them,
-// and does not block calls of other keys; one that only waits for a place or a token blocks all behind it.
+// serve admits calls, in their order, as long as everything that they need is available. A call that its own keys block is parked at the
+// first of these keys, and does not block calls of other keys. A call that only waits for a place or a token blocks all calls behind it.
 func (g *Gate) serve() {
 	for len(g.wakes) > 0 && !g.wakes[0].wake.After(g.now) {
 		g.wake(g.wakes[0], time.Time{})
@@ -49,7 +49,7 @@ func (g *Gate) serve() {
 	g.arm()
 }
 
-// roomy reports whether there is a place for a call, or whether the Store can be asked for it.
+// roomy reports whether there is a place for a call, or whether the Store can be asked for one.
 func (g *Gate) roomy() bool {
 	if g.byStore() {
 		return g.may(g.settings().Limiter != nil)
@@ -58,7 +58,7 @@ func (g *Gate) roomy() bool {
 	return !limited || g.flying < n
 }
 
-// blocked returns a scope that does not admit the call, and when to look again.
+// blocked returns a scope that does not admit the call, and when to look again; nil if there is none.
 func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
 	for i := range c.claims {
 		cl := &c.claims[i]
@@ -107,7 +107,7 @@ func (g *Gate) begin(c *call, t *turn) {
 	c.grant(nil)
 }
 
-// undo takes back the admission of a call that was not sent, with all that it has got.
+// undo takes back the admission of a call that was not sent, and everything that it was granted with it.
 func (g *Gate) undo(c *call) {
 	shared := c.turn != nil && c.turn.granted != nil
 	g.leaveRamp(c, false)
@@ -120,7 +120,7 @@ func (g *Gate) undo(c *call) {
 		}
 		cl.paced = false
 	}
-	if !shared { // otherwise it keeps those that are still good
+	if !shared { // otherwise it keeps its slots while they can still be used
 		c.putSlots()
 	}
 	if c.token {
@@ -132,7 +132,7 @@ func (g *Gate) undo(c *call) {
 	}
 }
 
-// leaveRamp ends the turn of a call, which has succeeded or not.
+// leaveRamp ends the turn of a call. After a success, the ramp lets one more call in.
 func (g *Gate) leaveRamp(c *call, success bool) {
 	if t := c.turn; t != nil && t.granted != nil && t.Turn {
 		t.Turn = false
@@ -171,8 +171,8 @@ func (g *Gate) land(t *turn) {
 	}
 }
 
-// halve lowers the number of calls in flight. If they are hardly the reason of the refusal, since the vendor was content for long or few
-// are in flight, it comes back soon, otherwise slowly.
+// halve halves the number of calls that can be in flight. It grows back fast if that number is probably not the reason for the refusal,
+// because the last such hold was long ago or few calls are in flight; otherwise slowly.
 func (g *Gate) halve(until time.Time) {
 	if g.limit > 0 {
 		g.soon = g.now.Sub(g.resumed) >= probeTime || g.flying <= g.limit/2
@@ -181,7 +181,7 @@ func (g *Gate) halve(until time.Time) {
 	g.resumed = until
 }
 
-// grow counts a success.
+// grow counts a success, after enough of which more calls can be in flight.
 func (g *Gate) grow() {
 	rounds, step := 16, 1
 	if g.soon {
@@ -192,7 +192,7 @@ func (g *Gate) grow() {
 	}
 }
 
-// queueUp adds a call to those that wait.
+// queueUp adds a call to the waiting ones.
 func (g *Gate) queueUp(c *call) {
 	g.ready.add(c)
 	g.waiting++
@@ -201,7 +201,7 @@ func (g *Gate) queueUp(c *call) {
 	}
 }
 
-// unqueue takes a call out of the queue in which it waits, and lets the next ones be looked at.
+// unqueue removes a call from the queue in which it waits, and has the next ones checked.
 func (g *Gate) unqueue(c *call) {
 	q := c.queue
 	first := (*q)[0] == c
@@ -218,7 +218,7 @@ func (g *Gate) unqueue(c *call) {
 	}
 }
 
-// park moves a call from ready to a queue, and lets the next ones of its scopes be looked at.
+// park moves a call from ready to a queue, and has the next ones of its scopes checked.
 func (g *Gate) park(c *call, to *queue) {
 	g.ready.remove(c)
 	to.add(c)
@@ -227,7 +227,7 @@ func (g *Gate) park(c *call, to *queue) {
 	}
 }
 
-// wake sets the time at which the first parked call of a scope is looked at; the zero time is now.
+// wake sets the time at which the first parked call of a scope is checked; the zero time means now.
 func (g *Gate) wake(s *scope, at time.Time) {
 	if i := slices.Index(g.wakes, s); i >= 0 {
 		g.wakes = slices.Delete(g.wakes, i, i+1)

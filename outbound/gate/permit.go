@@ -7,7 +7,7 @@ import (
 	"github.com/gresil/gresil/internal/gatestore"
 )
 
-// A Permit allows one call. End it by Done or Cancel.
+// A Permit allows one call. End it with Done or Cancel.
 type Permit struct {
 	// At is the time of the slots of the call. A hold that begins later can delay it.
 	At time.Time
@@ -29,8 +29,8 @@ func (g *Gate) Wait(ctx context.Context, call Call) (*Permit, error) {
 	return p, nil
 }
 
-// Reserve returns a permit for the earliest slots of a call, without waiting for them: before the calls that wait. Wait for it later
-// by [Permit.Wait]. The errors are those of Wait. MaxWait limits Permit.At; the deadline of ctx does not.
+// Reserve returns a permit for the earliest slots of a call, without waiting for them. It goes ahead of the calls that wait. Call
+// [Permit.Wait] before the call. The errors are those of Wait. MaxWait limits Permit.At; the deadline of ctx does not.
 func (g *Gate) Reserve(ctx context.Context, call Call) (*Permit, error) {
 	p, err := g.permit(ctx, call)
 	if err != nil {
@@ -55,8 +55,8 @@ func (g *Gate) permit(ctx context.Context, call Call) (*Permit, error) {
 	return &Permit{c: c}, err
 }
 
-// book takes the slots of the limits that decide when the call can be sent. Those of the others are taken when it is: until then they
-// are for other calls.
+// book takes the slots of the limits that decide when the call can be sent. Slots of other limits are taken when it is sent: until then,
+// other calls can use them.
 func (p *Permit) book() error {
 	c, g := p.c, p.c.g
 	unlock := g.lock()
@@ -110,9 +110,9 @@ func (p *Permit) booked(answer gatestore.Answer, draws []gatestore.Draw) error {
 	return nil
 }
 
-// Wait waits until the call may be made, right before it is: for At, the end of holds, its turn, and a place in flight. If
-// its slots are too old, it takes other ones. It can be called again, as after a dial: while the permit is still good, it
-// returns at once. The errors are those of [Gate.Wait].
+// Wait waits until the call may be made: for At, the end of holds, its turn, and a place in flight. Call it right
+// before the call. If the slots are too old, it takes others. It can be called again, such as after a dial: while the
+// permit is still good, it returns at once. The errors are those of [Gate.Wait].
 func (p *Permit) Wait(ctx context.Context) error {
 	if wait := time.Until(p.At) - p.c.g.early(); wait > 0 {
 		p.c.sleep(ctx, wait)
@@ -120,8 +120,8 @@ func (p *Permit) Wait(ctx context.Context) error {
 	return p.c.sendable(ctx, true, nil)
 }
 
-// Done ends a call that was made. Its error is classified (Config.Classify), so that a refusal begins a hold; the permit
-// is not good for another attempt.
+// Done ends a call that was made. err is classified (Config.Classify), so that a refusal begins a hold. The permit
+// cannot be used for another attempt.
 func (p *Permit) Done(err error) {
 	sig := Signal{}
 	if err != nil && answer(err) {
@@ -131,8 +131,8 @@ func (p *Permit) Done(err error) {
 	p.c.end()
 }
 
-// Cancel ends a permit whose call was not made. Slots that others can still use are given back. After Done, it does
-// nothing.
+// Cancel ends a permit whose call was not made. Slots that other calls can still use are given back. After Done, it
+// does nothing.
 func (p *Permit) Cancel() {
 	p.c.back()
 	p.c.end()

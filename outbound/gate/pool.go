@@ -13,24 +13,24 @@ import (
 type PoolConfig[K comparable, C any] struct {
 	// Capacity is the number of connections that can be open over all keys. If zero, it is 8.
 	Capacity int
-	// Dial opens a connection, in the goroutine of a call. It must not send a call that the vendor counts, and must
-	// return when ctx ends. It is required.
+	// Dial opens a connection, in the goroutine of a call. It must not send anything that the vendor counts as a call, and
+	// must return when ctx ends. It is required.
 	Dial func(ctx context.Context, key K) (C, error)
-	// Close closes a connection. It is called once for each. If nil, nothing is done.
+	// Close closes a connection. It is called once for each connection. If nil, nothing is done.
 	Close func(key K, conn C)
-	// Healthy reports whether an idle connection can be used again; otherwise it is closed. If nil, every one can.
+	// Healthy reports whether an idle connection can be used again; otherwise it is closed. If nil, every connection can.
 	Healthy func(key K, conn C) bool
 	// IdleTime is the time after which an idle connection is closed. If zero, it is 5 minutes. If negative, there is no
 	// limit.
 	IdleTime time.Duration
-	// Call returns the keys and costs of a call with a connection of this key. A Call of the context goes before it. If
-	// nil, there are none.
+	// Call returns the keys and costs of a call with a connection of this key. A Call in the context overrides it. If nil,
+	// there are none.
 	Call func(key K) Call
 }
 
-// A Pool keeps the connections to a vendor by key. A call takes an idle connection of its key. If there is none, it dials
-// while there is room, then closes the connection of another key that was idle for the longest time and dials, and
-// otherwise waits. A call that is repeated takes its connection again, unless a call of another key needed it meanwhile.
+// A Pool keeps the connections to a vendor by key. A call takes an idle connection of its key. If there is none, it
+// dials. If the pool is full, it first closes the connection of another key that was idle for the longest time; if none
+// is idle, it waits. A call that is repeated takes its connection again, unless another call has taken it meanwhile.
 // [Gate.Close] closes the pool.
 type Pool[K comparable, C any] struct {
 	g   *Gate
@@ -38,23 +38,23 @@ type Pool[K comparable, C any] struct {
 
 	// guarded by the lock of the gate
 	parked queue
-	used   int           // connections, and places for one
-	idle   []*conn[K, C] // the one that is idle for the longest time last
+	used   int           // connections, and places reserved for one
+	idle   []*conn[K, C] // the most recently used first
 	closed bool
 }
 
-// A conn is a connection, or a place for one.
+// A conn is a connection, or a place reserved for one.
 type conn[K comparable, C any] struct {
 	key     K
 	c       C
 	dialed  bool
 	busy    bool        // a function uses it, or has panicked
 	rested  bool        // it was idle since its last use
-	expiry  *time.Timer // of an idle one
+	expiry  *time.Timer // of an idle connection
 	evicted *conn[K, C] // to be closed before the dial
 }
 
-// A pooling is a Pool, whatever its types.
+// A pooling is a Pool of any type parameters.
 type pooling interface {
 	take(c *call) bool // false if there is no connection for the call
 	put(c *call)       // the opposite
@@ -63,7 +63,7 @@ type pooling interface {
 	close()
 }
 
-// NewPool makes a pool for calls to g. A field that cannot be used is a *core.ConfigError.
+// NewPool makes a pool for calls through g. A field that cannot be used is a *core.ConfigError.
 func NewPool[K comparable, C any](g *Gate, cfg PoolConfig[K, C]) (*Pool[K, C], error) {
 	check := validate.Of("gate.PoolConfig")
 	check.That(cfg.Capacity >= 0, "Capacity", cfg.Capacity, "must be >= 0 (0 means 8)")
@@ -164,7 +164,7 @@ func (p *Pool[K, C]) leave(c *call, own bool) {
 	}
 }
 
-// open makes the connection of an admitted call, if it is not there yet. If it fails, the place stays that of the call.
+// open dials the connection of an admitted call, unless it has one. If the dial fails, the call keeps its place.
 func (p *Pool[K, C]) open(c *call) (err error) {
 	n := c.conn.(*conn[K, C])
 	if old := n.evicted; old != nil {
@@ -200,7 +200,7 @@ func (p *Pool[K, C]) close1(n *conn[K, C]) {
 	}
 }
 
-// expire closes an idle connection, or if it is nil, all idle ones.
+// expire closes an idle connection, or all idle connections if one is nil.
 func (p *Pool[K, C]) expire(one *conn[K, C]) {
 	p.g.mu.Lock()
 	var old []*conn[K, C]

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A queue has calls in the order of their numbers. Each is in one queue at most.
+// A queue holds calls in the order of their numbers. A call is in at most one queue.
 type queue []*call
 
 func (q *queue) find(c *call) int {

@@ -9,8 +9,8 @@ import (
 // Stats are the counters of a Gate in this process, and its present state.
 type Stats struct {
 	Sent     uint64 // attempts
-	Limited  uint64 // attempts that the vendor refused because of a limit
-	Rejected uint64 // calls that were not made: they would have waited too long, or their context ended
+	Limited  uint64 // those attempts that the vendor refused because of a limit
+	Rejected uint64 // calls that were not made, such as those that would have waited too long, or whose context ended
 	Holds    uint64 // that began, or were extended by a second or more
 
 	Waiting     int // calls
@@ -59,7 +59,7 @@ func (g *Gate) figures() (f registry.Figures) {
 	f.Add("connections", "Open connections of the pools.", float64(s.Connections))
 	f.Histogram("wait_seconds", "Waits of attempts for their admission.", &g.waits)
 	f.Warn("keys_evicted_total", "Keys whose usage was charged to other keys, as there were too many.", evicted, "keys evicted: too many are in use")
-	f.Warn("holds_widened_total", "Holds of a key that became holds of the vendor, as there were too many.", overflowed, "the whole vendor is held: too many keys are")
+	f.Warn("holds_widened_total", "Holds of a key that became holds of the vendor, as there were too many.", overflowed, "the whole vendor is held: too many keys are held")
 	f.Count("store_errors_total", "Requests to the Store that have failed.", failures)
 	return f
 }

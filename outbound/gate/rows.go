@@ -11,7 +11,7 @@ func (g *Gate) rows(context.Context) ([]registry.Row, error) {
 	s, held := g.Stats(), registry.Cell{Name: "held_until"}
 	all, rows := registry.Row{}, []registry.Row{{}}
 	for _, h := range g.Holds() {
-		all.Verbs = []string{"resume"} // ends all holds
+		all.Verbs = []string{"resume"} // on the row of the vendor, it ends all holds
 		until := registry.Cell{Name: "held_until", Value: h.Until}
 		if h.Limit == "" && h.Key == "" {
 			all.Alarm, held = registry.Failing, until
@@ -36,7 +36,7 @@ func (g *Gate) rows(context.Context) ([]registry.Row, error) {
 
 func (h Hold) row() string { return h.Limit + ":" + h.Key }
 
-// hosts reports whether the keys are hosts, and no secrets.
+// hosts reports whether the keys are hosts, which are not secret.
 func (g *Gate) hosts() bool { return len(g.life.Load().Config.Limits) == 0 }
 
 // control resumes a row.
@@ -50,5 +50,5 @@ func (g *Gate) control(ctx context.Context, _, row string) (n int, err error) {
 			return 1, g.Resume(ctx, h.Limit, h.Key)
 		}
 	}
-	return 0, nil // it is over
+	return 0, nil // the hold is over
 }

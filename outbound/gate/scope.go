@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	fullRoom  = 64               // a ramp of this room is over
-	probeTime = 10 * time.Second // after which a turn without an answer is given up, and a ramp without a refusal is over
+	fullRoom  = 64               // a ramp with this room has ended
+	probeTime = 10 * time.Second // after which a turn without an answer is given up, and a ramp without a refusal ends
 	pad       = 50 * time.Millisecond
-	maxHeld   = 65_536 // held keys; one more holds the vendor
-	maxKept   = 65_536 // keys without calls and holds
+	maxHeld   = 65_536 // held keys; one more hold is one of the whole vendor
+	maxKept   = 65_536 // keys with usage, but without calls and holds
 )
 
 type scopeID struct {
@@ -24,37 +24,36 @@ type scopeID struct {
 	name, key string // of the limit; in it
 }
 
-// A scope is what a hold stops and what a limit counts: one key of a limit, or the whole vendor. All is guarded by the lock of the
-// gate.
+// A scope is the unit of holds and of counting: one key of a limit, or the whole vendor. The lock of the gate guards all of it.
 type scope struct {
 	scopeID
 	usage
 
 	calls int   // accepted and not ended
-	units int64 // that calls wait for
+	units int64 // the cost of the waiting calls
 
-	gen      uint64 // counts holds: only a hold makes the answers to earlier calls late
+	gen      uint64 // counts holds: an answer to a call of an earlier generation is late
 	stored   uint64 // the generation in the Store
 	hold     *hold
-	refusals int // in a row, without a told pause
+	refusals int // in a row, without a pause given by the vendor
 	pause    time.Duration
 
 	parked queue     // calls that this scope blocks
 	wake   time.Time // the first of these is blocked until then
 
 	// of the last refusal by the Store
-	quiet  time.Time // when to ask again at the earliest
-	known  time.Time // when a call can be sent at the earliest
-	polled bool      // an end in this process can make it earlier
+	quiet  time.Time // the earliest time to ask again
+	known  time.Time // the earliest time at which a call can be sent
+	polled bool      // the end of a call in this process can make it earlier
 }
 
 // A hold is a pause and the ramp after it.
 type hold struct {
 	until, end time.Time // of the pause; of the ramp
-	told       time.Time // the until that was last counted and reported
-	room       int       // how many turns may be out
-	out        []*turn   // the oldest first
-	asked      time.Time // when the Store has confirmed it
+	told       time.Time // the value of until that was last counted and reported
+	room       int       // how many turns there may be at once
+	out        []*turn   // the turns that have not ended, the oldest first
+	asked      time.Time // when the Store last confirmed the hold
 }
 
 // A turn is one admission of a call.
@@ -62,7 +61,7 @@ type turn struct {
 	at       time.Time
 	flying   bool // it has a place
 	success  bool
-	*granted // nil: by this process alone
+	*granted // nil if this process admitted the call by itself
 	givenUp  bool
 }
 
@@ -74,8 +73,9 @@ func (s *scope) held(now time.Time) (until time.Time, ok bool) {
 	return s.hold.until, true
 }
 
-// shut returns the time until which the scope admits no call, or false. It gives up turns that are out for too long, and ends a ramp
-// that is over. A ramp without any answer does not end while its probe is out, nor right after that: exactly one other probe follows.
+// shut returns the time until which the scope admits no call; ok is false if it admits calls. It gives up turns that take too long, and
+// ends a ramp whose time is over. A ramp without any answer does not end before its probe is given up, nor right after that: exactly one
+// other probe follows.
 func (g *Gate) shut(s *scope) (until time.Time, ok bool) {
 	if until, ok = s.held(g.now); s.hold == nil {
 		return until, ok
@@ -86,7 +86,7 @@ func (g *Gate) shut(s *scope) (until time.Time, ok bool) {
 		return again, true
 	case ok:
 		return until, !asks || !g.stale(h)
-	case g.shared != nil && !g.settings().AllowOnStoreError && g.now.Before(h.end): // the turns are in the Store
+	case g.shared != nil && !g.settings().AllowOnStoreError && g.now.Before(h.end): // the Store keeps the turns
 		return h.end, !asks
 	}
 	for len(h.out) > 0 && g.now.Sub(h.out[0].at) >= probeTime {
@@ -106,7 +106,8 @@ func (g *Gate) shut(s *scope) (until time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// stale reports whether another process can have ended a hold meanwhile, which the Store can tell.
+// stale reports whether another process can have ended a hold since the Store last confirmed it, and the Store can be
+// asked.
 func (g *Gate) stale(h *hold) bool {
 	return g.shared != nil && g.failed == nil && !g.untried && len(g.reports) == 0 && g.now.Sub(h.asked) >= renewEvery
 }
@@ -128,7 +129,7 @@ func (g *Gate) scope(id scopeID) *scope {
 	return s
 }
 
-// drop forgets a scope unless it is in use, or something is lost with it. It reports whether only its usage would be.
+// drop removes a scope that is not in use and has neither hold nor usage. It reports whether only usage keeps the scope.
 func (g *Gate) drop(s *scope) (used bool) {
 	if used = s.tail.After(g.now) || s.quiet.After(g.now); s.calls > 0 || s.hold != nil || s.vendor {
 		return false
@@ -139,8 +140,8 @@ func (g *Gate) drop(s *scope) (used bool) {
 	return used
 }
 
-// sweep forgets scopes whose hold or usage is over. If too many are left, those with the least usage go, and every key that comes anew
-// is charged what they had.
+// sweep removes scopes whose hold and usage are over. If too many are left, it evicts those with the least usage, and charges that usage to
+// every new key.
 func (g *Gate) sweep() {
 	var idle []*scope
 	for _, s := range g.scopes {
@@ -165,7 +166,7 @@ func (g *Gate) stop(c *call, sig Signal) {
 	for i := range c.claims {
 		named := sig.Limit != "" && one >= 0
 		if named && i != one || !named && i == 0 && len(c.claims) > 1 {
-			continue // the whole vendor is held only if there is nothing else
+			continue // the whole vendor is held only if the call has no key
 		}
 		cl := &c.claims[i]
 		if cl.hold == nil && !cl.vendor && g.held >= maxHeld {
@@ -178,7 +179,7 @@ func (g *Gate) stop(c *call, sig Signal) {
 	}
 }
 
-// holdScope begins or extends the hold of a scope. Once a pause is over, the answers to calls from before it change nothing.
+// holdScope begins or extends the hold of a scope. Once a pause is over, the answers to calls that were sent before it change nothing.
 func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
 	s, set := cl.scope, g.settings()
 	end, inForce := s.held(g.now)
@@ -198,7 +199,7 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
 	case !inForce:
 		g.end(s)
 		s.gen++
-		if halve = s.calls == len(g.calls) && g.now.After(g.resumed); halve { // all present calls, and once for all keys of the call
+		if halve = s.calls == len(g.calls) && g.now.After(g.resumed); halve { // it affects all present calls; once for all keys of the call
 			g.halve(until)
 		}
 	case !until.After(end):
@@ -209,14 +210,14 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
 		g.reports, g.untried = append(g.reports, report{s, until, cl.stored, halve}), true
 		g.kick()
 	}
-	if until.Sub(s.hold.told) >= time.Second { // refusals of calls that were in flight together are one hold
+	if until.Sub(s.hold.told) >= time.Second { // refusals of calls that were in flight together count as one hold
 		s.hold.told = until
 		g.stats.Holds++
 		g.report(c, "calls are held back", s, slog.Time("until", until), slog.Duration("pause", until.Sub(g.now)))
 	}
 }
 
-// end forgets a hold.
+// end removes the hold of a scope.
 func (g *Gate) end(s *scope) {
 	if s.hold != nil && !s.vendor {
 		g.held--

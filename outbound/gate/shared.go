@@ -11,47 +11,47 @@ import (
 	"github.com/gresil/gresil/internal/gatestore"
 )
 
-// A Store shares gates between processes. *redisstore.Store is one; there are no others.
+// A Store shares gates between processes. *redisstore.Store is the only implementation.
 type Store = gatestore.Store
 
 const (
-	freshTime  = 50 * time.Millisecond // beside a round trip, for which an admission by the Store needs no second question
-	leaseTime  = 10 * time.Second      // of places and turns, and for which a process uses its share of the limits by itself
+	freshTime  = 50 * time.Millisecond // plus a round trip: for that long, an admission by the Store need not be confirmed
+	leaseTime  = 10 * time.Second      // of places and turns; also how long a process uses its share while the Store is unavailable
 	renewEvery = 3 * time.Second
 	retryEvery = 500 * time.Millisecond // while the Store is unavailable
 	askEvery   = 50 * time.Millisecond  // after a refusal
-	maxAsk     = 128                    // calls that are asked for at once
-	maxEnds    = 128                    // that are sent at once
-	unknown    = math.MaxUint64         // generation
+	maxAsk     = 128                    // calls in one request
+	maxEnds    = 128                    // ends in one report
+	unknown    = math.MaxUint64         // a generation that is not known
 )
 
-// shared is what a gate with a Store has in addition. The Store decides what this process may send; the gate keeps the holds that it
-// knows, and decides by itself while the Store is unavailable. All but the first fields is guarded by the lock of the gate.
+// shared is what a gate with a Store has in addition. The Store decides what this process may send. The gate keeps the holds that it knows,
+// and decides by itself while the Store is unavailable. The lock of the gate guards the fields from stopped on.
 type shared struct {
 	table   gatestore.Table
 	process string
 	ctx     context.Context //nolint:containedctx // of all requests
 	cancel  context.CancelFunc
-	kick    chan struct{} // there is something to send
+	kick    chan struct{} // receives when there is something to send
 	stop    chan struct{}
 	stopped chan struct{} // nil until the first use
 	over    bool
 	asking  sync.WaitGroup
 
-	out     bool     // a question is
-	asked   queue    // of which it is
-	reports []report // that are not sent
+	out     bool     // a request to the Store is under way
+	asked   queue    // the calls of that request, or of the next one
+	reports []report // not sent yet, or not successfully
 	ends    []gatestore.End
-	renewed time.Time // when the leases were
-	untried bool      // there are reports that were not sent once: nothing else is asked before
+	renewed time.Time // when the leases were renewed
+	untried bool      // there are reports that were never sent: they go before any other request
 	flights map[*turn]struct{}
 
-	trip   time.Duration // of a request
-	dial   time.Duration // from a grant until the call is connected
+	trip   time.Duration // the round trip of a request
+	dial   time.Duration // from a grant until the call has its connection
 	state  gatestore.State
-	proven time.Time // until when the state is good enough
-	failed error     // nil: the Store is available
-	since  time.Time // of failed
+	proven time.Time // until when state may be used without the Store
+	failed error     // of the last request; nil if the Store is available
+	since  time.Time // when the Store became unavailable
 	errors uint64
 }
 
@@ -61,7 +61,7 @@ type granted struct {
 
 	draws   []gatestore.Draw
 	at      time.Time // of the slot
-	checked time.Time // when the Store has said so
+	checked time.Time // when the Store last confirmed it
 	place   bool
 	met     bool // the call is connected
 }
@@ -74,14 +74,14 @@ func newShared(table gatestore.Table) *shared {
 	}
 }
 
-// byStore reports whether the Store decides, or would if it were available. It is false while it is unavailable and this process may
-// send by itself.
+// byStore reports whether only the Store can admit calls. It is false without a Store, and while the Store is unavailable and this process
+// may admit calls by itself.
 func (g *Gate) byStore() bool {
 	sh := g.shared
 	return sh != nil && (sh.failed == nil || !g.settings().AllowOnStoreError && !g.now.Before(sh.proven))
 }
 
-// share returns what this process may use of a limit: all that there is, or if the Store is unavailable its part.
+// share returns what this process may use of a limit: all of it, or its share while the Store is unavailable.
 func (g *Gate) share(name string) *limit {
 	l := g.settings().find(name)
 	if l == nil || g.shared == nil || g.failed == nil || g.settings().AllowOnStoreError {
@@ -92,7 +92,8 @@ func (g *Gate) share(name string) *limit {
 	return &own
 }
 
-// floorOf returns when this process can use its share of a limit first: others can have used the whole limit until the Store failed.
+// floorOf returns the earliest time at which this process can use its share of a limit: until the Store failed, other processes can have
+// used the whole limit.
 func (g *Gate) floorOf(l *limit) time.Time {
 	if l == nil || g.shared == nil || g.failed == nil || g.settings().AllowOnStoreError {
 		return time.Time{}
@@ -108,12 +109,12 @@ func (g *Gate) places() (n int, limited bool) {
 	return g.state.MaxInFlight / max(1, g.state.Processes), g.most > 0
 }
 
-// may reports whether another call can be asked for.
+// may reports whether another call can be added to the next request.
 func (sh *shared) may(one bool) bool {
 	return !sh.out && !sh.over && sh.failed == nil && !sh.untried && len(sh.asked) < maxAsk && (!one || len(sh.asked) == 0)
 }
 
-// ask asks for the calls for which everything else is there.
+// ask asks the Store to admit the calls that need nothing else.
 func (g *Gate) ask() {
 	sh := g.shared
 	if sh == nil || sh.out || len(sh.asked) == 0 {
@@ -148,7 +149,8 @@ func (g *Gate) ask() {
 	})
 }
 
-// answer admits calls that the Store has granted, and has the others wait for what it has told. Those that have left are not in asked.
+// answer admits the calls that the Store has granted. The others wait for the time or the end that its answer names. Calls that have given
+// up are no longer in asked.
 func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*call) {
 	asked := &g.asked
 	calls = slices.DeleteFunc(calls, func(c *call) bool { return c.queue != asked })
@@ -160,7 +162,7 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 		}
 		c := calls[0]
 		calls = calls[1:]
-		for i := range c.claims { // another process can have ended the hold
+		for i := range c.claims { // another process must have ended the hold
 			if s := c.claims[i].scope; s.hold != nil && g.now.Before(s.hold.until) {
 				g.resume(s)
 			}
@@ -194,12 +196,12 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 	}
 }
 
-// refusedBy notes when asking for a key again can succeed.
+// refusedBy notes when another request for a key can succeed.
 func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time) {
 	s.known, s.polled = at, answer.Poll
 	if answer.Poll {
 		s.known = g.now
-	} else { // so that the answer is here in time
+	} else { // so that the answer arrives in time
 		at = later(at.Add(-g.trip*3/2-5*time.Millisecond), g.now.Add(time.Millisecond))
 	}
 	if s.quiet = g.now.Add(askEvery); at.Before(s.quiet) {
@@ -209,7 +211,7 @@ func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time) {
 	g.wake(s, at)
 }
 
-// refuseUntil refuses the calls of a scope that cannot wait until a time.
+// refuseUntil refuses those calls of a scope that cannot wait until a time.
 func (g *Gate) refuseUntil(s *scope, until time.Time) {
 	for c := range g.calls {
 		if c.queue != nil && (c.asks && c.queue == &s.parked || !c.deadline.IsZero() && until.After(c.deadline)) && c.under(s) {
@@ -219,12 +221,12 @@ func (g *Gate) refuseUntil(s *scope, until time.Time) {
 	}
 }
 
-// admitBy lets a call pass by a grant.
+// admitBy admits a call with a grant of the Store.
 func (g *Gate) admitBy(c *call, p *granted) {
 	g.begin(c, &turn{granted: p})
 	for i := range c.claims {
 		cl := &c.claims[i]
-		if cl.stored, cl.paced = p.Generations[i], false; p.Tails[i] > 0 && cl.counts(cl.cost) { // or the first call by itself comes too early after it
+		if cl.stored, cl.paced = p.Generations[i], false; p.Tails[i] > 0 && cl.counts(cl.cost) { // or a call without the Store is too early
 			cl.tail = later(cl.tail, p.at.Add(span(cl.cost, cl.spacing)))
 		}
 	}
@@ -238,13 +240,13 @@ func (g *Gate) admitBy(c *call, p *granted) {
 func (c *call) took(p *granted) {
 	for i, tail := range p.Tails {
 		if tail > 0 {
-			c.claims[i].slot = slot{at: p.at} // that put ignores
+			c.claims[i].slot = slot{at: p.at} // without a tail, which put ignores
 			c.given = p
 		}
 	}
 }
 
-// connected notes how long a call takes until it is connected.
+// connected notes how long a call took from its grant until it had its connection.
 func (sh *shared) connected(p *granted, took time.Duration) {
 	if p.met {
 		return
@@ -256,17 +258,17 @@ func (sh *shared) connected(p *granted, took time.Duration) {
 	}
 }
 
-// askFor returns a question without its calls.
+// askFor returns a request without its calls.
 func (g *Gate) askFor(mode gatestore.Mode) gatestore.Ask {
 	sh := g.shared
 	return gatestore.Ask{
 		Process: sh.process, Mode: mode, InFlight: g.most, RoundTrip: sh.trip,
-		Late:  mode == gatestore.Pass && sh.dial > freshTime/2, // or the slots would be too old when the calls are connected
+		Late:  mode == gatestore.Pass && sh.dial > freshTime/2, // otherwise the slots would be too old when the calls have connections
 		Ahead: sh.trip + max(sh.trip, 10*time.Millisecond),     // as many calls as one round trip carries
 	}
 }
 
-// drawsOf returns what a call wants of the Store.
+// drawsOf returns what a call asks of the Store.
 func (g *Gate) drawsOf(c *call) (draws []gatestore.Draw) {
 	for _, cl := range c.claims {
 		d := gatestore.Draw{Key: cl.shared(), Generation: cl.stored}
@@ -282,12 +284,12 @@ func (id scopeID) shared() gatestore.Key {
 	return gatestore.Key{Vendor: id.vendor, Limit: id.name, Key: id.key}
 }
 
-// old reports whether a claim has no slot that is good at a time.
+// old reports whether a claim has no slot that can be used at a time.
 func (cl *claim) old(at time.Time) bool {
 	return cl.slot.at.IsZero() || cl.limit != nil && at.After(cl.slot.at.Add(cl.shelf))
 }
 
-// pass sends a question.
+// pass sends a request to the Store.
 func (g *Gate) pass(ask gatestore.Ask) (grant gatestore.Grant, begun time.Time, err error) {
 	begun = time.Now()
 	grant, err = g.table.Pass(g.ctx, ask)
@@ -299,7 +301,7 @@ func (g *Gate) granted(slot gatestore.Slot, draws []gatestore.Draw, place bool) 
 	return &granted{Slot: slot, draws: draws, at: g.now.Add(slot.At), checked: g.now, place: place}
 }
 
-// learn notes a hold that the Store has, whatever process has begun it.
+// learn notes a hold that the Store reports, whichever process has begun it.
 func (g *Gate) learn(s *scope, until time.Time, gen uint64) {
 	if s.stored != gen {
 		s.stored = gen
@@ -308,14 +310,14 @@ func (g *Gate) learn(s *scope, until time.Time, gen uint64) {
 	g.extend(s, until)
 }
 
-// tell has the Store told of an end.
+// tell reports the end of a call, place or turn to the Store.
 func (g *Gate) tell(p *granted, e gatestore.End) {
 	e.Of.ID, e.Of.Generations, e.Draws = p.ID, p.Generations, p.draws
 	g.ends = append(g.ends, e)
 	g.kick()
 }
 
-// askedAgain asks whether a call can still be sent, and takes other slots if its own are too old.
+// askedAgain asks the Store whether a call can still be sent, and for other slots if its own are too old.
 func (c *call) askedAgain(ask gatestore.Ask) bool {
 	g := c.g
 	grant, begun, err := g.pass(ask)
@@ -342,7 +344,7 @@ func (c *call) askedAgain(ask gatestore.Ask) bool {
 	return true
 }
 
-// question returns how long a call that has passed has to wait for its slot, or what to ask before it is sent.
+// question returns how long an admitted call has to wait for its slot, or what to ask the Store before it is sent.
 func (c *call) question() (wait time.Duration, ask gatestore.Ask) {
 	g, p := c.g, c.turn.granted
 	g.connected(p, g.now.Sub(p.checked))
@@ -359,14 +361,14 @@ func (c *call) question() (wait time.Duration, ask gatestore.Ask) {
 	case g.now.Add(wait).Sub(p.checked) <= freshTime+g.trip:
 		return wait, ask
 	case wait > g.trip:
-		return wait - g.trip, ask // the answer is here at the slot
+		return wait - g.trip, ask // so that the answer arrives at the time of the slot
 	}
 	ask = g.askFor(gatestore.Again)
 	ask.Groups = []gatestore.Group{{Calls: 1, ID: p.ID, Draws: g.drawsOf(c)}}
 	return 0, ask
 }
 
-// leave gives what this process has in the Store back.
+// leave frees everything that this process has in the Store.
 func (g *Gate) leave() {
 	sh := g.shared
 	if sh == nil {
@@ -376,7 +378,7 @@ func (g *Gate) leave() {
 	first, stopped := !sh.over, sh.stopped
 	sh.over = true
 	unlock()
-	sh.asking.Wait() // what it is granted is given back
+	sh.asking.Wait() // so that what these requests are granted is freed too
 	if first && stopped != nil {
 		close(sh.stop)
 	}
@@ -386,7 +388,7 @@ func (g *Gate) leave() {
 	sh.cancel()
 }
 
-// early is how long before its slot a call asks whether it can be sent.
+// early is how long before its slot a call asks the Store whether it can be sent.
 func (g *Gate) early() time.Duration {
 	if g.shared == nil {
 		return 0

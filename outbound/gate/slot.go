@@ -10,34 +10,34 @@ import (
 type slot struct {
 	at   time.Time // zero: none
 	cost int64
-	tail time.Time // of the usage, once this slot was given
+	tail time.Time // of the usage, right after this slot was given
 }
 
-// usage is what a limit has counted of one key. A call takes its slot when it is sent, which can be long after its admission, as when it
+// usage is what a limit has counted for one key. A call takes its slot when it is sent, which can be long after its admission, as when it
 // has to dial. So admissions are paced too, and stop while more than one connected call waits for its slot.
 type usage struct {
 	*limit // nil: nothing is counted
 
-	tail   time.Time // when the usage is over, by the spacing of the limit
+	tail   time.Time // when the usage has recovered, by the spacing of the limit
 	pace   time.Time // the same for admissions
 	last   time.Time // the latest slot that was given
-	spares []slot    // that were given back, and can still be used
+	spares []slot    // slots that were given back and can still be used
 }
 
 const (
 	maxSpares = 64
-	maxLead   = 500 * time.Millisecond // of an admission before the slot
+	maxLead   = 500 * time.Millisecond // between an admission and its slot
 )
 
 // counts reports whether a call of a cost needs a slot.
 func (u *usage) counts(cost int64) bool { return u.limit != nil && u.N > 0 && cost > 0 }
 
-// needs reports whether a call needs another slot than the one that it may have.
+// needs reports whether a call needs a slot, because it has none or one that cannot be used now.
 func (u *usage) needs(cost int64, has slot, now time.Time) bool {
 	return u.counts(cost) && (has.at.IsZero() || has.at.After(now) || now.After(has.at.Add(u.shelf)))
 }
 
-// ahead returns the time from which a call of a cost can be sent if the usage is over at tail.
+// ahead returns the time from which a call of a cost can be sent if the usage has recovered at tail.
 func (u *usage) ahead(tail time.Time, cost int64) time.Time {
 	return tail.Add(-span(u.burst-cost, u.spacing))
 }
@@ -48,7 +48,7 @@ func (u *usage) admission(cost int64, now time.Time) time.Time {
 	return later(at.Add(-min(u.spacing, maxLead)), u.ahead(u.pace, cost))
 }
 
-// admit counts an admission. One that a timer has delayed does not slow the rate.
+// admit counts an admission. A timer that fires a little late does not lower the rate.
 func (u *usage) admit(cost int64, now time.Time) {
 	if u.pace.Before(now.Add(-u.shelf / 2)) {
 		u.pace = now
@@ -56,8 +56,8 @@ func (u *usage) admit(cost int64, now time.Time) {
 	u.pace = u.pace.Add(span(cost, u.spacing))
 }
 
-// next returns the earliest slot from a time on, and the index of the spare that it is, or -1. A slot can begin a moment before that
-// time, for the same reason.
+// next returns the earliest slot from a time on, and its index if it is a spare, or -1. The slot can be a little before that time, so that
+// a late timer does not lower the rate.
 func (u *usage) next(cost int64, from time.Time) (at time.Time, spare int) {
 	early := from.Add(-u.shelf / 2)
 	if at = u.ahead(u.tail, cost); at.Before(early) {
@@ -84,7 +84,8 @@ func (u *usage) take(cost int64, from time.Time) slot {
 	return slot{at, cost, u.tail}
 }
 
-// put takes a slot back that was not used: the last one is as if it had not been given, another one can be used by a later call.
+// put takes back a slot that was not used. If it is the last one that was given, the usage is reduced by it; otherwise a later call can use
+// it.
 func (u *usage) put(s slot, now time.Time) {
 	old := func(s slot) bool { return now.After(s.at.Add(u.shelf)) }
 	switch {
@@ -98,7 +99,7 @@ func (u *usage) put(s slot, now time.Time) {
 	}
 }
 
-// change counts the usage under another limit: as many units as before, and nothing before a slot that was given.
+// change counts the usage under another limit: as many units as before, and no new slot before one that was given.
 func (u *usage) change(to *limit, now time.Time) {
 	base := later(now, u.last)
 	if over := u.tail.Sub(base); to == nil || u.limit == nil || u.spacing == 0 || over <= 0 {

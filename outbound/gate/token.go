@@ -7,12 +7,12 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A rate.Limiter gives its tokens by reservation. Only the first call of the queue reserves one, for a second ahead at most, so the
-// tokens of calls that leave are not lost, and a limit that is changed applies within a second.
+// A rate.Limiter gives its tokens by reservation. Only the first call of the queue reserves one, at most a second ahead. So the tokens of
+// calls that leave are not lost, and a changed limit applies within a second.
 type tokens struct {
 	reserved *rate.Reservation
-	tokenAt  time.Time // when there is one, or when to look again; zero: not waited for
-	credit   int       // tokens whose time has come, or that were given back
+	tokenAt  time.Time // when there is one, or when to check again; zero if no call waits for it
+	credit   int       // tokens that can be used now, reserved ones or returned ones
 }
 
 const tokenAhead = time.Second
@@ -44,7 +44,7 @@ func (g *Gate) creditToken() {
 	}
 }
 
-// settleToken gives a token back for which no call waits.
+// settleToken returns the reserved token if no call waits for it.
 func (g *Gate) settleToken() {
 	of := g.settings().Limiter
 	if of == nil {
@@ -61,7 +61,7 @@ func (g *Gate) settleToken() {
 	}
 }
 
-// tokenFor returns the time of the token for a call that comes last, or first. It is false if there will be none.
+// tokenFor returns the time of the token for the last call of the queue, or for the first. ok is false if there will be none.
 func (g *Gate) tokenFor(last bool) (at time.Time, ok bool) {
 	of := g.settings().Limiter
 	if of == nil || of.Limit() == rate.Inf {

@@ -16,13 +16,14 @@ import (
 )
 
 // Transport returns a transport whose requests pass the gate. A refused request is sent again whatever its method, as a
-// vendor that refuses has not executed it; with a body it needs GetBody. When Config.MaxAttempts are used up, or the next
-// attempt would have to wait too long, the last response is returned as it came. The error of a request that was not sent
-// matches core.ErrRejected. If next is nil, it is a clone of http.DefaultTransport.
+// vendor that refuses has not executed it; with a body it needs GetBody. When Config.MaxAttempts are used up, or the
+// next attempt would have to wait too long, the last response is returned unchanged. The error of a request that was
+// not sent matches core.ErrRejected. If next is nil, it is a clone of http.DefaultTransport.
 //
-// The first request, or call of Do, under the context that [Gate.Do], [Do] or [Stream] give to a function is the call that
-// has passed the gate already. If it has other keys, such as its host, it passes the gate once more, with all of its keys
-// and before others. It is not sent again here: Do repeats the function. Further requests are calls of their own.
+// The first request, or call of Do, under the context that [Gate.Do], [Do] or [Stream] pass to a function uses the
+// permit that the function was given. If it has further keys, such as its host, it passes the gate once more, with all
+// of its keys and ahead of later calls. It is not sent again here: Do repeats the function. Further requests are calls
+// of their own.
 func (g *Gate) Transport(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
 		next = client.New(nil)
@@ -73,8 +74,8 @@ type sending struct {
 	ctx  context.Context //nolint:containedctx // of the request, and with own that of the call
 	call *call
 	own  bool
-	body *body // that no attempt has taken over; nil if there is none
-	kept bool  // the call ends with the body of the response
+	body *body // not yet taken over by an attempt; nil if there is none
+	kept bool  // the call ends when the body of the response does
 }
 
 // attempts sends the request, and sends it again while it is refused.
@@ -90,7 +91,7 @@ func (s *sending) attempts() (*http.Response, error) {
 			cancel()
 			continue
 		}
-		s.closeBody() // of an attempt that is not made
+		s.closeBody() // for an attempt that is not made
 		if err != nil || resp == nil {
 			c.land()
 			cancel()
@@ -111,7 +112,7 @@ func (s *sending) attempts() (*http.Response, error) {
 	}
 }
 
-// try sends the request once. Its context ends with cancel, which is nil if it was not sent.
+// try sends the request once. cancel ends its context; it is nil if the request was not sent.
 func (s *sending) try() (resp *http.Response, cancel context.CancelFunc, err error) {
 	for {
 		if err = s.call.sendable(s.ctx, !s.traced.Load(), nil); err != nil {
@@ -150,7 +151,7 @@ func (s *sending) signal(resp *http.Response) Signal {
 	return s.gate.settings().signal(resp, func(sig Signal) { s.call.hold(sig, nil) })
 }
 
-// rewind prepares the body of another attempt, if there can be one: an error does not say that nothing was executed.
+// rewind prepares the body of another attempt. It reports whether there can be one: after an error, the call may have been executed.
 func (s *sending) rewind(resp *http.Response, err error) bool {
 	switch {
 	case err != nil && !client.Idempotent(s.req), err == nil && resp == nil:
@@ -168,9 +169,9 @@ func (s *sending) rewind(resp *http.Response, err error) bool {
 	return true
 }
 
-// send sends the request, unless a hold begins until it has a connection. If held is true, the server gets no request, and the body is
-// neither read nor closed. Otherwise no body is left to the caller. (With HTTP/1, a request line that does not fit in the write buffer
-// may have left in part.)
+// send sends the request, unless a hold begins before it has a connection. Then isHeld is true, the server gets no request, and the body is
+// neither read nor closed. Otherwise the body is closed. (With HTTP/1, a part of a request line that does not fit in the write buffer may
+// have been sent.)
 func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld bool, err error) {
 	ctx, cancel := context.WithCancel(roundtrip.WithLimit(s.ctx, func(resp *http.Response) bool { return s.signal(resp).Limited }))
 	var held, connected atomic.Bool
@@ -179,7 +180,7 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 	defer user.End()
 	r := s.req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
-			if s.traced.Store(true); connected.Swap(true) { // net/http sends it again by itself
+			if s.traced.Store(true); connected.Swap(true) { // net/http itself sends the request again
 				unlock := s.gate.lock()
 				s.call.spend()
 				unlock()
@@ -194,7 +195,7 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 		},
 		WroteHeaderField: func(name string, value []string) {
 			user.WroteHeaderField(name, value)
-			if name == "Host" && held.Load() && conn != nil { // HTTP/1 has filled a buffer, and would write it
+			if name == "Host" && held.Load() && conn != nil { // HTTP/1 has filled its buffer, and would write it
 				_ = conn.Close()
 			}
 		},
@@ -202,7 +203,7 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 	if s.body != nil {
 		r.Body = kept{s.body, &held}
 		if s.req.GetBody != nil {
-			r.GetBody = func() (io.ReadCloser, error) { // for another try of net/http itself
+			r.GetBody = func() (io.ReadCloser, error) { // for a repetition by net/http itself
 				fresh, err := s.req.GetBody()
 				if err != nil {
 					return nil, err
@@ -218,7 +219,7 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 		client.Discard(resp) // of a transport that ignores the context
 		return nil, nil, true, nil
 	}
-	if !connected.Load() && err == nil { // a transport of another kind: it counts even so
+	if !connected.Load() && err == nil { // a transport that calls no hooks: the call counts all the same
 		unlock := s.gate.lock()
 		s.call.charge()
 		unlock()
@@ -254,8 +255,8 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// A kept body is not closed by a try that is held back. Nor is it read: net/http writes the header first, which fails then, unless it
-// knows the type of a body, which it does not here.
+// A kept body is not closed by a try that is held back. It is not read either: net/http writes the header first, and that fails. (For some
+// types of a body it would read first, but it does not know this type.)
 type kept struct {
 	*body
 	held *atomic.Bool

@@ -18,10 +18,10 @@ import (
 
 const (
 	forever     = 10 * 365 * 24 * time.Hour // the Timeout of a queue without one
-	patience    = 2 * time.Second           // for which a job waits at its gate
-	lead        = time.Second               // before the vendor permits a call, its queue goes on
+	patience    = 2 * time.Second           // the longest wait of a job at its gate
+	lead        = time.Second               // how long before the vendor permits a call its queue resumes
 	holdTimeout = 5 * time.Second
-	leastWait   = 100 * time.Millisecond // of a job that is to wait for a time that is not said
+	leastWait   = 100 * time.Millisecond // of a limited job if the error gives no time
 )
 
 // An attempt is one delivery of a job.
@@ -34,8 +34,8 @@ type attempt struct {
 	call gate.Call
 }
 
-// handle makes one attempt of a job, and decides what becomes of it. No attempt begins after stopping has ended, and handlers return
-// when working ends.
+// handle makes one attempt of a job, and decides what happens to the job. No attempt begins after stopping has ended. The contexts of
+// handlers end with working.
 func (r *Runner) handle(ctx, stopping, working context.Context, e groups.Entry) (v groups.Verdict) {
 	a := attempt{Queue: r.life.Load().Settings[e.Queue], r: r, job: Job(e.Job)}
 	switch {
@@ -65,8 +65,8 @@ func (r *Runner) handle(ctx, stopping, working context.Context, e groups.Entry) 
 	return v
 }
 
-// judge decides about a job whose attempt ended with err: that of the handler, or what the gate has made of it. stopped means that the
-// process stops, or has lost the job.
+// judge decides about a job whose attempt ended with err, which is the error of the handler or of the gate. stopped means that the process
+// stops, or has lost the job.
 func (a *attempt) judge(now time.Time, err error, stopped bool) groups.Verdict {
 	if a.Called && a.Err == nil {
 		return groups.Verdict{}
@@ -77,10 +77,10 @@ func (a *attempt) judge(now time.Time, err error, stopped bool) groups.Verdict {
 	switch refusal := gate.Classify(nil, err); {
 	case a.Called && blame.Permanent(a.Err):
 		return groups.Verdict{End: groups.Failed, Err: a.Err}
-	case runsAgain: // exactly then
+	case runsAgain: // at exactly that time
 		return groups.Verdict{End: groups.Limited, At: now.Add(max(0, again.at.Sub(now))), Err: err}
 	case limitedByGate && a.Gate != nil && (!a.Called || held.Gate == a.Gate.Name()):
-		wait = a.r.spacing.Wait(cmp.Or(wait, lead)) // without a time, it waits for another call
+		wait = a.r.spacing.Wait(cmp.Or(wait, lead)) // if no time is given, it waits for another call to end
 		return groups.Verdict{End: groups.Limited, At: now.Add(wait), Err: err}
 	case errors.Is(err, core.ErrRejected), errors.Is(err, gate.ErrLimited):
 	case refusal.Limited && a.Gate == nil:
@@ -94,13 +94,13 @@ func (a *attempt) judge(now time.Time, err error, stopped bool) groups.Verdict {
 	}
 	if wait > 0 {
 		wait = jitter.Told(wait)
-	} else { // it is not said
+	} else { // no time is given
 		wait = max(leastWait, a.Backoff.Next(1, 0))
 	}
 	return groups.Verdict{End: groups.Limited, At: now.Add(wait), Err: err}
 }
 
-// hold holds the queue of a job that its gate did not let pass, if all jobs would have to wait for that long. It reports whether it has.
+// hold holds the queue of a job that its gate refused, if all jobs of the queue would have to wait as long. It reports whether it did.
 func (a *attempt) hold(ctx context.Context, err error) bool {
 	refusal, ok := errors.AsType[*gate.LimitedError](err)
 	if !ok || a.Called {
@@ -117,7 +117,7 @@ func (a *attempt) hold(ctx context.Context, err error) bool {
 	return err == nil
 }
 
-// report counts the end of an attempt, and emits it.
+// report counts the end of an attempt, and emits an event.
 func (a *attempt) report(ctx context.Context, v groups.Verdict) {
 	a.r.ends[v.End].Add(1)
 	e := registry.Event{Call: v.End != groups.Failed, Warn: v.End == groups.Failed, Key: a.job.ID}

@@ -24,8 +24,8 @@ const (
 	defaultDeliveries  = 5
 )
 
-// An Engine keeps jobs, and the groups of outbound/batch. [Memory] and asynqjobs.New make one; several runners and batchers
-// can use it. There is nothing to close.
+// An Engine keeps jobs, and the groups of outbound/batch. [Memory] and asynqjobs.New make one. Several runners and batchers can share it.
+// It need not be closed.
 type Engine = groups.Engine
 
 // Config configures a [Runner]. The zero value enqueues jobs in memory and runs none.
@@ -53,29 +53,29 @@ type Config struct {
 type Queue struct {
 	// Handler makes the call of a job, once or more often. It must return when its context ends.
 	Handler func(ctx context.Context, job Job) error
-	// Gate is what each attempt passes before its handler is called. The first call that the handler makes to
-	// the Gate, such as a request over its Transport, is the one that has passed. While the vendor is held, no job is
-	// taken. If nil, handlers are called at once.
+	// Gate admits each attempt before its handler is called. The first call that the handler makes through the Gate, such
+	// as a request over its Transport, uses the permit of the attempt and does not wait again. While the vendor is held,
+	// no job is taken. If nil, handlers are called at once.
 	Gate *gate.Gate
 	// GateCall returns the keys and costs of a job at its Gate. If nil, there are none.
 	GateCall func(job Job) gate.Call
-	// Concurrency is the number of handlers that run at a time in this process. If zero, it is 10. SetConfig cannot change
+	// Concurrency is the number of handlers that run at once in this process. If zero, it is 10. SetConfig cannot change
 	// it.
 	Concurrency int
-	// Timeout is the longest time of an attempt, without the wait for the Gate; its context ends then. If zero, it is 30
+	// Timeout is the longest time of an attempt, without the wait for the Gate; then its context ends. If zero, it is 30
 	// minutes. If negative, there is no limit.
 	Timeout time.Duration
-	// Backoff is the wait after an attempt that has failed. If nil, it grows from 15 seconds so that 25 attempts take
-	// two and a half weeks.
+	// Backoff is the wait after a failed attempt. If nil, it grows from 15 seconds so that 25 attempts take two and a half
+	// weeks.
 	Backoff backoff.Strategy
-	// MaxDeliveries is the number of processes that can die while they run a job; then the job has failed. If zero, it is 5.
+	// MaxDeliveries is the number of processes that can die while they run the job; then the job has failed. If zero, it is 5.
 	MaxDeliveries int
 }
 
 // Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
 func (c Config) Validate() error {
 	check := validate.Of("jobs.Config")
-	check.That(c.Engine == nil || groups.Open(c.Engine) != nil, "Engine", "an empty one", "must be of Memory or asynqjobs.New")
+	check.That(c.Engine == nil || groups.Open(c.Engine) != nil, "Engine", "an empty one", "must be made by Memory or asynqjobs.New")
 	check.That(c.MaxPending >= 0, "MaxPending", c.MaxPending, "must be >= 0 (0 means 1000000)")
 	for _, name := range slices.Sorted(maps.Keys(c.Queues)) {
 		q, field, job := c.Queues[name], fmt.Sprintf("Queues[%q].", name), Job{Queue: name}

@@ -35,7 +35,7 @@ func TestConfigValidate(t *testing.T) {
 		`jobs.Config.Queues["{"].Concurrency = 131072: must be 0 to 65536 (0 means 10)`,
 	}, strings.Split(err.Error(), "\n"))
 	_, err = jobs.New(jobs.Config{Engine: &jobs.Engine{}})
-	require.EqualError(t, err, "jobs.Config.Engine = an empty one: must be of Memory or asynqjobs.New")
+	require.EqualError(t, err, "jobs.Config.Engine = an empty one: must be made by Memory or asynqjobs.New")
 	require.NoError(t, jobs.Config{Grace: -1, Queues: map[string]jobs.Queue{"a": {Handler: nothing, Concurrency: 1 << 16, Timeout: -1}}}.Validate())
 }
 

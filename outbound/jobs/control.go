@@ -13,10 +13,10 @@ import (
 
 const (
 	shownFailed    = 20   // failed jobs of a queue that a page lists
-	controlledMost = 1000 // failed jobs that it retries or deletes at once
+	controlledMost = 1000 // failed jobs that a page retries or deletes at once
 )
 
-// Pause stops a queue in all processes, until Resume. Active jobs continue, and jobs can be enqueued.
+// Pause stops a queue in all processes, until Resume. Active jobs continue, and further jobs can be enqueued.
 func (r *Runner) Pause(ctx context.Context, queue string) error {
 	return r.queue.Control(ctx, queue, groups.Pause, "")
 }
@@ -26,8 +26,8 @@ func (r *Runner) Resume(ctx context.Context, queue string) error {
 	return r.queue.Control(ctx, queue, groups.Resume, "")
 }
 
-// RunNow makes a job that is scheduled, or has failed, pending, with all its attempts. The error is [ErrNotFound] if there
-// is no such job.
+// RunNow makes a scheduled or failed job pending, with all its attempts. The error is [ErrNotFound] if there is no such
+// job.
 func (r *Runner) RunNow(ctx context.Context, queue, id string) error {
 	return r.queue.Control(ctx, queue, groups.Retry, id)
 }
@@ -37,8 +37,8 @@ func (r *Runner) Delete(ctx context.Context, queue, id string) error {
 	return r.queue.Control(ctx, queue, groups.Delete, id)
 }
 
-// Jobs iterates over the jobs of a queue in a state, or with "" over all. Jobs that change their state meanwhile may be
-// left out, or be listed twice. An error ends it.
+// Jobs iterates over the jobs of a queue in a state; with the state "", over all. Jobs that change their state
+// meanwhile may be left out, or be listed twice. An error ends the iteration.
 func (r *Runner) Jobs(ctx context.Context, queue string, state State) iter.Seq2[Info, error] {
 	states := []State{state}
 	if state == "" {
@@ -64,8 +64,8 @@ func (r *Runner) Queue(ctx context.Context, name string) (QueueInfo, error) {
 	return queueInfoOf(all[0]), nil
 }
 
-// Cancel deletes the jobs of a campaign that are not active, and returns their number. Cancel the context of its Feed
-// before.
+// Cancel deletes the jobs of a campaign that are not active, and returns their number. First cancel the context of its
+// Feed.
 func (r *Runner) Cancel(ctx context.Context, queue, campaign string) (n int, err error) {
 	for last := -1; last != n; { // a list can leave out jobs that change their state meanwhile
 		last = n
@@ -79,7 +79,8 @@ func (r *Runner) Cancel(ctx context.Context, queue, campaign string) (n int, err
 	return n, nil
 }
 
-// each does a verb to some jobs of a queue that are in a state, and returns their number.
+// each applies a verb to those jobs of a queue that are in a state and for which some returns true, and returns their
+// number.
 func (r *Runner) each(ctx context.Context, queue string, s State, v groups.Verb, some func(Info) bool) (n int, err error) {
 	var ids []string
 	for j, err := range r.Jobs(ctx, queue, s) {
@@ -139,7 +140,7 @@ func (r *Runner) rows(ctx context.Context) (rows []registry.Row, err error) {
 	return rows, err
 }
 
-// control does a verb of a row. Retry and delete_failed are for the failed jobs, up to 1,000 of them.
+// control applies a verb to a row. retry and delete_failed apply to its failed jobs, up to 1,000 of them.
 func (r *Runner) control(ctx context.Context, verb, queue string) (n int, err error) {
 	some := func(Info) bool { n++; return n <= controlledMost }
 	switch verb {

@@ -12,7 +12,7 @@ import (
 var (
 	// ErrExists is the error of Enqueue if the ID is in use.
 	ErrExists = groups.ErrExists
-	// ErrNotFound is the error of an operation on a job that is not there, or whose state does not permit it.
+	// ErrNotFound is the error of an operation on a job that does not exist, or whose state does not permit the operation.
 	ErrNotFound = groups.ErrNotFound
 	// ErrFull is the error of Enqueue if the queue holds MaxPending jobs. It matches core.ErrRejected.
 	ErrFull = groups.ErrNoRoom
@@ -22,7 +22,7 @@ var (
 	errRunning = errors.New("jobs: Run is running already")
 )
 
-// RunAt returns an error with which a handler ends if its job is to run again at a time. It can be wrapped.
+// RunAt returns an error for a handler to return if its job is to run again at a time. It can be wrapped.
 func RunAt(t time.Time) error { return &runAtError{t} }
 
 type runAtError struct{ at time.Time }

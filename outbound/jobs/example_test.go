@@ -31,7 +31,7 @@ func Example() {
 			return core.Permanent(err)
 		}
 		req.Header.Set("Idempotency-Key", job.ID)
-		resp, err := client.Do(req) // it is the call that has passed the gate
+		resp, err := client.Do(req) // this request uses the permit of the attempt
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func ExampleRunAt() {
 	// ready, attempt 1
 }
 
-// A job whose error is permanent is kept, for a person to look at.
+// A job whose error is permanent is kept, so that a person can look at it.
 func ExampleRunner_Jobs() {
 	ctx := context.Background()
 	works := false
@@ -128,7 +128,7 @@ func ExampleRunner_Jobs() {
 	// Close: <nil> 1
 }
 
-// A campaign is fed a little ahead of the calls.
+// Feed enqueues a campaign a little ahead of its calls.
 func ExampleRunner_Feed() {
 	numbers := []string{"+49 30 1", "+49 30 2", "+49 30 3"}
 	calls, err := jobs.New(jobs.Config{})

@@ -14,18 +14,18 @@ import (
 
 const (
 	feedEvery = 250 * time.Millisecond // the time between two looks at a queue
-	feedSoon  = time.Minute            // before NotBefore
-	feedLeast = 50                     // jobs ahead
+	feedSoon  = time.Minute            // how long before NotBefore a job is enqueued
+	feedLeast = 50                     // jobs to keep waiting in a queue, at least
 	feedMost  = 50_000
 )
 
 // Feed enqueues the jobs of an iterator a little ahead of their execution, so that a campaign of millions of jobs takes
-// little room in the engine. It returns the number of jobs that it has enqueued, and of those that it has skipped because
-// their IDs were in use. While the engine fails or is full, it waits. The error is the cause of ctx, that of a job that is
-// not valid, or [ErrClosed].
+// little space in the engine. It returns the number of jobs that it has enqueued, and the number of those that it has
+// skipped because their IDs were in use. While the engine fails or is full, it waits. The error is the cause of ctx,
+// that of a job that is not valid, or [ErrClosed].
 //
 // After a restart a campaign can be fed again from its beginning, if its jobs have IDs and their Retain is long enough.
-// Jobs with a NotBefore should be in its order.
+// Jobs with a NotBefore should be in the order of these times.
 func (r *Runner) Feed(ctx context.Context, jobs iter.Seq[Job]) (fed, skipped int, err error) {
 	f := feeding{Runner: r, lane: &lane{}}
 	defer f.enter("")
@@ -48,10 +48,10 @@ type feeding struct {
 
 	queue string // of its last job
 	lane  *lane  // of the queue
-	taken int    // turns, as lane.given
+	taken int    // turns taken so far, counted like lane.given
 }
 
-// feed enqueues a job, and reports whether that was necessary.
+// feed enqueues a job. It reports whether it was added; if not, its ID was in use.
 func (f *feeding) feed(ctx context.Context, job Job) (added bool, err error) {
 	if err = cmp.Or(context.Cause(ctx), job.validate()); err == nil {
 		err = f.wait(ctx, job.NotBefore.Add(-feedSoon))
@@ -62,9 +62,9 @@ func (f *feeding) feed(ctx context.Context, job Job) (added bool, err error) {
 	if err == nil {
 		err = f.turn(ctx)
 	}
-	mine := job.ID == "" // whether the job that has its ID is this one
+	mine := job.ID == "" // whether an existing job with the ID is this one
 	if mine {
-		job.ID = rand.Text() // the same in each try: a reply can be lost
+		job.ID = rand.Text() // the same in each try, since a reply can be lost
 	}
 	for ; err == nil; err = f.wait(ctx, time.Now().Add(feedEvery)) {
 		_, err := f.Enqueue(ctx, job)
@@ -77,7 +77,7 @@ func (f *feeding) feed(ctx context.Context, job Job) (added bool, err error) {
 		case errors.Is(err, ErrFull):
 			f.up.EngineIs(ctx, nil)
 		default:
-			mine = true // probably: the try may have succeeded
+			mine = true // probably, since the try may have succeeded
 			f.up.EngineIs(ctx, err, slog.String("queue", job.Queue))
 		}
 	}
@@ -102,16 +102,17 @@ func (f *feeding) wait(ctx context.Context, until time.Time) error {
 	}
 }
 
-// A lane gives turns to the campaigns that feed one queue: after each look at the queue as many to each. Its fields are guarded by
-// Runner.mu.
+// A lane gives turns to the campaigns that feed one queue: after each look at the queue, the same number to each. Runner.mu guards its
+// fields.
 type lane struct {
 	feedings int
 	at       time.Time // of the last look
-	given    int       // turns, to each
-	ahead    int       // jobs that are to wait in the queue
+	given    int       // turns given to each so far
+	ahead    int       // how many jobs to keep waiting in the queue
 }
 
-// enter enters the lane of a queue, or none. The lane before ends with its last campaign. A campaign gets no turns of a look before.
+// enter leaves the present lane, and enters that of a queue unless queue is "". A lane ends with its last campaign. A campaign gets no
+// turns of earlier looks.
 func (f *feeding) enter(queue string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -134,7 +135,7 @@ func (f *feeding) turn(ctx context.Context) error {
 	for {
 		f.mu.Lock()
 		l := f.lane
-		f.taken = max(f.taken, l.given-1-l.ahead/l.feedings) // a campaign that was slow has lost turns
+		f.taken = max(f.taken, l.given-1-l.ahead/l.feedings) // a slow campaign loses its older turns
 		if f.taken < l.given {
 			f.taken++
 			f.mu.Unlock()
@@ -155,8 +156,9 @@ func (f *feeding) turn(ctx context.Context) error {
 	}
 }
 
-// look looks at the queue, to keep some jobs ahead of the handlers: twice as many as before when most of them have begun between two
-// looks, so that the queue does not run empty, and slowly fewer when few have. It reports whether it could.
+// look reads the counts of the queue and gives turns, so that some jobs always wait for the handlers. If most of them have begun since the
+// last look, it keeps twice as many from then on, so that the queue does not run empty; if few have, slowly fewer. It reports whether the
+// queue could be read.
 func (f *feeding) look(ctx context.Context) bool {
 	all, err := f.Runner.queue.Inspect(ctx, f.queue)
 	if f.up.EngineIs(ctx, err, slog.String("queue", f.queue)); err != nil {

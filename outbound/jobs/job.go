@@ -23,17 +23,17 @@ const (
 
 // A Job is a call that is made later, by the handler of its queue.
 type Job struct {
-	// ID identifies the job in its queue: at most 200 bytes. It is the same in each attempt. If empty, Enqueue draws one. A
-	// second job with the ID is refused with [ErrExists] until the first is done and its Retain is over. A job that has
-	// failed is replaced.
+	// ID identifies the job in its queue: at most 200 bytes. It is the same in each attempt. If empty, Enqueue makes a
+	// random one. A second job with the same ID is refused with [ErrExists] until the first is done and its Retain is
+	// over. If the first has failed, it is replaced.
 	ID string
 	// Queue is the name of the queue, at most 200 bytes without braces. It is required.
 	Queue string
-	// Campaign is the name of the group that Runner.Feed gives its turns, and that Runner.Cancel deletes. It can be empty.
+	// Campaign is the name of a group of jobs, which Runner.Cancel deletes together. It can be empty.
 	Campaign string
-	// Payload is for the handler, which must not change it: at most 1 MiB.
+	// Payload is passed to the handler, which must not change it: at most 1 MiB.
 	Payload []byte
-	// Meta is for the handler too, such as a kind, a tenant or a trace: at most 4 KiB of text.
+	// Meta is passed to the handler too, such as a kind, a tenant or a trace: at most 4 KiB of text.
 	Meta map[string]string
 	// NotBefore is the earliest time of the first attempt. If zero, there is none.
 	NotBefore time.Time
@@ -43,7 +43,7 @@ type Job struct {
 	// Retain is the time for which the ID stays in use after the job is done, at most 90 days.
 	Retain time.Duration
 
-	// Attempt is set for the handler: 1, and one more for each attempt that has failed. Enqueue ignores it.
+	// Attempt is set for the handler: 1, plus the number of failed attempts. Enqueue ignores it.
 	Attempt int
 }
 
@@ -73,7 +73,7 @@ type Info struct {
 	Job
 
 	State     State
-	Due       time.Time // Scheduled: when it runs
+	Due       time.Time // of a Scheduled job: when it runs
 	LastError string    // of the last attempt that failed or was limited; it can contain secrets
 }
 
@@ -87,11 +87,11 @@ const (
 	Pending   State = "pending"   // due, and waiting for its turn or for the vendor
 	Scheduled State = "scheduled" // waiting for its time
 	Active    State = "active"    // its handler runs
-	Failed    State = "failed"    // it does not run again by itself
-	Done      State = "done"      // it has succeeded, and its Retain is not over
+	Failed    State = "failed"    // kept until RunNow or Delete
+	Done      State = "done"      // succeeded, with its ID still in use because of Retain
 )
 
-// QueueInfo has the counts of a queue, over all processes.
+// QueueInfo has the counts of a queue, for all processes together.
 type QueueInfo struct {
 	Pending, Scheduled, Active, Failed, Done int
 

@@ -43,7 +43,7 @@ type memoryJob struct {
 	at       time.Time // when it is due, has failed, or is done and its Retain is over
 	seq      uint64
 	failures int
-	limited  bool // its last attempt was
+	limited  bool // its last attempt was limited
 	lastErr  string
 }
 
@@ -52,7 +52,7 @@ func (j *memoryJob) Before(o *memoryJob) bool {
 	return j.at.Before(o.at) || j.at.Equal(o.at) && j.seq < o.seq
 }
 
-// lock returns a queue at this time, which the caller unlocks with m.mu.
+// lock returns a queue in its present state, with m.mu locked; the caller unlocks it.
 func (m *memory) lock(name string) (q *memoryQueue, now time.Time) {
 	m.mu.Lock()
 	if q = m.queues[name]; q == nil {
@@ -77,7 +77,7 @@ func (q *memoryQueue) first(s State) *memoryJob {
 	return q.states[s].First()
 }
 
-// move gives a job another state, or with "" removes it. One that is Scheduled comes behind those of the same time.
+// move gives a job another state; "" removes it. A Scheduled job comes after others of the same time.
 func (q *memoryQueue) move(j *memoryJob, to State, at time.Time) {
 	if j.state != "" {
 		q.states[j.state].Remove(j)
@@ -99,7 +99,7 @@ func (q *memoryQueue) change() {
 	q.changed = make(chan struct{})
 }
 
-// notBefore returns a time, or now if that is over, with the monotonic clock.
+// notBefore returns at, or now if at is in the past, with a monotonic clock reading.
 func notBefore(at, now time.Time) time.Time { return now.Add(max(0, at.Sub(now))) }
 
 func (m *memory) Enqueue(_ context.Context, job groups.Job, most int) error {
@@ -165,7 +165,7 @@ func (m *memory) take(ctx context.Context, queue string, closing <-chan struct{}
 	return nil
 }
 
-// next takes the next job if it is due; otherwise it returns the time until it may be.
+// next takes the next job if it is due; otherwise it returns how long to wait.
 func (q *memoryQueue) next(now time.Time) (*memoryJob, time.Duration) {
 	j, later := q.first(Pending), q.first(Scheduled)
 	switch {
@@ -181,7 +181,7 @@ func (q *memoryQueue) next(now time.Time) (*memoryJob, time.Duration) {
 	return j, 0
 }
 
-// idle reports whether no job is active, is due, or waits for the vendor alone.
+// idle reports whether no job is active, is due, or waits only for the vendor.
 func (q *memoryQueue) idle() bool {
 	for j := range q.states[Scheduled].All() {
 		if j.limited && !q.paused {
@@ -208,7 +208,7 @@ func (m *memory) finish(j *memoryJob, v groups.Verdict) {
 		q.move(j, Done, now.Add(j.Retain))
 	case v.End == groups.Failed:
 		q.move(j, Failed, now)
-	case v.At.IsZero(): // it goes back to its place
+	case v.At.IsZero(): // back to its place
 		q.move(j, Pending, j.at)
 	default:
 		q.move(j, Scheduled, notBefore(v.At, now))
@@ -240,7 +240,7 @@ func (m *memory) left() (n int) {
 	return n
 }
 
-// List has the jobs of one moment, by the time at which they are due.
+// List lists the jobs as they are when it begins, in the order in which they are due.
 func (m *memory) List(_ context.Context, queue, state string) iter.Seq2[groups.Entry, error] {
 	return func(yield func(groups.Entry, error) bool) {
 		q, _ := m.lock(queue)

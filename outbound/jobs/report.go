@@ -16,10 +16,10 @@ const refreshEvery = 5 * time.Second
 type Stats struct {
 	Enqueued  uint64 // jobs, those of Feed included
 	Skipped   uint64 // jobs whose ID was in use
-	Succeeded uint64 // attempts
+	Succeeded uint64 // attempts that succeeded
 	Limited   uint64 // attempts that do not count
 	Retried   uint64 // attempts that failed, after which the job runs again
-	Failed    uint64 // jobs
+	Failed    uint64 // jobs that have failed
 
 	Active int // handlers that run
 }
@@ -33,7 +33,7 @@ func (r *Runner) Stats() Stats {
 	}
 }
 
-// figures returns the counts of this process, and those of its queues as Run has last read them, at most 5 seconds ago.
+// figures returns the counts of this process, and those of its queues as Run last read them, which it does every 5 seconds.
 func (r *Runner) figures() (f registry.Figures) {
 	s := r.Stats()
 	f.Counts("attempts_total", "Attempts that have ended in this process, by result; limited ones do not count for the job.", "result",

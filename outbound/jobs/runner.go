@@ -21,13 +21,13 @@ type Runner struct {
 	life  instance.Instance[Config, map[string]Queue]
 	up    groups.Lifetime
 	queue groups.Queue
-	own   *memory // the engine, if it is of this runner alone
+	own   *memory // the engine, if Config.Engine is nil
 
 	enqueued, skipped atomic.Uint64
 	ends              [groups.Failed + 1]atomic.Uint64
 	active            atomic.Int64
 	spacing           groups.Spacing
-	seen              atomic.Pointer[[]groups.Counts] // of the queues, by name
+	seen              atomic.Pointer[[]groups.Counts] // of the queues, in the order of their names
 
 	mu    sync.Mutex
 	lanes map[string]*lane // of Feed, by queue
@@ -61,15 +61,16 @@ func (r *Runner) Config() Config {
 	return cfg
 }
 
-// SetConfig replaces the Config while the runner is in use. Attempts that run keep their Timeout. An empty Name and nil
-// Registry and Engine stay as they are; what cannot be changed is a *core.ConfigError, and nothing changes.
+// SetConfig replaces the Config while the runner is in use. Running attempts keep their Timeout. An empty Name and a
+// nil Registry and Engine stay as they are. For a change that is not possible, the error is a *core.ConfigError, and
+// nothing changes.
 func (r *Runner) SetConfig(cfg Config) error {
 	cfg.Queues = maps.Clone(cfg.Queues)
 	return r.life.SetConfig(cfg, nil)
 }
 
-// Enqueue adds a job, and returns its ID. The error is [ErrExists], [ErrFull], [ErrClosed], a *core.ConfigError, or that
-// of the engine; then the job may have been added. Enqueue it again with the ID that was returned.
+// Enqueue adds a job, and returns its ID. The error is [ErrExists], [ErrFull], [ErrClosed], a *core.ConfigError, or
+// that of the engine. In the last case the job may have been added: enqueue it again with the returned ID.
 func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 	if r.up.Closed() {
 		return "", ErrClosed
@@ -84,7 +85,7 @@ func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 	job.MaxAttempts, job.Attempt = cmp.Or(job.MaxAttempts, defaultMaxAttempts), 0
 	most := cmp.Or(r.life.Load().Config.MaxPending, defaultPending)
 	switch err := r.queue.Enqueue(ctx, groups.Job(job), most); {
-	case err == nil, drawn && errors.Is(err, ErrExists): // the engine has repeated a command whose reply was lost
+	case err == nil, drawn && errors.Is(err, ErrExists): // a command was repeated because its reply was lost
 		r.enqueued.Add(1)
 		return job.ID, nil
 	case errors.Is(err, ErrExists):
@@ -95,8 +96,8 @@ func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 	}
 }
 
-// Run runs the handlers until ctx ends or Close is called. Then no other job begins, and Run returns nil when the handlers
-// have returned. An engine that fails does not end it.
+// Run runs the handlers until ctx ends or Close is called. Then no further job begins, and Run returns nil when the
+// handlers have returned. An error of the engine does not end it.
 func (r *Runner) Run(ctx context.Context) error {
 	grace := func() time.Duration { return max(0, cmp.Or(r.life.Load().Config.Grace, defaultGrace)) }
 	return r.up.Run(ctx, grace, func(stopping, working context.Context) {
@@ -116,9 +117,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	})
 }
 
-// Close accepts no more jobs. With Memory it waits until those that are due have run, with another engine until the
-// running handlers have returned; then Run returns. If ctx ends before, the contexts of handlers end. Without an Engine, jobs that
-// are left, also those that wait for their time or for a Run, are lost: the error has their number.
+// Close accepts no more jobs. With Memory it waits until the jobs that are due have run, with another engine until the running handlers
+// have returned; then Run returns. If ctx ends before that, the contexts of handlers end. Without an Engine, the jobs that are left are
+// lost, those that wait for their time or for a Run included: the error has their number.
 func (r *Runner) Close(ctx context.Context) error {
 	_ = r.life.Close() // always nil
 	err, lost := r.up.Close(ctx, nil), 0

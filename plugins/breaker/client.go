@@ -13,19 +13,19 @@ import (
 	"github.com/gresil/gresil/internal/roundtrip"
 )
 
-// ClientOptions say how a [Client] applies its breakers to requests. The zero value has a breaker for each host.
+// ClientOptions say how a [Client] applies its breakers to requests. With the zero value, there is a breaker for each host.
 type ClientOptions struct {
 	// Disabled sends all requests past the breakers: they are neither rejected nor counted.
 	Disabled bool
-	// Key is the key of the breaker of a request. A request without it passes. If nil, it is client.Host, which has the port unless
-	// it is the one of https: "api.example.com" or "api.example.com:80".
+	// Key returns the key of the breaker for a request. A request without a key passes. If nil, it is client.Host, which includes the port
+	// unless it is that of https: "api.example.com" or "api.example.com:80".
 	Key func(req *http.Request) (key string, ok bool)
-	// Classify returns the outcome of an exchange. It does not read the body. If nil, it is client.Classify. If a failure says how
-	// long to wait (client.RetryAfter), and opens the breaker, it is open for at least that long. A failure that an outer gate
-	// (outbound/gate) takes for a refusal by a limit is core.Ignored: the gate keeps the pause, and requests wait.
+	// Classify returns the outcome of an exchange. It must not read the body. If nil, it is client.Classify. If the response of a failure says
+	// how long to wait (client.RetryAfter), and the failure opens the breaker, the breaker stays open for at least that long. A failure that
+	// an outer gate (outbound/gate) takes for a refusal by a limit counts as core.Ignored: the gate keeps the pause, and requests wait.
 	Classify func(req *http.Request, resp *http.Response, err error) core.Outcome
-	// Trip returns for how long a single response opens the breaker, as if the server has banned the caller. If 0, Classify decides.
-	// If nil, no single response does.
+	// Trip returns for how long a response opens the breaker by itself, such as one by which the server bans the caller. If it returns 0,
+	// Classify decides. If nil, no response does so.
 	Trip func(resp *http.Response) time.Duration
 }
 
@@ -35,7 +35,7 @@ type Client struct {
 	opts  ClientOptions
 }
 
-// NewClient makes a plugin. If group is nil, it is NewGroup of the zero Config.
+// NewClient makes a plugin. If group is nil, it makes one of the zero Config.
 func NewClient(group *Group, opts ClientOptions) *Client {
 	c := &Client{bound(group, opts.Key == nil), opts}
 	if c.opts.Key == nil {
@@ -71,7 +71,7 @@ type transport struct {
 	next   http.RoundTripper
 }
 
-// CloseIdleConnections passes the call on.
+// CloseIdleConnections passes on the call.
 func (t *transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.next) }
 
 // RoundTrip sends req if its breaker admits it.
@@ -116,7 +116,7 @@ func (o *ClientOptions) judge(permit *breaker.Permit, req *http.Request, resp *h
 	}
 	switch outcome := o.Classify(req, resp, err); {
 	case outcome == core.Failure && err == nil && resp != nil && roundtrip.Limited(req.Context(), resp):
-		permit.Done(core.Ignored) // the gate makes the others wait, which an open breaker would reject
+		permit.Done(core.Ignored) // the gate makes other requests wait, which an open breaker would reject
 	case outcome == core.Failure:
 		permit.Failed(retryAfter(resp))
 	default:
@@ -139,7 +139,7 @@ type sending struct {
 	returned      bool
 }
 
-// end releases everything that RoundTrip does not return.
+// end releases what RoundTrip does not return.
 func (x *sending) end() {
 	if x.sending || x.sent {
 		x.body.Close()

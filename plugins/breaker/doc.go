@@ -7,8 +7,8 @@
 //	breakers := breaker.NewClient(hosts, breaker.ClientOptions{}) // one for each host
 //	httpClient := &http.Client{Transport: client.New(nil, breakers)}
 //
-// An exchange is judged when the headers of the response are there. A request that is rejected has an [*OpenError], which names the
-// host; on a server it has 503 and Retry-After.
+// An exchange is judged when the headers of the response have arrived. The error of a rejected request is an [*OpenError], which names the
+// host; on a server, a rejected request gets 503 and Retry-After.
 //
 // It does not limit how many requests are made at once, and does not retry them.
 package breaker

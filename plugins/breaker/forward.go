@@ -32,5 +32,5 @@ const (
 // ErrOpen is matched by an *OpenError.
 var ErrOpen = breaker.ErrOpen
 
-// NewGroup makes a group, for one breaker or many.
+// NewGroup makes a group, which can have one breaker or many.
 func NewGroup(cfg Config) (*Group, error) { return breaker.NewGroup(cfg) }

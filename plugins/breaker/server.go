@@ -15,15 +15,15 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-// ServerOptions say how a [Server] applies its breakers to requests. The zero value has one breaker for all requests.
+// ServerOptions say how a [Server] applies its breakers to requests. With the zero value, there is one breaker for all requests.
 type ServerOptions struct {
 	// Disabled sends all requests past the breakers: they are neither rejected nor counted.
 	Disabled bool
-	// Key is the key of the breaker of a request, such as server.Pattern. A request without it passes. If nil, all requests have one
-	// breaker.
+	// Key returns the key of the breaker for a request, such as server.Pattern. A request without a key passes. If nil, there is one breaker
+	// for all requests.
 	Key server.Key
-	// Classify returns the outcome of a request by its status, which is 0 for a connection that was taken over. It is called once,
-	// before the header is sent. A handler that panics has failed; what an inner plugin has rejected is ignored. If nil, it is
+	// Classify returns the outcome of a request by its status, which is 0 for a connection that was taken over. It is called once, before the
+	// header is sent. A handler that panics counts as a failure; a request that an inner plugin has rejected is ignored. If nil, it is
 	// server.Classify.
 	Classify func(r *http.Request, status int) core.Outcome
 	// OnRejected answers a request that is rejected. Retry-After is set. rej.Err is an *OpenError. If nil, it is server.Reject,
@@ -37,7 +37,7 @@ type Server struct {
 	opts  ServerOptions
 }
 
-// NewServer makes a plugin. If group is nil, it is NewGroup of the zero Config.
+// NewServer makes a plugin. If group is nil, it makes one of the zero Config.
 func NewServer(group *Group, opts ServerOptions) *Server {
 	s := &Server{bound(group, false), opts}
 	if s.opts.Classify == nil {
@@ -63,14 +63,14 @@ func (s *Server) Override(ctx context.Context, f func(*ServerOptions)) context.C
 	return override.Context(ctx, s, f)
 }
 
-// Phase is just inside of server.Admission, so that a request that waits there is not a trial.
+// Phase returns the phase just inside of server.Admission, so that a request that waits there does not occupy a trial.
 func (s *Server) Phase() server.Phase { return server.Admission + 10 }
 
 // String returns the type and the name of the group, as in "breaker.Server(default)".
 func (s *Server) String() string { return "breaker.Server(" + s.group.Name() + ")" }
 
-// Handler returns next with the breakers around it. It fits Use and With of chi. A request that passes a breaker twice, as of a
-// router and of a route in it, counts at the outer handler.
+// Handler returns next with the breakers around it. It fits Use and With of chi. If a request passes the same breaker twice, at a router
+// and at a route in it, only the outer handler counts it.
 func (s *Server) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		opts := override.Apply(r.Context(), s, &s.opts)
@@ -140,7 +140,7 @@ func (x *exchange) serve(next http.Handler, w http.ResponseWriter) {
 	returned = true
 }
 
-// OnHeader ends the permit at the final header: the handler of a stream might return hours later, and be a trial as long.
+// OnHeader ends the permit at the final header: the handler of a stream might return hours later, and would occupy a trial until then.
 func (x *exchange) OnHeader(status int) {
 	x.judged = true
 	outcome := core.Ignored
@@ -153,20 +153,20 @@ func (x *exchange) OnHeader(status int) {
 	x.permit.Done(outcome)
 }
 
-// An upload is the body of a request to a handler. A transport of the handler can read it in another goroutine.
+// An upload is the body of a request to a handler. The handler can pass it to a transport, which reads it in another goroutine.
 type upload struct {
 	io.ReadCloser
 	ctx context.Context //nolint:containedctx // of the request
 
 	mu     sync.Mutex
-	since  time.Time     // when the Read that runs has begun; zero if none does
-	waited time.Duration // in the Reads before
+	since  time.Time     // when the present Read began; zero if there is none
+	waited time.Duration // in earlier Reads
 	stuck  bool          // it was closed while a Read ran
 	closed bool
-	failed bool // a Read before, or a limit has struck while one waited
+	failed bool // a Read has failed, or the time was up while one waited
 }
 
-// slow is for how long Reads must have waited for the client, so that a limit that strikes meanwhile is not held against the handler.
+// slow is a bound for the time that Reads have waited for the client: above it, a timeout during a Read does not count against the handler.
 const slow = 100 * time.Millisecond
 
 func (u *upload) Read(p []byte) (int, error) {
@@ -190,7 +190,7 @@ func (u *upload) update(f func()) {
 	}
 }
 
-// stop adds the time of the Read that runs, and reports whether one does.
+// stop ends the measurement of the present Read, and reports whether there is one.
 func (u *upload) stop() (runs bool) {
 	if runs = !u.since.IsZero(); runs {
 		u.waited += time.Since(u.since)
@@ -199,21 +199,21 @@ func (u *upload) stop() (runs bool) {
 	return runs
 }
 
-// Close ends a Read that runs, and keeps that there was one.
+// Close ends the present Read, and notes whether there was one.
 func (u *upload) Close() error {
 	u.update(func() { u.stuck, u.closed = u.stop(), true })
 	return u.ReadCloser.Close()
 }
 
-// blamed reports whether a failure can be the fault of the client: its body could not be read, or a limit has struck, here or in
-// an inner proxy, while a Read waited for it.
+// blamed reports whether a failure can be the fault of the client: its body could not be read, or the time was up, here or in an inner
+// proxy, while a Read waited for the body.
 func (u *upload) blamed(status int) bool {
 	if u.ReadCloser == nil {
 		return false
 	}
 	u.update(func() {
 		if u.stuck = u.stop(); u.stuck {
-			u.since = time.Now() // it goes on
+			u.since = time.Now() // the Read continues
 		}
 	})
 	u.mu.Lock()

@@ -1,10 +1,10 @@
-// Package ratelimit limits the requests that a server takes. It is core/ratelimit for net/http, and forwards the names of
-// core/ratelimit that such a program needs.
+// Package ratelimit limits the requests that a server accepts. It is core/ratelimit for net/http, and forwards the
+// names of core/ratelimit that a server needs.
 //
 //	r := chi.NewRouter()
 //	r.Use(ratelimit.PerIP(ratelimit.PerMinute(100)))
 //
-// A [Server] binds a limiter with keys, routes, layers and tiers:
+// A [Server] applies a limiter to requests, with keys, routes, layers and tiers:
 //
 //	limits, err := ratelimit.New(ratelimit.Config{Name: "api", Limit: ratelimit.PerMinute(1000),
 //		Limits: map[string]ratelimit.Limit{"export": ratelimit.TokenBucket(10, time.Second, 20)}})
@@ -14,22 +14,23 @@
 //
 // # Responses
 //
-// A refused request has the status 429, Retry-After in whole seconds, and problem details. One that costs more than the limit
-// can ever grant has 413, one without a key or on the block list 403. X-Rate-Limited is true on a refusal and false otherwise.
-// If the store fails, by Config.OnStoreError the request passes without fields, has 503, or this process decides.
+// A refused request gets the status 429, Retry-After in whole seconds, and problem details. A request that costs more than the limit can
+// ever grant gets 413, a request without a key or on the block list 403. X-Rate-Limited is true on a refusal and false otherwise. If the
+// store fails, Config.OnStoreError decides: the request passes without fields, gets 503, or is decided by this process.
 //
-// If a request is under several limits, X-RateLimit-* are about the one that refuses, or has the fewest permits left. RateLimit and
+// If several limits apply to a request, X-RateLimit-* describe the one that refuses, or that has the fewest permits left. RateLimit and
 // RateLimit-Policy list all of them. The fields are set before the handler runs, and do not change afterwards.
 //
-// # Which limits a request is under
+// # Which limits apply to a request
 //
-// A request takes permits of one limit of its key: that of its route, that of its tier, or Config.Limit. Then it takes permits of
-// each layer. If one of them refuses, those before it are refunded. A second Server further in, as in r.With, is an additional
-// limit: it takes permits after the first one, and the first one keeps its own. The same Server around itself takes twice.
+// A request takes permits for its key from one limit: that of its route, that of its tier, or Config.Limit. Then it takes permits from each
+// layer. If one of them refuses, those taken before are refunded. A second Server further in, as in r.With, is an additional limit: it
+// takes permits after the first one. If it refuses, the first one does not refund its permits. If a request passes the same Server twice,
+// it takes permits twice.
 //
 // # Charging in the handler
 //
-// To limit failures, such as wrong passwords, take before the secret is checked, and refund on success:
+// To limit failures, such as wrong passwords, take a permit before the secret is checked, and refund it on success:
 //
 //	take, ok := logins.Respond(w, r, name, 1)
 //	if !ok {
@@ -43,6 +44,6 @@
 //
 // # When not to use it
 //
-// It does not bound how many requests are served at once, and does not protect from floods that saturate the network. A client of a
-// server that limits uses outbound/gate.
+// It does not bound how many requests are served at once, and does not protect against floods that saturate the network. For a client of a
+// server that limits its callers, use outbound/gate.
 package ratelimit

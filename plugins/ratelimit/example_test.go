@@ -36,7 +36,7 @@ func ExamplePerIP() {
 	// 429
 }
 
-// Users have a limit each, by their plan, exports one of their own, and all users together a third one.
+// Each user has a limit by plan, exports have a limit of their own, and all users together have a third one.
 func ExampleNewServer() {
 	limits, err := ratelimit.New(ratelimit.Config{Name: "api", Limit: ratelimit.PerMinute(2), Limits: map[string]ratelimit.Limit{
 		"gold": ratelimit.PerMinute(3), "export": ratelimit.PerHour(1), "all": ratelimit.PerSecond(1000),

@@ -19,7 +19,7 @@ const (
 	limitField  = "Ratelimit"
 )
 
-// inform sets the fields about charges, of which one decides.
+// inform sets the fields for charges, of which one decides.
 func (o *ServerOptions) inform(h http.Header, charges []charge, decides int) {
 	c, n := &charges[decides], 1
 	if o.XRateLimit {
@@ -38,7 +38,7 @@ func (o *ServerOptions) inform(h http.Header, charges []charge, decides int) {
 	}
 }
 
-// setX sets X-RateLimit-*, unless they are about an outer limit with no more permits left. The values are for its use.
+// setX sets X-RateLimit-*, unless they describe an outer limit that has at most as many permits left. It stores the values in values.
 func setX(h http.Header, r *Result, values []string) {
 	if outer := h[xRemaining]; len(outer) == 1 && r.Allowed {
 		if left, err := strconv.ParseInt(outer[0], 10, 64); err == nil && left <= r.Remaining {
@@ -55,8 +55,8 @@ func setX(h http.Header, r *Result, values []string) {
 	h[xLimit], h[xRemaining], h[xReset] = values[:1:1], values[1:2:2], values[2:3:3]
 }
 
-// addDraft10 adds RateLimit and RateLimit-Policy, which are lists with an item for each limit, to those of outer limits. No two items
-// have one name.
+// addDraft10 adds RateLimit and RateLimit-Policy, which are lists with an item for each limit, to those of outer limits. No two items have
+// the same name.
 func addDraft10(h http.Header, charges []charge) {
 	var limit []byte
 	policies, outer := "", strings.Join(h[policyField], ", ")

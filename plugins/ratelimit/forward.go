@@ -11,7 +11,7 @@ type (
 	Config = ratelimit.Config
 	// FailurePolicy is the type of Config.OnStoreError: see core/ratelimit.
 	FailurePolicy = ratelimit.FailurePolicy
-	// A Limit is a number of permits in a time: see core/ratelimit.
+	// A Limit is a number of permits in a period: see core/ratelimit.
 	Limit = ratelimit.Limit
 	// A LimitedError is the reason of a rejection by a limit: see core/ratelimit.
 	LimitedError = ratelimit.LimitedError
@@ -36,7 +36,7 @@ var ErrLimited = ratelimit.ErrLimited
 // New makes a limiter.
 func New(cfg Config) (*Limiter, error) { return ratelimit.New(cfg) }
 
-// NewStore makes a store of the values of a database.
+// NewStore makes a store that keeps its values in a database.
 func NewStore(values ratelimit.Values) ratelimit.Store { return ratelimit.NewStore(values) }
 
 // PerSecond is a fixed window of n permits a second.
@@ -48,10 +48,10 @@ func PerMinute(n int64) Limit { return ratelimit.PerMinute(n) }
 // PerHour is a fixed window of n permits an hour.
 func PerHour(n int64) Limit { return ratelimit.PerHour(n) }
 
-// FixedWindow allows n permits in each window, which begins with a take.
+// FixedWindow allows n permits in each window; a window begins with a take.
 func FixedWindow(n int64, period time.Duration) Limit { return ratelimit.FixedWindow(n, period) }
 
-// AlignedWindow allows n permits in each window, which begins with the clock.
+// AlignedWindow allows n permits in each window; windows begin at full periods of the clock.
 func AlignedWindow(n int64, period time.Duration) Limit { return ratelimit.AlignedWindow(n, period) }
 
 // SlidingWindow allows n permits in any interval of one period less one segment.
@@ -62,10 +62,10 @@ func SlidingWindow(n int64, period time.Duration, segments int) Limit {
 // SlidingLog allows n permits in any interval of one period.
 func SlidingLog(n int64, period time.Duration) Limit { return ratelimit.SlidingLog(n, period) }
 
-// TokenBucket gains n permits a period, and holds up to burst.
+// TokenBucket is refilled by n permits a period, and holds up to burst.
 func TokenBucket(n int64, period time.Duration, burst int64) Limit {
 	return ratelimit.TokenBucket(n, period, burst)
 }
 
-// SlidingCounter allows n permits a period, by two windows of which the last one is weighted.
+// SlidingCounter allows n permits a period, by the counts of two windows, of which the previous one is weighted.
 func SlidingCounter(n int64, period time.Duration) Limit { return ratelimit.SlidingCounter(n, period) }

@@ -17,30 +17,29 @@ type ServerOptions struct {
 	// Disabled lets all requests pass, as if there were no plugin.
 	Disabled bool
 
-	// Key is the key whose permits a request takes. A request without it has 403: to limit such requests by IP, use
+	// Key is the key whose permits a request takes. A request without a key gets 403: to limit such requests by IP, use
 	// server.FirstOf(key, server.ClientIP). If nil, it is server.ClientIP.
 	Key server.Key
-	// Weight returns how many permits a request takes. With 0 it takes none and passes. An error is answered with 500, or with
-	// the server.Rejection that it is. Weight does not read the body. If nil, each request takes 1.
+	// Weight returns how many permits a request takes. If 0, it takes none and passes. If the error is a server.Rejection, that is the
+	// response; any other error is answered with 500. Weight must not read the body. If nil, each request takes 1.
 	Weight func(r *http.Request) (int64, error)
-	// Tier returns the name in Config.Limits that applies to the key of a request instead of Config.Limit, such as the plan of
-	// its user. A key keeps its usage when its tier changes. "", and a name that is not there, is Config.Limit.
-	// If nil, there are no tiers.
+	// Tier returns the name in Config.Limits that applies to the key of a request instead of Config.Limit, such as the plan of its user. A key
+	// keeps its usage when its tier changes. For "" and for an unknown name, Config.Limit applies. If nil, there are no tiers.
 	Tier func(r *http.Request) string
-	// Routes have limits of their own, which apply instead of Config.Limit and Tier. As in a ServeMux, only the Route with the
-	// most specific pattern applies; "/" selects the requests that no other Route does. For a limit that all routes have in
-	// common, use Layers.
+	// Routes have limits of their own, which apply instead of Config.Limit and Tier. As in a ServeMux, only the Route with the most specific
+	// pattern applies; "/" selects the requests that no other Route selects. For a limit that all routes share, use Layers.
 	Routes []Route
-	// Layers are additional limits that many requests share, such as those of a network, of a tenant, or of all clients. They
-	// are taken after the limit of the key, in this order, which should go from narrow to wide. If one refuses, what was taken
-	// before is refunded.
+	// Layers are additional limits that many requests share, such as those of a network, of a tenant, or of all clients. Their permits are
+	// taken after those of the key, in this order, which should go from narrow to wide. If one refuses, what was taken before is refunded.
 	Layers []Layer
 
-	// Allow selects requests that pass whatever they cost, and take nothing, as those of an allow list. If nil, none.
+	// Allow selects requests that pass and take no permits, such as those of an allow list. If nil, there are none.
 	Allow func(r *http.Request) bool
-	// Block selects requests that have 403, and take nothing, as those of a block list. It is called before Allow. If nil, none.
+	// Block selects requests that get 403 and take no permits, such as those of a block list. It is called before Allow. If nil, there are
+	// none.
 	Block func(r *http.Request) bool
-	// Shadow decides, charges and counts as always, but refuses nothing, and sends no field: to try limits out.
+	// Shadow is for trying out limits: the plugin decides, charges and counts as always, but refuses nothing and sends no
+	// fields.
 	Shadow bool
 	// Wait lets requests wait for their permits, up to Config.MaxWait, instead of refusing them at once.
 	Wait bool
@@ -52,20 +51,20 @@ type ServerOptions struct {
 	RateLimit bool
 	// NoXRateLimited leaves out X-Rate-Limited.
 	NoXRateLimited bool
-	// OnRejected answers a request that is not served. The fields are set, also Retry-After. rej.Err is a *LimitedError if a limit
-	// has refused. If nil, it is server.Reject, which is also called if OnRejected writes nothing.
+	// OnRejected answers a request that is not served. The fields are set, Retry-After included. rej.Err is a *LimitedError if a limit has
+	// refused. If nil, it is server.Reject, which is also called if OnRejected writes nothing.
 	OnRejected func(w http.ResponseWriter, r *http.Request, rej server.Rejection)
 }
 
-// A Route is requests with a limit of their own.
+// A Route gives the requests of a pattern a limit of their own.
 type Route struct {
-	// Pattern selects the requests, a pattern of [http.ServeMux]: "POST /export", "/users/{id}". Every spelling of a path that
-	// reaches the handler of the pattern is selected too: those that a ServeMux redirects, as //export, and those that path
-	// middleware of chi changes further in, as /export/ and /export.json. A path that can be of several Routes takes permits of
-	// each of them. If http.StripPrefix or PathRewrite of chi is further in, the path is the one before it.
+	// Pattern selects the requests. It is a pattern of [http.ServeMux]: "POST /export", "/users/{id}". Every spelling of a path that reaches
+	// the handler of the pattern is selected too: those that a ServeMux redirects, such as //export, and those that path middleware of chi
+	// changes further in, such as /export/ and /export.json. A request that can belong to several Routes takes permits of each. If
+	// http.StripPrefix or chi's PathRewrite is further in, the path before it counts.
 	Pattern string
-	// Limit is a name in Config.Limits. Each key has permits of it apart from those of other limits; Routes with the same Limit
-	// share them. If empty, it is the limit of requests without a Route, and only the Weight is different.
+	// Limit is a name in Config.Limits. Each key has permits of it, separate from those of other limits; Routes with the same Limit share
+	// them. If empty, the limit is that of requests without a Route, and only the Weight can differ.
 	Limit string
 	// Weight returns how many permits a request takes. If nil, it is that of the options.
 	Weight func(r *http.Request) (int64, error)
@@ -73,9 +72,9 @@ type Route struct {
 
 // A Layer is a limit that many requests share.
 type Layer struct {
-	// Key is the key whose permits are taken. A request without it is not under this layer. If nil, all requests share one key.
+	// Key is the key whose permits are taken. The layer does not apply to a request without a key. If nil, all requests share one key.
 	Key server.Key
-	// Limit is a name in Config.Limits. No two Layers have the same.
+	// Limit is a name in Config.Limits. No two Layers can have the same Limit.
 	Limit string
 }
 

@@ -16,14 +16,14 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-// A limit is one of the limits of a limiter, and the text about it.
+// A limit is one of the limits of a limiter, with its text for responses.
 type limit struct {
 	under   string // its name in Config.Limits; empty for Config.Limit
 	limiter *Limiter
 	current atomic.Pointer[policies]
 }
 
-// policies are the limits that And has joined, or the only one, with text that is prepared before requests.
+// policies are the limits that And has joined, or the only one, with text that is prepared once.
 type policies struct {
 	plan *limits.Plan
 	all  []policy
@@ -32,15 +32,14 @@ type policies struct {
 // A policy is a limit as a client knows it.
 type policy struct {
 	name    string
-	item    string       // the same as a structured field
+	item    string       // the name as an item of a structured field
 	line    string       // the item of RateLimit-Policy
 	refusal *reject.Body // 429
 }
 
 const maxInteger = 999_999_999_999_999 // of a structured field
 
-// prepared returns the text about the limits that have decided, which can be those of one key or of an Override, and which of them it
-// was.
+// prepared returns the policies of the limits that were applied, which can be those of one key or of an Override, and the one that decided.
 func (l *limit) prepared(r *Result) (all []policy, decided *policy) {
 	p, plan := l.current.Load(), r.Receipt.Plan
 	if p == nil || p.plan != plan && plan != nil {
@@ -72,7 +71,7 @@ func newPolicies(name string, plan *limits.Plan) *policies {
 	return p
 }
 
-// quotaExceeded is the answer that a limit gives. It does not have the time to wait, which Retry-After has, so that it can be
+// quotaExceeded is the response of a limit that refuses. It does not contain the time to wait, which Retry-After has, so that it can be
 // prepared.
 func quotaExceeded(name string) server.Rejection {
 	return server.Rejection{

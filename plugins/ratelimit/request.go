@@ -26,7 +26,7 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// passes reports whether a request goes on to the handler. If not, it is answered.
+// passes reports whether a request goes on to the handler. Otherwise it answers the request.
 func (s *Server) passes(w http.ResponseWriter, r *http.Request) bool {
 	opts := s.options(r.Context())
 	switch {
@@ -51,7 +51,7 @@ func (s *Server) passes(w http.ResponseWriter, r *http.Request) bool {
 	}
 	c := &charges[decides]
 	switch {
-	case opts.Shadow || c.result.Limit <= 0: // the store has failed, and lets it pass
+	case opts.Shadow || c.result.Limit <= 0: // 0: the store has failed, and OnStoreError lets it pass
 		return true
 	case c.result.Allowed:
 		opts.inform(w.Header(), charges, decides)
@@ -70,7 +70,7 @@ func (s *Server) options(ctx context.Context) *ServerOptions {
 	return override.Apply(ctx, s.shared, &s.opts)
 }
 
-// A charge is permits of one key that a request takes, and the decision about them.
+// A charge is a number of permits that a request takes for one key, and the decision about them.
 type charge struct {
 	limit  *limit
 	key    string
@@ -78,7 +78,7 @@ type charge struct {
 	result Result
 }
 
-// charges appends what a request takes: usually of one rule, and of the layers.
+// charges appends the charges of a request: usually that of one rule, and those of the layers.
 func (s *Server) charges(all []charge, r *http.Request, opts *ServerOptions) ([]charge, error) {
 	find := opts.Key
 	if find == nil {
@@ -130,7 +130,7 @@ func (s *Server) charges(all []charge, r *http.Request, opts *ServerOptions) ([]
 	return all, nil
 }
 
-// cost returns how many permits a request takes by the Weight of a rule or of the options.
+// cost returns how many permits a request takes, by the Weight of the rule or that of the options.
 func (u *rule) cost(r *http.Request, opts *ServerOptions) (int64, error) {
 	weight := u.weight
 	if weight == nil {
@@ -148,7 +148,7 @@ func (u *rule) cost(r *http.Request, opts *ServerOptions) (int64, error) {
 func (o *ServerOptions) take(ctx context.Context, limiter *Limiter, charges []charge) (decides int, err error) {
 	waits, all := o.Wait && !o.Shadow, ctx
 	if waits && len(charges) > 1 {
-		all = waitq.Begin(ctx) // MaxWait is for all of them
+		all = waitq.Begin(ctx) // MaxWait limits all of them together
 	}
 	for i := range charges {
 		c := &charges[i]
@@ -159,7 +159,7 @@ func (o *ServerOptions) take(ctx context.Context, limiter *Limiter, charges []ch
 		}
 		if err != nil || !c.result.Allowed {
 			for _, earlier := range slices.Backward(charges[:i]) {
-				_ = limiter.Refund(ctx, earlier.result) // if it fails, the permits come back in their time
+				_ = limiter.Refund(ctx, earlier.result) // if it fails, the permits recover with time
 			}
 			return i, err
 		}
@@ -170,7 +170,7 @@ func (o *ServerOptions) take(ctx context.Context, limiter *Limiter, charges []ch
 	return decides, nil
 }
 
-// tighter reports whether a has fewer permits left than b or, if they are the same, its next permit later.
+// tighter reports whether a has fewer permits left than b or, if both have the same number, gets its next permit later.
 func tighter(a, b *Result) bool {
 	if a.Limit <= 0 || b.Limit <= 0 { // nothing is known: the store has failed
 		return a.Limit > 0

@@ -18,10 +18,10 @@ var (
 	errBlocked = fmt.Errorf("ratelimit: the request is blocked: %w", core.ErrRejected)
 )
 
-// Respond takes n permits of another key in a handler, such as the user name of a login. If they are refused, it answers the
-// request as the plugin does, and returns false. The limit is that of Named, or Config.Limit. Keys are counted apart from those
-// of requests. To give the permits back, pass take to Refund of the limiter. The fields of the response change only if it is refused. While the store fails
-// with Allow, and with Shadow, it returns true.
+// Respond takes n permits for another key in a handler, such as the user name of a login. If they are refused, it answers the request as
+// the plugin does, and returns false. The limit is that of Named, or Config.Limit. These keys are counted separately from those of
+// requests. To give back the permits, pass take to the Refund method of the limiter. The fields of the response change only on a refusal.
+// With Shadow, and while the store fails under Allow, it returns true.
 func (s *Server) Respond(w http.ResponseWriter, r *http.Request, key string, n int64) (take Result, ok bool) {
 	opts := s.options(r.Context())
 	if opts.Disabled || opts.Allow != nil && opts.Allow(r) {
@@ -39,14 +39,14 @@ func (s *Server) Respond(w http.ResponseWriter, r *http.Request, key string, n i
 	return take, false
 }
 
-// refuse answers a request that a limit has refused. Its fields are set.
+// refuse answers a request that a limit has refused. The fields are set before.
 func (o *ServerOptions) refuse(w http.ResponseWriter, r *http.Request, c *charge) {
 	_, p := c.limit.prepared(&c.result)
 	why := func() error {
 		return &LimitedError{Name: c.limit.limiter.Name(), Limit: c.limit.under, Key: c.key, Result: c.result}
 	}
 	never := c.result.RetryAfter < 0
-	if o.OnRejected == nil && !never { // as server.Reject, with a body that is prepared
+	if o.OnRejected == nil && !never { // like server.Reject, with a prepared body
 		if reject.Announce(w, r, http.StatusTooManyRequests, why) {
 			p.refusal.Send(w, r, c.result.RetryAfter)
 		}
@@ -60,7 +60,7 @@ func (o *ServerOptions) refuse(w http.ResponseWriter, r *http.Request, c *charge
 	o.reject(w, r, rej)
 }
 
-// fail answers a request that is not decided by a limit, unless Shadow lets it pass.
+// fail answers a request that fails for another reason than a limit, unless Shadow lets it pass.
 func (o *ServerOptions) fail(w http.ResponseWriter, r *http.Request, status int, err error) (passes bool) {
 	if o.Shadow {
 		return true

@@ -17,8 +17,8 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-// PerIP returns middleware that limits each client IP. Requests of a trusted proxy count for the client that X-Forwarded-For
-// names. It panics if limit is invalid.
+// PerIP returns middleware that limits each client IP. A request from a trusted proxy counts for the client that X-Forwarded-For names.
+// PerIP panics if limit is invalid.
 func PerIP(limit Limit, trusted ...netip.Prefix) func(http.Handler) http.Handler {
 	opts := ServerOptions{}
 	if len(trusted) > 0 {
@@ -35,7 +35,7 @@ type Server struct {
 	layers []*rule
 }
 
-// shared is what a Server has in common with those of Named.
+// shared is the state that a Server shares with those of its Named.
 type shared struct {
 	limiter    *Limiter
 	opts       ServerOptions
@@ -43,17 +43,17 @@ type shared struct {
 	limits     sync.Map    // name in Config.Limits, or "", to *limit
 }
 
-// A rule is how requests are charged: those of a route, those of a layer, or all others.
+// A rule says how requests are charged: those of a route, those of a layer, or all others.
 type rule struct {
 	*limit
 	prefix string                             // of its keys
 	key    server.Key                         // of a layer
 	tiered bool                               // Tier applies
-	weight func(*http.Request) (int64, error) // nil: that of the options
+	weight func(*http.Request) (int64, error) // if nil, that of the options
 }
 
-// NewServer makes a plugin. If limiter is nil, it is New of the zero Config. Invalid or conflicting patterns, and names that are
-// not in Config.Limits, are *core.ConfigErrors, joined.
+// NewServer makes a plugin. If limiter is nil, it makes one of the zero Config. For invalid or conflicting patterns, and for names that are
+// not in Config.Limits, it returns *core.ConfigErrors, joined.
 func NewServer(limiter *Limiter, opts ServerOptions) (*Server, error) {
 	if limiter == nil {
 		limiter = core.Must(New(Config{}))
@@ -85,7 +85,7 @@ func NewServer(limiter *Limiter, opts ServerOptions) (*Server, error) {
 	return s, nil
 }
 
-// limit returns a limit by its name in Config.Limits. Any other name is Config.Limit.
+// limit returns a limit by its name in Config.Limits. For any other name it returns Config.Limit.
 func (s *shared) limit(name string) *limit {
 	limiter := s.limiter.Under(name)
 	if limiter == s.limiter {
@@ -98,8 +98,8 @@ func (s *shared) limit(name string) *limit {
 	return l.(*limit) //nolint:forcetypeassert // nothing else is stored
 }
 
-// Keys of requests under Config.Limit are unchanged, so that they can be used with the limiter, unless they begin with #. All others
-// have a mark. Names in Config.Limits have no colon.
+// Keys of requests under Config.Limit are unchanged, so that they can be used with the limiter, unless they begin with #. All other keys
+// get a prefix. Names in Config.Limits contain no colon.
 const (
 	markKey     = "#key:"
 	markLimit   = "#limit:"
@@ -113,12 +113,12 @@ func (s *shared) named(name string) *rule {
 	return &rule{limit: s.limit(name), prefix: markLimit + name + ":"}
 }
 
-// Named returns a plugin that takes permits of one limit in Config.Limits, the same ones as a Route with that Limit. Use it where
-// chi defines a route; a Server further out applies too:
+// Named returns a plugin that takes permits of one limit in Config.Limits, shared with Routes that have the same Limit. Use it where chi
+// defines a route; a Server further out applies too:
 //
 //	r.With(byUser.Named("export").Handler).Post("/export", export)
 //
-// It has the options of s without Routes, Layers and Tier; an Override of s applies to it too. It panics if there is no such limit.
+// It has the options of s without Routes, Layers and Tier; an Override of s applies to it too. Named panics if there is no such limit.
 func (s *Server) Named(name string) *Server {
 	if _, ok := s.limiter.Config().Limits[name]; !ok {
 		panic(validate.Bad("ratelimit.Server.Named", strconv.Quote(name), "must be a name in Config.Limits"))
@@ -126,8 +126,8 @@ func (s *Server) Named(name string) *Server {
 	return &Server{shared: s.shared, root: s.named(name)}
 }
 
-// Override returns a context under which f changes the options of this plugin, for an outer middleware. Routes and Layers stay.
-// For other limits, use Override of the limiter. Overrides nest; the innermost is applied last.
+// Override returns a context under which f changes the options of this plugin, for an outer middleware. Routes and Layers cannot be
+// changed. To change limits, use Override of the limiter. Overrides nest; the innermost is applied last.
 func (s *Server) Override(ctx context.Context, f func(*ServerOptions)) context.Context {
 	s.overridden.Store(true)
 	return override.Context(ctx, s.shared, f)

@@ -17,10 +17,10 @@ import (
 	"github.com/gresil/gresil/internal/blame"
 )
 
-// CheckRetry is the default of ClientOptions.CheckRetry, and what one of your own can begin with. It is go-retryablehttp's
-// DefaultRetryPolicy, which retries errors, 429 and 5xx except 501, with these differences: 505 is not retried, 408 and 425 are
-// retried once, and errors that would occur again are not: a name that does not exist, a certificate that is not trusted, a request
-// that cannot be sent.
+// CheckRetry is the default of ClientOptions.CheckRetry, and a function of your own can call it. It is go-retryablehttp's
+// DefaultRetryPolicy, which retries errors, 429 and 5xx except 501, with these differences: 505 is not retried; 408 and 425 are retried
+// once; errors that would occur again are not retried, such as those of a name that does not exist, a certificate that is not trusted, or a
+// request that cannot be sent.
 func CheckRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	switch {
 	case resp == nil && err == nil:
@@ -41,7 +41,7 @@ func CheckRetry(ctx context.Context, resp *http.Response, err error) (bool, erro
 	return retryablehttp.DefaultRetryPolicy(ctx, resp, nil)
 }
 
-// terminal reports whether another attempt cannot cure err.
+// terminal reports whether another attempt would fail with the same err.
 func terminal(err error) bool {
 	if fault := blame.Of(err); fault != nil && fault.Outcome == core.Ignored && !fault.NotSent {
 		return true

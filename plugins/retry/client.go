@@ -16,22 +16,21 @@ type ClientOptions struct {
 	// Disabled sends each request once, as if there were no plugin.
 	Disabled bool
 
-	// CheckRetry decides about each response and error. It has the type of go-retryablehttp's, and the same arguments. An error that
-	// it returns together with false is returned instead of the response. It does not read the body. If nil, Config.RetryIf decides
-	// about errors that could pass by themselves and Config.RetryResult about responses, and where they are nil, the function
-	// [CheckRetry] does.
+	// CheckRetry decides about each response and error. It has the same type as that of go-retryablehttp, and gets the same arguments. If it
+	// returns false and an error, that error is returned instead of the response. It must not read the body. If nil, Config.RetryIf decides
+	// about errors that can pass by themselves, and Config.RetryResult about responses; where they are nil, the function [CheckRetry] decides.
 	CheckRetry func(ctx context.Context, resp *http.Response, err error) (bool, error)
-	// Backoff computes the wait instead of Config.Backoff. It has the type of go-retryablehttp's: attempt is the number of the
+	// Backoff computes the wait instead of Config.Backoff. It has the same type as that of go-retryablehttp: attempt is the number of the
 	// retry, from 0, and resp is nil if there was an error. least and most are Delay and Max of Config.Backoff if that is a
-	// backoff.Exponential, and otherwise its defaults. If nil, it is Config.Backoff.
+	// backoff.Exponential, otherwise the defaults of that type. If nil, Config.Backoff is used.
 	Backoff func(least, most time.Duration, attempt int, resp *http.Response) time.Duration
-	// Repeatable reports whether a request can be sent twice. It is not asked if nothing was sent. If nil, it is
+	// Repeatable reports whether a request can be sent twice. It is not called if nothing was sent. If nil, it is
 	// [client.Idempotent].
 	Repeatable func(req *http.Request) bool
-	// ModifyRequest is called with the copy of the request for each retry, for example to sign it again. attempt is its number, from
-	// 2. A body that it sets is closed like the one before. An error ends the call, and is returned. It can be nil.
+	// ModifyRequest is called with the copy of the request for each retry, for example to sign it again. attempt is its number, from 2. If it
+	// sets another body, both bodies are closed. An error ends the call, and is returned. It can be nil.
 	ModifyRequest func(req *http.Request, attempt int) error
-	// MaxBuffer is how many bytes of a body without GetBody are kept, so that it can be sent again. If zero, none: such a request is
+	// MaxBuffer is how many bytes of a body without GetBody are kept, so that it can be sent again. If zero, none are kept: such a request is
 	// sent again only if nothing of its body was read. It must not be negative.
 	MaxBuffer int64
 }
@@ -42,7 +41,7 @@ type Client struct {
 	options ClientOptions
 }
 
-// NewClient makes a plugin. If policy is nil, it is New of the zero Config.
+// NewClient makes a plugin. If policy is nil, it makes one of the zero Config.
 func NewClient(policy *Policy, opts ClientOptions) *Client {
 	if policy == nil {
 		policy = core.Must(New(Config{}))
@@ -70,7 +69,7 @@ func (c *Client) Phase() client.Phase { return client.Attempts }
 // String returns the type and the name of the policy, as in "retry.Client(default)".
 func (c *Client) String() string { return "retry.Client(" + c.policy.Name() + ")" }
 
-// under returns the options and the Config of a request. An invalid Config is reported by its Loop.
+// under returns the options and the Config for a request. It does not validate the Config, since retry.Loop does.
 func (c *Client) under(ctx context.Context) (opts *ClientOptions, cfg Config, err error) {
 	opts, cfg = override.Apply(ctx, c, &c.options), c.policy.Config()
 	cfg = *override.Apply(ctx, c.policy, &cfg)

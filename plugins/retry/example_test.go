@@ -63,7 +63,7 @@ func ExampleNewClient() {
 	// succeeded=0 recovered=1 failed=2 retries=1 suppressed=1
 }
 
-// Functions that were written for go-retryablehttp fit as they are.
+// Functions that were written for go-retryablehttp can be used unchanged.
 func ExampleClientOptions() {
 	policy, err := retry.New(retry.Config{Backoff: backoff.Exponential{Delay: 1, Max: 2}})
 	if err != nil {
@@ -85,7 +85,7 @@ func ExampleClientOptions() {
 	// got 200
 }
 
-// What decides by default can be wrapped.
+// The function that decides by default can be wrapped.
 func ExampleCheckRetry() {
 	policy, err := retry.New(retry.Config{Backoff: backoff.Constant{}})
 	if err != nil {

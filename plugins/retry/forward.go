@@ -2,7 +2,7 @@ package retry
 
 import "github.com/gresil/gresil/core/retry"
 
-// What a program needs of core/retry, so that one import is enough.
+// These forward core/retry, so that one import is enough.
 type (
 	// A Budget limits the retries of all policies that share it: see core/retry.
 	Budget = retry.Budget
@@ -24,7 +24,7 @@ var ErrExhausted = retry.ErrExhausted
 // New makes a policy.
 func New(cfg Config) (*Policy, error) { return retry.New(cfg) }
 
-// NewBudget makes a budget of ratio retries for each call, and perSecond retries a second in addition.
+// NewBudget makes a budget of ratio retries for each call, plus perSecond retries a second.
 func NewBudget(ratio float64, perSecond int) (*Budget, error) {
 	return retry.NewBudget(ratio, perSecond)
 }

@@ -25,7 +25,7 @@ type transport struct {
 	next   http.RoundTripper
 }
 
-// CloseIdleConnections passes the call on.
+// CloseIdleConnections passes on the call.
 func (t *transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.next) }
 
 // RoundTrip sends req, and sends it again as the policy says.
@@ -45,7 +45,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	r := runs.Get().(*run)
 	r.state = state{opts: opts, cfg: cfg, next: t.next, caller: req, replay: *client.NewReplay(req, buffer)}
-	if opts.Backoff != nil { // the context can outlive the run, which is not used again
+	if opts.Backoff != nil { // the context refers to the run and can outlive it, so the run is not reused
 		return r.do(t.plugin.policy.Override(ctx, r.useBackoff), t.plugin.policy)
 	}
 	resp, err := r.do(ctx, t.plugin.policy)
@@ -77,16 +77,16 @@ type state struct {
 	replay client.Replay
 	cfg    Config
 
-	// of the attempt that runs, or has ended
+	// of the present or last attempt
 	req     *http.Request
 	resp    *http.Response // until it is discarded
 	err     error
-	instead error // of CheckRetry, for the caller
-	failed  bool  // there was no attempt, but an error that ends the call
+	instead error // returned by CheckRetry, for the caller
+	failed  bool  // err came before the attempt was made, and ends the call
 
 	again    *http.Request // the next attempt, until it is sent
-	overrun  bool          // there can be none: the attempt before has read on
-	sent     bool          // a server can have got one
+	overrun  bool          // there can be no next attempt: the previous one has read more of the body than is kept
+	sent     bool          // a server can have received an attempt
 	returned bool          // nothing has panicked
 }
 
@@ -129,7 +129,7 @@ func (r *run) send(ctx context.Context) (*http.Response, error) {
 		}
 	}
 	if r.resp, r.err = r.next.RoundTrip(r.req); r.resp != nil && r.resp.Request == nil {
-		r.resp.Request = r.req // as any transport should: functions of the user may use it
+		r.resp.Request = r.req // any transport should set it: functions of the user may use it
 	}
 	return r.resp, r.err
 }
@@ -151,7 +151,7 @@ func (r *run) modify(attempt int) error {
 	return err
 }
 
-// A replacedBody may read the body that it replaces: both are closed with it.
+// A replacedBody may read the body that it replaces: its Close closes both.
 type replacedBody struct {
 	io.ReadCloser
 	old io.Closer
@@ -203,7 +203,7 @@ func (r *run) repeatable(err error) bool {
 	return client.Idempotent(r.req)
 }
 
-// asked asks the functions of the user, or CheckRetry. The error is for the caller, instead of the result of the attempt.
+// asked calls the functions of the user, or CheckRetry. instead is an error for the caller, to replace the result of the attempt.
 func (r *run) asked(resp *http.Response, err error) (again bool, instead error) {
 	decide := r.opts.CheckRetry
 	if decide == nil {
@@ -214,12 +214,12 @@ func (r *run) asked(resp *http.Response, err error) (again bool, instead error) 
 			return r.cfg.RetryResult(resp), nil
 		}
 		if again, instead = decide(r.req.Context(), resp, nil); again {
-			instead = nil // it counts together with false only
+			instead = nil // it counts only together with false
 		}
 		return again, instead
 	}
 	explained := err
-	if client.Classify(r.req, nil, err) == core.Ignored && !client.NotSent(err) { // as for an upload that has failed or is too slow
+	if client.Classify(r.req, nil, err) == core.Ignored && !client.NotSent(err) { // such as for an upload that failed or was too slow
 		explained = &blame.Error{Err: err}
 	}
 	if r.opts.CheckRetry == nil && r.cfg.RetryIf != nil {
@@ -234,8 +234,8 @@ func (r *run) asked(resp *http.Response, err error) (again bool, instead error) 
 	return again, instead
 }
 
-// discard drains and closes the response before the wait, since its connection may be the only one. The next request is made
-// before: the attempt that has failed may still have read more of a streamed body than is kept, and then its response is the last one.
+// discard drains and closes the response before the wait, since its connection may be the only one. Before that, it makes the next request:
+// the failed attempt may meanwhile have read more of a streamed body than is kept, and then its response is the last one.
 func (r *run) discard() {
 	var err error
 	if r.again, err = r.replay.Attempt(r.caller.Context()); err != nil {
@@ -260,12 +260,12 @@ func (r *run) useBackoff(c *Config) {
 	})
 }
 
-// close ends a run, also after a panic of the transport or of a function of the user.
+// close ends a run, even after a panic of the transport or of a function of the user.
 func (r *run) close() {
 	roundtrip.CloseBody(r.again) // it was not sent
 	r.replay.Close()
 	if !r.returned {
-		roundtrip.CloseBody(r.req) // that of the transport, or of ModifyRequest
+		roundtrip.CloseBody(r.req) // the transport or ModifyRequest had it
 		roundtrip.CloseResponse(r.resp)
 	}
 }

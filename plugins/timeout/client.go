@@ -8,12 +8,12 @@ import (
 	"github.com/gresil/gresil/internal/override"
 )
 
-// ClientOptions say what a [Client] limits. The zero value limits the whole of an exchange.
+// ClientOptions say what a [Client] limits. The zero value limits the whole exchange.
 type ClientOptions struct {
 	// Disabled sends all requests without a limit.
 	Disabled bool
-	// PerAttempt limits each attempt of a retry by itself, until the headers of its response are there. If false, the limit is for
-	// the whole of an exchange: all attempts, the waits between them, and the body. Override cannot change it.
+	// PerAttempt limits each attempt of a retry separately, until the headers of its response have arrived. If false, the limit applies to the
+	// whole exchange: all attempts, the waits between them, and the body. Override cannot change it.
 	PerAttempt bool
 }
 
@@ -23,7 +23,7 @@ type Client struct {
 	opts    ClientOptions
 }
 
-// NewClient makes a plugin. If limit is nil, it is New of the zero Config.
+// NewClient makes a plugin. If limit is nil, it makes one of the zero Config.
 func NewClient(limit *Timeout, opts ClientOptions) *Client {
 	return &Client{timeout: mechanismOf(limit), opts: opts}
 }

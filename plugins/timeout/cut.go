@@ -10,10 +10,10 @@ import (
 // errPanic is the error of a handler that has not returned.
 var errPanic = errors.New("timeout: the handler panicked")
 
-// cutText is the body by which the answer of http.TimeoutHandler is known from that of a handler.
+// cutText is the body that distinguishes the response of http.TimeoutHandler from that of a handler.
 const cutText = "timeout: the limit is exceeded, and the handler still runs"
 
-// cut runs a http.TimeoutHandler.
+// cut runs h, which is a http.TimeoutHandler.
 func (x *serving) cut(h http.Handler) {
 	ctx := x.r.Context()
 	note := reject.Watched(ctx)
@@ -24,23 +24,23 @@ func (x *serving) cut(h http.Handler) {
 	w := &cutWriter{ResponseWriter: x.w, serving: x, note: note}
 	x.run(h, w, func() {
 		x.err = nil
-		if w.cut || w.status != 0 { // a status without a text: the client went away
+		if w.cut || w.status != 0 { // a status without a body: the client has left
 			x.err = x.ctx.Err()
 		}
 		w.send()
 	})
 }
 
-// A cutWriter answers instead of a http.TimeoutHandler at the limit. That writes its status and text in two calls, and nothing else.
+// A cutWriter replaces the response that a http.TimeoutHandler sends at the limit: a status and a text, in two calls.
 type cutWriter struct {
 	http.ResponseWriter
 	serving *serving
-	note    *reject.Note // the writer of a http.TimeoutHandler passes no mark on
+	note    *reject.Note // needed because the writer of a http.TimeoutHandler does not pass on marks
 	status  int          // not sent yet; 0 if there is none
 	cut     bool
 }
 
-// WriteHeader keeps a status that may be that of the limit until the body shows whose it is.
+// WriteHeader keeps a status that may come from http.TimeoutHandler until the body shows where it comes from.
 func (w *cutWriter) WriteHeader(status int) {
 	if status == http.StatusServiceUnavailable {
 		w.status = status

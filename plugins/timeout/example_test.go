@@ -29,7 +29,7 @@ func ExampleNewClient() {
 	// succeeded=0 failed=0 timed_out=1
 }
 
-// OnRejected answers with another status, as one that waits for another server does.
+// OnRejected answers with another status, here that of a gateway.
 func ExampleNewServer() {
 	limit := core.Must(timeout.New(timeout.Config{Limit: time.Millisecond}))
 	plugin := timeout.NewServer(limit, timeout.ServerOptions{OnRejected: func(w http.ResponseWriter, r *http.Request, rej server.Rejection) {

@@ -9,7 +9,7 @@ import (
 type (
 	// Config configures a timeout: see core/timeout.
 	Config = timeout.Config
-	// An Error is the error of a request over its limit: see core/timeout.
+	// An Error is the error of a request that exceeded its limit: see core/timeout.
 	Error = timeout.Error
 	// Stats are the counts of a timeout: see core/timeout.
 	Stats = timeout.Stats
@@ -23,10 +23,10 @@ var ErrTimeout = timeout.ErrTimeout
 // New makes a timeout.
 func New(cfg Config) (*Timeout, error) { return timeout.New(cfg) }
 
-// A mechanism is a Timeout with the methods for adapters.
+// A mechanism is a Timeout with methods for adapters.
 type mechanism = deadline.Timeout[Config]
 
-// mechanismOf returns that of a timeout, or of a new one for nil.
+// mechanismOf returns the mechanism of t, or that of a new timeout if t is nil.
 func mechanismOf(t *Timeout) *mechanism {
 	if t == nil {
 		t = core.Must(New(Config{}))

@@ -17,7 +17,7 @@ type transport struct {
 	next   http.RoundTripper
 }
 
-// CloseIdleConnections passes on to the transport inside.
+// CloseIdleConnections passes on the call.
 func (t *transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.next) }
 
 // RoundTrip sends req within the limit.
@@ -38,7 +38,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// attempt lifts the limit when the headers of the response are there.
+// attempt sends req, and lifts the limit when the headers of the response have arrived.
 func (t *transport) attempt(req *http.Request, limit *deadline.Limit) (resp *http.Response, err error) {
 	caller := req.Context()
 	ctx, cancel := context.WithCancelCause(caller)
@@ -52,7 +52,7 @@ func (t *transport) attempt(req *http.Request, limit *deadline.Limit) (resp *htt
 	sent := req.WithContext(ctx)
 	resp, err = t.next.RoundTrip(sent)
 	if !timer.Stop() {
-		cancel(limit.Cause) // the function of the timer may not have done it yet
+		cancel(limit.Cause) // the function of the timer may not have done so yet
 		if err == nil {
 			err = context.Cause(ctx) // the body could not be read
 		}
@@ -61,7 +61,7 @@ func (t *transport) attempt(req *http.Request, limit *deadline.Limit) (resp *htt
 		roundtrip.CloseResponse(resp)
 		return nil, err
 	}
-	roundtrip.Restore(resp, sent, req) // the context that it was sent with ends with the body
+	roundtrip.Restore(resp, sent, req) // the context of sent ends with the body
 	if _, upgraded := resp.Body.(io.Writer); upgraded || resp.Body == nil || resp.Body == http.NoBody {
 		client.OnBodyEnd(resp, func() { cancel(nil) })
 	} else {
@@ -70,7 +70,7 @@ func (t *transport) attempt(req *http.Request, limit *deadline.Limit) (resp *htt
 	return resp, nil
 }
 
-// An attemptBody releases the context of an attempt at its end.
+// An attemptBody releases the context of an attempt when it ends.
 type attemptBody struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc
@@ -89,7 +89,7 @@ func (b *attemptBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// total keeps the limit until the end of the body.
+// total sends req, and keeps the limit until the end of the body.
 func (t *transport) total(req *http.Request, limit *deadline.Limit) (resp *http.Response, err error) {
 	caller := req.Context()
 	ctx, cancel := context.WithTimeoutCause(caller, limit.Time, limit.Cause)
@@ -106,7 +106,7 @@ func (t *transport) total(req *http.Request, limit *deadline.Limit) (resp *http.
 	if err != nil || resp == nil {
 		return resp, x.end(err)
 	}
-	roundtrip.Restore(resp, sent, req) // the context that it was sent with ends with the body
+	roundtrip.Restore(resp, sent, req) // the context of sent ends with the body
 	if _, upgraded := resp.Body.(io.Writer); upgraded || resp.Body == nil || resp.Body == http.NoBody {
 		client.OnBodyEnd(resp, func() { _ = x.end(nil) }) // stays nil: an upgraded connection is not limited
 		return resp, nil
@@ -115,7 +115,7 @@ func (t *transport) total(req *http.Request, limit *deadline.Limit) (resp *http.
 	return resp, nil
 }
 
-// An exchange is a request with a total limit and the reading of its body.
+// An exchange is a request with a total limit, until its body is read.
 type exchange struct {
 	timeout         *mechanism
 	limit           *deadline.Limit
@@ -134,7 +134,7 @@ func (x *exchange) end(err error) error {
 	return x.err
 }
 
-// A body ends its exchange.
+// A body ends its exchange when it is read to its end, fails, or is closed.
 type body struct {
 	io.ReadCloser
 	exchange *exchange
@@ -153,7 +153,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the exchange in success, unless the limit has struck while nobody was reading.
+// Close ends the exchange as a success, unless the limit was exceeded while nobody was reading.
 func (b *body) Close() error {
 	err := b.ReadCloser.Close()
 	var late error

@@ -15,11 +15,10 @@ import (
 type ServerOptions struct {
 	// Disabled runs all handlers without a limit.
 	Disabled bool
-	// Cut answers at the limit while the handler still runs, as http.TimeoutHandler does, which buffers the response: a handler
-	// cannot stream. Put it around the whole router: chi reuses its routing context when ServeHTTP returns. Override cannot
-	// change it.
+	// Cut answers at the limit even if the handler still runs. It uses http.TimeoutHandler, which buffers the response: a handler cannot
+	// stream. Put the plugin around the whole router: chi reuses its routing context when ServeHTTP returns. Override cannot change it.
 	Cut bool
-	// OnRejected answers a request over its limit. rej.Err is an *Error. If nil, it is server.Reject.
+	// OnRejected answers a request that exceeded its limit. rej.Err is an *Error. If nil, it is server.Reject.
 	OnRejected func(w http.ResponseWriter, r *http.Request, rej server.Rejection)
 }
 
@@ -29,7 +28,7 @@ type Server struct {
 	opts    ServerOptions
 }
 
-// NewServer makes a plugin. If limit is nil, it is New of the zero Config.
+// NewServer makes a plugin. If limit is nil, it makes one of the zero Config.
 func NewServer(limit *Timeout, opts ServerOptions) *Server {
 	return &Server{timeout: mechanismOf(limit), opts: opts}
 }
@@ -78,7 +77,7 @@ type serving struct {
 	err    error           // of the handler; nil if there was a response
 }
 
-// serve runs the handler, and answers for it if it is late and has not.
+// serve runs the handler. If it returns late and has not answered, serve answers the request.
 func (x *serving) serve(next http.Handler) {
 	var rec reject.Recorder
 	w := rec.Wrap(x.w)
@@ -92,7 +91,7 @@ func (x *serving) serve(next http.Handler) {
 	})
 }
 
-// run runs a handler under the limit, then f, and counts the request.
+// run runs a handler under the limit, calls f, and counts the request.
 func (x *serving) run(h http.Handler, w http.ResponseWriter, f func()) {
 	var cancel context.CancelFunc
 	x.ctx, cancel = x.limit.Context(x.r.Context())
@@ -103,7 +102,7 @@ func (x *serving) run(h http.Handler, w http.ResponseWriter, f func()) {
 	f()
 }
 
-// answer answers a request over its limit. The handler was called, so this is not the rejection of a call that was not made.
+// answer answers a request that exceeded its limit. The handler was called, so the error does not match core.ErrRejected.
 func (x *serving) answer() {
 	reject.With(x.w, x.r, server.Rejection{
 		Status: http.StatusServiceUnavailable, RetryAfter: -1, Detail: "The request took too long.", Err: context.Cause(x.ctx),

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	longestDenial = time.Second // for which a take is refused without the store
+	longestDenial = time.Second // the longest time for which a take is refused without the store
 	maxAnswers    = 4           // of one key, for different costs and limits
 )
 
-// denials are the takes that the store has refused. A refused cost stays refused until the
-// earliest time at which it could be taken: other takes can only delay that, and refunds and
-// resets drop the entry. (A take under another limit can hasten it: then a denial is too long, by less than longestDenial.)
+// denials are the takes that the store has refused. A refused cost stays refused until the earliest time at which it could be granted:
+// other takes can only delay that time, and refunds and resets drop the entry. (A take under another limit can make it earlier. Then a
+// denial is too long, by less than longestDenial.)
 type denials struct {
-	begun  time.Time // the base of all times
+	begun  time.Time // all times are durations since then
 	life   time.Duration
 	seed   maphash.Seed
 	shards []denialShard
@@ -27,9 +27,9 @@ type denials struct {
 type denialShard struct {
 	mu     sync.Mutex
 	room   int
-	epoch  uint64 // how often an entry was dropped: decisions from before that are not learned
+	epoch  uint64 // how often an entry was dropped: earlier decisions are not learned
 	denied map[denialKey]*denial
-	ring   []denialKey // in the order of their arrival; keys that are no longer in denied leave a gap
+	ring   []denialKey // in the order of arrival; keys that are no longer in denied leave a gap
 	next   int
 }
 
@@ -45,7 +45,7 @@ type answer struct {
 	plan   *limits.Plan
 	cost   int64
 	result limits.Result
-	until  time.Duration // refused as long; counted from the sending, so never for too long
+	until  time.Duration // the end of the refusal, counted from when the take was sent, so that it is not too late
 	at     time.Duration // when the result was known
 }
 
@@ -69,8 +69,7 @@ type question struct {
 	sent  time.Duration
 }
 
-// refuse refuses a take that would certainly be refused; otherwise the answer of the store can be
-// learned.
+// refuse refuses a take that the store would certainly refuse. Otherwise learn can note the answer of the store to q.
 func (d *denials) refuse(table, key string, plan *limits.Plan, op limits.Op) (r limits.Result, refused bool, q question) {
 	if op.Kind != limits.Take || op.Cost <= 0 {
 		return r, false, q
@@ -88,7 +87,7 @@ func (d *denials) refuse(table, key string, plan *limits.Plan, op limits.Op) (r 
 			r.RetryAfter -= now
 			r.FullAfter -= now
 			if r.NextAfter -= now; r.NextAfter <= 0 {
-				r.NextAfter = r.RetryAfter // some have come back, but not enough
+				r.NextAfter = r.RetryAfter // some permits have recovered, but not enough
 			}
 			return r, true, q
 		}
@@ -96,7 +95,7 @@ func (d *denials) refuse(table, key string, plan *limits.Plan, op limits.Op) (r 
 	return r, false, question{s, s.epoch, now}
 }
 
-// learn remembers a refusal.
+// learn notes a refusal.
 func (d *denials) learn(q question, table, key string, plan *limits.Plan, cost int64, r limits.Result) {
 	if q.shard == nil || r.Allowed || r.RetryAfter <= 0 {
 		return
@@ -111,11 +110,11 @@ func (d *denials) learn(q question, table, key string, plan *limits.Plan, cost i
 	if e == nil {
 		e = s.addLocked(table, key)
 	}
-	r.Receipt = limits.Receipt{At: -1, Plan: plan} // it is decided without the store
+	r.Receipt = limits.Receipt{At: -1, Plan: plan} // -1: decided without the store
 	e.put(answer{plan: plan, cost: cost, result: r, until: q.sent + min(r.RetryAfter, d.life), at: now})
 }
 
-// addLocked makes room for a key, if necessary by evicting the oldest entry.
+// addLocked adds an entry for a key, and evicts the oldest entry if there is no room.
 func (s *denialShard) addLocked(table, key string) *denial {
 	k := denialKey{table, strings.Clone(key)}
 	e := &denial{place: len(s.ring)}
@@ -132,7 +131,7 @@ func (s *denialShard) addLocked(table, key string) *denial {
 	return e
 }
 
-// put replaces the answer to the same question, or the answer that ends first.
+// put replaces the answer to the same question, or, if there is none and no room, the answer that ends first.
 func (e *denial) put(a answer) {
 	first := 0
 	for i, old := range e.answers {
@@ -151,8 +150,8 @@ func (e *denial) put(a answer) {
 	}
 }
 
-// forget drops the entry of a key after an operation that might have made room. If the room might
-// come later, no refusal is learned for some time.
+// forget drops the entry of a key after an operation that may have freed permits. If they may be freed later, no
+// refusal is learned for the time quiet.
 func (d *denials) forget(table, key string, quiet time.Duration) {
 	s := d.shard(key)
 	s.mu.Lock()

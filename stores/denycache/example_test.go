@@ -11,8 +11,8 @@ import (
 	"github.com/gresil/gresil/stores/denycache"
 )
 
-// A client that ignores refusals is refused without the store, even while the store is unavailable.
-// In a service, the store is one over a network, for example that of redisstore.
+// A client that ignores refusals is refused without the store, even while the store is unavailable. In a service, use a
+// store over a network, for example that of redisstore.
 func ExampleNew() {
 	memory := &ratelimittest.Memory{}
 	inner := &ratelimittest.Failing{Store: memory} // it can be made unavailable

@@ -20,7 +20,7 @@ type Config struct {
 	// Registry registers the store under the kind "store" and its name, with the counters of the store that it wraps: do not
 	// register both. If nil, it is not registered.
 	Registry *core.Registry
-	// MaxKeys is the number of refused keys that are remembered; beyond it the oldest is evicted. If zero, it is 10,000.
+	// MaxKeys is the number of refused keys that are kept; above it, the oldest is evicted. If zero, it is 10,000.
 	MaxKeys int
 }
 
@@ -32,7 +32,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// A cache is a [ratelimit.Store] around another one. It is used by many goroutines at once.
+// A cache is a [ratelimit.Store] around another one. It is safe for concurrent use.
 type cache struct {
 	remove  func() // from the registry
 	inner   ratelimit.Store
@@ -42,8 +42,8 @@ type cache struct {
 	closed  atomic.Bool
 }
 
-// New wraps a store. Close of the result closes that store. It returns the errors of [Config.Validate], or an error if the
-// name is in use.
+// New wraps a store. The Close method of the result closes that store too. The error is that of [Config.Validate], or
+// says that the name is in use.
 func New(store ratelimit.Store, cfg Config) (ratelimit.Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func New(store ratelimit.Store, cfg Config) (ratelimit.Store, error) {
 	return s, nil
 }
 
-// Open opens a table of the store that s wraps.
+// Open opens a table of the wrapped store.
 func (s *cache) Open(name string) (limits.Table, error) {
 	t, err := s.inner.Open(name)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *cache) Open(name string) (limits.Table, error) {
 	return &table{t, s, name}, nil
 }
 
-// Close closes the store that s wraps, and removes s from its registry.
+// Close closes the wrapped store, and removes s from its registry.
 func (s *cache) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -77,7 +77,7 @@ func (s *cache) Close() error {
 	return s.inner.Close()
 }
 
-// Stats returns the counters of the store that s wraps, with Denied.
+// Stats returns the counters of the wrapped store, with Denied.
 func (s *cache) Stats() (stats limitstore.Stats) {
 	stats = limitstore.Of(s.inner)
 	stats.Denied += s.denied.Load()
@@ -90,10 +90,10 @@ type table struct {
 	name  string
 }
 
-// Unwrap returns the table of the store that is wrapped.
+// Unwrap returns the table of the wrapped store.
 func (t *table) Unwrap() limits.Table { return t.Table }
 
-// Apply refuses a take that the store would certainly refuse; the store decides all others.
+// Apply refuses a take that the store would certainly refuse. The store decides all other operations.
 func (t *table) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (limits.Result, error) {
 	s := t.store
 	denied, refused, asked := s.denials.refuse(t.name, key, plan, op)

@@ -13,14 +13,15 @@ import (
 	"github.com/gresil/gresil/internal/text"
 )
 
-// oldest is the first version of Redis that has all that is needed.
+// oldest is the first version of Redis that has everything that the store needs.
 const oldest = 7
 
-// Check reports whether the server can be used: whether it can be reached, accepts the password, is not too old ([ErrUnfit]), and
-// keeps the usage of keys when its memory is full. It measures the round trip, and returns an error if [Config].Timeout is less than
-// twice as long: decisions work as long as Timeout is longer, but fail if the network or the server takes a moment more.
+// Check returns an error if the server cannot be used: if it cannot be reached, refuses the password, is too old ([ErrUnfit]), or evicts
+// the usage of keys when its memory is full. It also measures the round trip, and returns an error if [Config].Timeout is less than twice
+// as long. With a shorter Timeout, decisions work while it is longer than the round trip, but fail when the network or the server is a
+// little slower.
 //
-// Check is not necessary, and changes nothing. It waits until ctx ends, so it can report why a server cannot be reached.
+// Calling Check is optional, and it changes nothing. It waits until ctx ends, so that it can report why a server cannot be reached.
 func (s *Store) Check(ctx context.Context) error {
 	to := s.client
 	if c, ok := s.client.(*redis.ClusterClient); ok {
@@ -64,7 +65,7 @@ func (s *Store) distance(ctx context.Context, to redis.UniversalClient) error {
 		trip = min(trip, time.Since(began))
 	}
 	if timeout := s.cfg.timeout(); timeout/2 < trip {
-		return fmt.Errorf("redisstore: the Timeout of %v is too near to the round trip to the server, %s: set at least twice as much",
+		return fmt.Errorf("redisstore: the Timeout of %v is too short for the round trip to the server, %s: set at least twice the round trip",
 			timeout, text.About(trip))
 	}
 	return nil

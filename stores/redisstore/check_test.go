@@ -44,9 +44,9 @@ func TestCheck(t *testing.T) {
 	}{
 		"no server":      {plain.client(t, func(o *redis.Options) { o.Addr = "127.0.0.1:1" }), "connection refused"},
 		"no port":        {plain.client(t, func(o *redis.Options) { o.Addr = "127.0.0.1" }), "missing port in address"},
-		"wrong user":     {guarded.client(t, func(o *redis.Options) { o.Username, o.Password = "nobody", "guess" }), "wants another user or password"},
-		"no password":    {guarded.client(t), "wants another user or password"},
-		"wrong password": {guarded.client(t, func(o *redis.Options) { o.Password = "guess" }), "wants another user or password"},
+		"wrong user":     {guarded.client(t, func(o *redis.Options) { o.Username, o.Password = "nobody", "guess" }), "refuses the user or password"},
+		"no password":    {guarded.client(t), "refuses the user or password"},
+		"wrong password": {guarded.client(t, func(o *redis.Options) { o.Password = "guess" }), "refuses the user or password"},
 		"old version":    {old, "it is version 6."},
 	} {
 		s := newStore(t, c.client, Config{})
@@ -83,6 +83,6 @@ func TestCheckDistance(t *testing.T) {
 	proxy, client := startProxy(t)
 	proxy.Delay(40 * time.Millisecond)
 	err := newStore(t, client, Config{Timeout: 100 * time.Millisecond}).Check(t.Context())
-	require.ErrorContains(t, err, "the Timeout of 100ms is too near to the round trip")
+	require.ErrorContains(t, err, "the Timeout of 100ms is too short for the round trip")
 	require.NoError(t, newStore(t, client, Config{Timeout: 2 * time.Second}).Check(t.Context()))
 }

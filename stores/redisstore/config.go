@@ -14,11 +14,11 @@ type Mode string
 
 // The modes. The decisions are the same.
 const (
-	// Strict sends each decision by itself, in one round trip.
+	// Strict sends each decision separately, in one round trip.
 	Strict Mode = "strict"
-	// Coalesced sends those that arrive while a request is under way together, in the next. If the server is near, no timer is
-	// involved. Decisions on one key keep the order of the calls. It uses two connections, or one to each server of a Cluster; to a
-	// server whose round trip is longer than a third of Timeout, up to eight times as many (see Distance above).
+	// Coalesced sends decisions that arrive while a request is under way together, in the next request. If the server is near, no timer is
+	// involved. Decisions on one key keep the order of the calls. It uses two connections, or one to each server of a Cluster. To a server
+	// whose round trip is longer than a third of Timeout, it uses up to eight times as many (see Distance above).
 	Coalesced Mode = "coalesced"
 )
 
@@ -30,28 +30,25 @@ const (
 
 // Config configures a [Store]. The zero value is ready to use.
 type Config struct {
-	// Name is the name of the store in its Registry. It is not part of the names of keys. If
-	// empty, it is "default".
+	// Name is the name of the store in its Registry. It is not a part of the names of keys. If empty, it is "default".
 	Name string
 	// Registry registers the store under the kind "store" and its name. If nil, it is not registered.
 	Registry *core.Registry
 
-	// Prefix is the first part of the names of all keys. Stores on one server with different
-	// prefixes share nothing. It has 1 to 64 letters, digits or any of "-._:". If empty,
-	// it is "gresil".
+	// Prefix is the first part of the names of all keys. Stores on the same server with different prefixes share nothing.
+	// It has 1 to 64 letters, digits or any of "-._:". If empty, it is "gresil".
 	Prefix string
 	// Mode is the way in which decisions are sent to the server. If empty, it is [Strict].
 	Mode Mode
-	// Timeout is the longest time of a decision, with all its steps; after it the decision returns
-	// an error. The context of the call can end it earlier: by its deadline, and with Coalesced
-	// also if it is canceled. If zero, it is 50 milliseconds. It must not be negative.
+	// Timeout is the longest time of a decision, with all its steps; after that, the decision returns an error. The
+	// context of the call can end it earlier: by its deadline, and with Coalesced also by its cancellation. If zero, it is
+	// 50 milliseconds. It must not be negative.
 	//
-	// A decision takes one round trip, so Timeout must be longer than that: set at least twice as
-	// much. The default fits a round trip of up to 25 ms; [Store.Check] measures it.
+	// A decision takes one round trip, so Timeout must be longer than that: set at least twice the round trip. The default
+	// fits a round trip of up to 25 ms; [Store.Check] measures it.
 	Timeout time.Duration
-	// HashKeys writes only hashes of keys to the server, for keys that are secrets. Otherwise
-	// short, plain keys are legible. Changing it changes the names of keys, as another Prefix
-	// does: every key starts afresh, and its past usage no longer counts.
+	// HashKeys writes only hashes of keys to the server, for keys that are secrets. If false, short, plain keys can be
+	// read there. Changing HashKeys changes the names of keys, as another Prefix does: every key starts without usage.
 	HashKeys bool
 }
 

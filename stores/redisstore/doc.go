@@ -6,141 +6,133 @@
 //	...
 //	limiter, err := ratelimit.New(ratelimit.Config{Name: "api", Limit: ratelimit.PerMinute(1000), Store: store})
 //
-// A decision is one script on one key, over the connections of the client, by the server's clock. It takes one round trip, or up to
-// two in [Coalesced], and no longer than [Config].Timeout. The limit is never exceeded while the server keeps its data. If the
-// server fails, the limiter applies [ratelimit.Config].OnStoreError.
+// A decision is one script on one key, over the connections of the client, by the server's clock. It takes one round trip, or up to two in
+// [Coalesced], and never longer than [Config].Timeout. The limit is never exceeded while the server keeps its data. If the server fails,
+// the limiter applies [ratelimit.Config].OnStoreError.
 //
-// A decision has the same result as in memory, to the microsecond. Limiters with one name and one
-// Prefix share their keys, in every process. If one process is enough, use a store in memory: it
-// is a thousand times faster and never unavailable.
+// A decision has the same result as in memory, to the microsecond. Limiters with the same name and the same Prefix
+// share their keys, in every process. If there is only one process, keep the limits in memory: that is a thousand times
+// faster, and never unavailable.
 //
 // # Guarantees
 //
-// While the server keeps its data, the limit is never exceeded, with any number of instances. Times are those of the server's clock,
-// so the clocks of the instances do not matter. Arithmetic is in whole numbers: a rate such as 3 per second does
-// not drift. Joined limits are taken all or none.
+// While the server keeps its data, the limit is never exceeded, with any number of instances. Times are those of the server's clock, so the
+// clocks of the instances do not matter. Arithmetic is in whole numbers: a rate such as 3 per second does not drift. Permits are taken from
+// all joined limits, or from none.
 //
-// A key is one value, which expires when its usage has recovered; a recovered key takes no memory.
-// A bucket or a fixed window takes some 200 bytes of the server with its tables, 120 of them by
-// MEMORY USAGE. Each step of a sliding window or a log takes 32 more. A log is written whole with
-// each take: use it for limits of some hundreds. A refusal writes nothing. Set the
-// maxmemory-policy of the server to noeviction, or to volatile-ttl, which evicts the keys with the
-// least usage first. Any other policy evicts keys with usage, and [Store.Check] reports it.
+// A key is one value, which expires when its usage has recovered; a recovered key takes no memory. A bucket or a fixed
+// window takes some 200 bytes of the server's memory, of which MEMORY USAGE reports 120; the rest is in the server's
+// tables. Each step of a sliding window or a log takes 32 more. A log is written as a whole with each take: use it for
+// limits of some hundreds. A refusal writes nothing. Set the maxmemory-policy of the server to noeviction, or to
+// volatile-ttl, which evicts the keys with the least usage first. Any other policy evicts keys with usage, and
+// [Store.Check] reports it.
 //
-// A server that starts empty has lost all usage. A replica that becomes the primary has lost the
-// usage that was not replicated. A key can then be granted its capacity once more, and no more
-// than that each time. If the server's clock goes back, no key recovers early, and no usage lasts
-// longer than it did when it was charged. If the clock goes forward, usage recovers early, up to
-// the capacity.
+// A server that starts empty has lost all usage. A replica that becomes the primary lacks the usage that was not
+// replicated. Each time, a key can be granted its capacity once more, and no more than that. If the server's clock goes
+// back, no key recovers early, and no usage lasts longer than it did when it was charged. If the clock goes forward,
+// usage recovers early, up to the capacity.
 //
 // # Differences from memory
 //
 //   - A period, or a segment of one, is a whole number of microseconds. Otherwise making the
 //     limiter returns a [*core.ConfigError].
-//   - A bucket that is too large for exact counting in microseconds refills in steps, for example
-//     one each 100ms for a billion and seven permits a day.
-//   - A refunded reservation gives back its permits. In memory it also gives back the permits that
-//     it skipped: the rest of a window that was too small for it.
-//   - A changed limit applies to the process that changed it. While processes have different limits, they admit at
-//     most what these limits allow together.
-//   - A key with joined limits, or one that was counted under another limit, is decided by the script for all
-//     algorithms. The first such operation can take two round trips.
-//   - If another program wrote the value of a key, operations on that key return an error until
-//     the value is deleted. This applies to every value that does not have the form of a limit,
-//     also a text of several words.
+//   - A bucket that is too large for exact counting in microseconds is refilled in steps, for example every 100ms for a
+//     billion and seven permits a day.
+//   - The refund of a reservation gives back its permits. In memory it also gives back the permits that the reservation
+//     skipped: the rest of a window that was too small for it.
+//   - A changed limit applies in the process that changed it. While processes have different limits, they admit at most
+//     the sum of what these limits allow.
+//   - For a key with joined limits, or one that was counted under another limit, the script for all algorithms decides.
+//     The first such operation can take two round trips.
+//   - If another program wrote the value of a key, operations on that key return an error until the value is deleted.
+//     This applies to every value that does not have the form of a limit, such as a text of several words.
 //
 // # When the server is unavailable
 //
-// A decision fails after [Config].Timeout at the latest. After several failures in a row,
-// decisions fail at once ([ErrUnavailable]), while one call at a time is sent to find out whether the
-// server is available again. The limiter then applies [ratelimit.Config].OnStoreError. A take is sent
-// once: if its reply is lost, it might have been counted, so a failure can cost permits and never grants more. Each
-// server of a Cluster is unavailable separately, and decisions on the keys of the other servers
-// continue: set cluster-require-full-coverage to no.
+// A decision fails after [Config].Timeout at the latest. After several failures in a row, decisions fail at once
+// ([ErrUnavailable]), while one call at a time is sent to find out whether the server is available again. The limiter
+// then applies [ratelimit.Config].OnStoreError. A take is sent once: if its reply is lost, it might have been counted,
+// so a failure can cost permits, but never grants more. In a Cluster, one server can be unavailable while decisions on
+// the keys of the others continue: set cluster-require-full-coverage to no.
 //
-// After a failover behind one address, as that of a proxy or a Service, the connections of the client still
-// lead to the demoted server. If a server refuses a decision because it is not the primary (READONLY,
-// NOREPLICAS, LOADING, MASTERDOWN), nothing was decided: the store closes the idle connections of the
-// client, and sends the decision again at once, over a new one, within Timeout. If that is too short to
-// make a connection, or the address leads to the new primary only later, decisions continue within a
-// second of it. The connections of a [redis.ClusterClient] stay open.
+// After a failover behind one address, such as that of a proxy or a Service, the connections of the client still lead
+// to the demoted server. If a server refuses a decision because it is not the primary (READONLY, NOREPLICAS, LOADING,
+// MASTERDOWN), nothing was decided. Then the store closes the idle connections of the client, and sends the decision
+// again at once, over a new connection, within Timeout. If Timeout is too short to make a connection, or the address
+// leads to the new primary only later, decisions work again within a second of that. The connections of a
+// [redis.ClusterClient] stay open.
 //
-// The client tries five times to connect, 100ms apart. If DialerRetries in its options is 1, a refused connection
-// counts as a failure at once, otherwise after Timeout.
+// By default, the client tries five times to connect, 100ms apart. If you set DialerRetries in its options to 1, a
+// refused connection counts as a failure at once, otherwise after Timeout.
 //
-// To decide with a share of the limit meanwhile, wrap the store in share.New of stores/share. From the first decision of a
-// limiter with [ratelimit.Local] until [Store.Close], the instances that use the server with the same Prefix are then counted;
-// the decision does not wait for that. So services that share a server need a Prefix each. An instance sends a beat every two
-// seconds, and more often in its first two; one without a beat for ten seconds is not counted. The number that was read last
-// applies. A lower number applies only after ten seconds of lower numbers, so shares grow up to 25 seconds after
-// an instance was lost. The other instances can miss one that joined less than two seconds before. An
-// instance that has never reached the server has the whole limit.
+// To decide by a share of the limit meanwhile, wrap the store in share.New of stores/share. Then the store counts the instances that use
+// the server with the same Prefix, from the first decision of a limiter with [ratelimit.Local] until [Store.Close]; decisions do not wait
+// for that. So services that share a server each need a Prefix of their own. An instance sends a heartbeat every two seconds, and more
+// often in its first two seconds; an instance without a heartbeat for ten seconds is not counted. The number that was read last applies. A
+// lower number applies only after ten seconds of lower numbers, so shares can take up to 25 seconds to grow after an instance was lost.
+// Other instances can miss one that joined less than two seconds ago. An instance that has never reached the server uses the whole limit.
 //
-// To refuse takes of clients that ignore refusals without the server, wrap the store in denycache.New of
-// stores/denycache, and share.New around both.
+// If clients ignore refusals, wrap the store in denycache.New of stores/denycache, which refuses their takes without
+// asking the server, and put share.New around both.
 //
 // # Gates
 //
-// The store is the Store of a gate, too: gate.Config{Name: "ads", Store: store}. Gates with one name and one Prefix share their
-// limits, holds, turns and places in flight. Package gate says what that means, and what happens while the server is unavailable.
-// The state of a vendor is one value, with one more for each key of a limit that is in use; in a Cluster all of them are on one
-// server. An operation is one script, in both modes; it has [Config].Timeout, but at least a second.
+// The store can also be the Store of a gate: gate.Config{Name: "ads", Store: store}. Gates with the same name and the same Prefix share
+// their limits, holds, turns and places in flight. Package gate says what that means, and what happens while the server is unavailable. The
+// state of a vendor is one value, plus one for each key of a limit that is in use; in a Cluster all of them are on one server. An operation
+// is one script, in both modes. Its time limit is [Config].Timeout, but at least a second.
 //
 // # Modes
 //
-// [Strict] is one round trip for a decision. [Coalesced] makes the same decisions with less work:
-// decisions that arrive while a request is under way are sent together in the next, so a decision
-// takes up to two round trips. Takes and checks of single buckets and fixed windows are decided
-// together by one script, for 6 to 9 µs of the server's CPU each. Sliding windows, logs, counters
-// and joined limits are sent together too, but each is a script of its own: 30 to 45 µs, five
-// times as much, and nearly as in Strict. That was measured with 64 callers and 10,000 keys on two
-// cores, by go test -bench Decision.
+// [Strict] takes one round trip for a decision. [Coalesced] makes the same decisions with less work: decisions that
+// arrive while a request is under way are sent together in the next, so a decision takes up to two round trips. One
+// script decides many takes and checks of single buckets and fixed windows, for 6 to 9 µs of the server's CPU each.
+// Sliding windows, logs, counters and joined limits are sent together too, but each decision is a script of its own: 30
+// to 45 µs, five times as much, and nearly as much as in Strict. That was measured with 64 callers and 10,000 keys on
+// two cores, by go test -bench Decision.
 //
 // # Distance
 //
-// A decision takes one round trip, so every distance works whose round trip is shorter than
-// [Config].Timeout. The rest of Timeout is for jitter: set at least twice the round trip.
+// A decision takes one round trip, so the store works at any distance, as long as [Config].Timeout is longer than the
+// round trip. The rest of Timeout is for jitter: set at least twice the round trip.
 //
 //   - The same host or zone, up to 5 ms: the default of 50 ms fits.
 //   - A neighbor region, 10 to 25 ms: the default fits; 100 ms leaves room for a lost packet.
 //   - Another continent, 80 ms: 200 ms or more. Every call waits that long while the server is
 //     unavailable, until [ErrUnavailable].
 //
-// [Store.Check] measures the round trip, and returns an error if Timeout is too near to it.
+// [Store.Check] measures the round trip, and returns an error if Timeout is too short for it.
 //
-// The client makes a connection when a decision needs one. That takes five round trips, with TLS two more: if Timeout is shorter,
-// the decision fails, and OnStoreError decides. Connections are then made in the background, as many as there are decisions that
-// need one, and later decisions use them. So a distant server decides a second after the start, and while the number of
-// callers at a time grows, some decisions fail. Each connection serves
-// one decision at a time in Strict: at a round trip of 20 ms the client's PoolSize must be 20 for
-// 1,000 decisions a second. If all connections of the client are in use, the error says so, and
-// matches [redis.ErrPoolTimeout].
+// The client makes a connection when a decision needs one. That takes five round trips, with TLS two more: if Timeout is shorter, the
+// decision fails, and OnStoreError decides. Connections are then made in the background, as many as there are decisions that need one, and
+// later decisions use them. So a distant server is used from about a second after the start, and some decisions fail while the number of
+// concurrent callers grows. In Strict, a connection serves one decision at a time: at a round trip of 20 ms, the client's PoolSize must be
+// 20 for 1,000 decisions a second. If all connections of the client are in use, the error says so, and matches [redis.ErrPoolTimeout].
 //
-// The client closes connections that are idle for longer than its ConnMaxIdleTime, 30 minutes by default,
-// those older than its ConnMaxLifetime, and idle ones beyond its MaxIdleConns. For each connection that is
-// made again at a distance, or that a load balancer has cut, a decision can fail after Timeout. For a
-// distant server set ConnMaxIdleTime to -1, and leave ConnMaxLifetime and MaxIdleConns at 0.
+// The client closes connections that are idle for longer than its ConnMaxIdleTime, 30 minutes by default, those older
+// than its ConnMaxLifetime, and idle ones beyond its MaxIdleConns. For each connection that must be made again to a
+// distant server, or that a load balancer has cut, a decision can fail after Timeout. For a distant server set
+// ConnMaxIdleTime to -1, and leave ConnMaxLifetime and MaxIdleConns at 0.
 //
-// In Coalesced, decisions on one key keep the order of the calls if the round trip is less than a
-// third of Timeout. To a more distant server, a batch is sent without waiting for the reply to the
-// one before, at most eight times in a Timeout, each on a connection of its own. The order is then
-// that of the network.
+// In Coalesced, decisions on one key keep the order of the calls if the round trip is less than a third of Timeout. To
+// a more distant server, a batch is sent without waiting for the reply to the previous one, at most eight batches in a
+// Timeout, each on a connection of its own. Then the order is not kept.
 //
 // # Servers
 //
-// Redis from 7.0 on and Valkey 8, alone, behind Sentinel or as a Cluster, by the client that is
-// given. HashKeys or another Prefix changes the names of keys, so every key starts afresh. A user
-// of its own needs these rules, where gresil is the Prefix:
+// The store supports Redis from 7.0 on and Valkey 8: one server, Sentinel or a Cluster, depending on the client.
+// HashKeys or another Prefix changes the names of keys, so every key starts without usage. A restricted user needs
+// these rules, where gresil is the Prefix:
 //
 //	ACL SETUSER limiter on >secret ~gresil:* +eval +evalsha +get +set +del +time +info +ping
 //
-// With stores/share it needs these too:
+// With stores/share, it also needs these:
 //
 //	+zadd +zrange +zrem +zremrangebyscore +pexpire
 //
-// And the client of a Cluster these:
+// With a Cluster, it also needs these:
 //
 //	+cluster|slots +asking
 //
-// INFO is needed by [Store.Check] alone, and PING is not necessary.
+// Only [Store.Check] needs INFO. PING is optional.
 package redisstore

@@ -16,20 +16,20 @@ import (
 )
 
 var (
-	// ErrUnavailable is matched by the error of a decision that was not sent, since several before it have failed in a row.
+	// ErrUnavailable is matched by the error of a decision that was not sent because several in a row had failed.
 	ErrUnavailable = limits.Unsent(errors.New("redisstore: the server is unavailable"), true)
 	// ErrUnfit is matched by the error of [Store.Check] for a server that cannot be used at all, because it is too old.
 	ErrUnfit = errors.New("redisstore: the server cannot be used")
 
-	errReply = errors.New("redisstore: a reply that no script of ours gives")
+	errReply = errors.New("redisstore: unexpected reply from a script")
 )
 
-// failures is the number of failures in a row after which no decisions are sent.
+// failures is the number of failures in a row after which decisions are no longer sent.
 const failures = 8
 
-// newGuard makes the breaker for the server. Open, it lets one call through after 100ms; if that
-// call fails, it doubles the delay, up to 500ms: a call can find the new primary in two trials, of which
-// the first makes the connection. Jitter shortens each delay by up to half.
+// newGuard makes the breaker for the server. When open, it lets one call through after 100ms. If that call fails, it
+// doubles the delay, up to 500ms: finding a new primary can take two trials, the first of which makes the connection.
+// Jitter shortens each delay by up to half.
 func newGuard() *breaker.Breaker {
 	return core.Must(breaker.New(breaker.Config{
 		Name: "redisstore", Failures: failures, FailureRate: -1, Trials: 1, MaxHalfOpen: 10 * time.Second,
@@ -37,11 +37,11 @@ func newGuard() *breaker.Breaker {
 	}))
 }
 
-// outcomeOf returns the outcome of a request for the breaker: Ignored if the caller canceled it or
-// no connection was free.
+// outcomeOf returns the outcome of a request for the breaker. It is Ignored if the caller canceled the request, or no
+// connection was free.
 func outcomeOf(err error) core.Outcome {
 	switch {
-	case err == nil, foreignValue(err): // the server works; the value is not ours
+	case err == nil, foreignValue(err): // the server works; another program wrote the value
 		return core.Success
 	case isCanceled(err), noConnection(err):
 		return core.Ignored
@@ -58,8 +58,8 @@ func hasEnded(ctx context.Context) bool {
 // unsent returns the error of a request that was not sent.
 func unsent(err error) error { return limits.Unsent(err, false) }
 
-// reasons are the texts before the errors of a server or a client, the first that applies. decided is
-// set if the server might have decided.
+// reasons are the texts that are put before errors of a server or a client; the first that applies is used. decided is
+// true if the server might have decided.
 //
 //nolint:gochecknoglobals // a constant table
 var reasons = [...]struct {
@@ -73,17 +73,17 @@ var reasons = [...]struct {
 	{notPrimary, "the server is a replica, or cut off from its replicas", false},
 	{redis.IsLoadingError, "the server is loading its data", false},
 	{redis.IsOOMError, "the server is out of memory", false},
-	{redis.IsAuthError, "the server wants another user or password", false},
-	{redis.IsPermissionError, "the server does not allow it to this user", false},
+	{redis.IsAuthError, "the server refuses the user or password", false},
+	{redis.IsPermissionError, "this user lacks a permission on the server", false},
 	{incomplete, "the cluster is not complete", false},
-	{moved, "the server is one of a cluster, which needs a client for it", false},
+	{moved, "the server belongs to a cluster, which needs a redis.ClusterClient", false},
 	{foreignValue, "another program has written to the key", false},
-	{forbiddenInScript, "the server does not allow it to this user", true},
+	{forbiddenInScript, "this user lacks a permission on the server", true},
 	{isServerError, "the server failed", true},
 }
 
-// explain adds the reason before the text of the server's error. It is unsent if the server has
-// certainly not decided: nothing was written, or the reply says so.
+// explain adds the reason before the text of an error. If the server has certainly not decided, because nothing was
+// written or the reply says so, the result matches as unsent.
 func explain(err error, written bool) error {
 	for _, r := range reasons {
 		if r.is(err) {
@@ -112,7 +112,7 @@ func forbiddenInScript(err error) bool {
 	return redis.HasErrorPrefix(err, "The user executing the script")
 }
 
-// incomplete reports whether a Cluster lacks the server of the key for now.
+// incomplete reports whether a Cluster has no server for the key at the moment.
 func incomplete(err error) bool {
 	return redis.IsClusterDownError(err) || redis.IsMasterDownError(err) || redis.IsTryAgainError(err)
 }

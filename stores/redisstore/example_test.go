@@ -44,9 +44,9 @@ func ExampleConfig_coalesced() {
 	defer func() { _ = client.Close() }()
 
 	store, err := redisstore.New(client, redisstore.Config{
-		Mode:     redisstore.Coalesced, // decisions that come at once go out together
+		Mode:     redisstore.Coalesced, // concurrent decisions are sent together
 		Timeout:  time.Second,
-		HashKeys: true, // they are tokens
+		HashKeys: true, // the keys are tokens
 	})
 	if err != nil {
 		panic(err)

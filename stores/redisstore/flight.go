@@ -43,9 +43,8 @@ func (it *item) end(r limits.Result, ok bool, err error) bool {
 	return true
 }
 
-// exchange sends items until ctx ends, and ends them. If the context of the caller has ended, a failure does not count for the
-// server. Items whose value the script could not read are sent
-// again in the same order, before all others on their keys.
+// exchange sends items until ctx ends, and gives them their results. If the context of the caller has ended, a failure does not count
+// against the server. Items whose value the script could not read are sent again in the same order, before all others on their keys.
 func (t trip) exchange(ctx, caller context.Context, batch []*item) {
 	n, outcome, written := t.node, core.Ignored, true
 	defer func() { t.ended(outcome, written) }() //nolint:contextcheck // connections are made for later requests
@@ -57,7 +56,7 @@ func (t trip) exchange(ctx, caller context.Context, batch []*item) {
 		began, failed := time.Now(), false
 		n.fly(ctx, flights)
 		took := time.Since(began)
-		if rest[0].table != nil { // a beat is no operation
+		if rest[0].table != nil { // a heartbeat is no operation
 			n.store.counters.trip(len(rest), took)
 		}
 		rest = nil
@@ -81,8 +80,8 @@ func (t trip) exchange(ctx, caller context.Context, batch []*item) {
 	}
 }
 
-// deliver ends the items of a flight, and refunds their permits if their callers have left. It returns
-// the items to send again.
+// deliver gives the items of a flight their results, and refunds the permits of those whose callers have left. It
+// returns the items to send again.
 func (n *node) deliver(f *flight, err error) (rest []*item) {
 	if err != nil {
 		err = explain(err, f.cmd.stamp.written)
@@ -110,12 +109,12 @@ func (n *node) deliver(f *flight, err error) (rest []*item) {
 // A flight is a group of items that are sent as one command.
 type flight struct {
 	items    []*item
-	followed bool // by another flight with the same key
-	text     bool // sent with the text of the script
+	followed bool // another flight with the same key follows
+	text     bool // it is sent with the text of the script
 	cmd      call
 }
 
-// fly sends flights, and again those that the server has refused because it is not the primary.
+// fly sends flights. It sends those again that the server has refused because it is not the primary.
 func (n *node) fly(ctx context.Context, flights []*flight) {
 	_ = n.send(ctx, func() (err error) { // the commands have the errors
 		n.flyOnce(ctx, flights)
@@ -130,12 +129,12 @@ func (n *node) fly(ctx context.Context, flights []*flight) {
 	})
 }
 
-// flyOnce sends flights, and again, with its text, those whose script the server does not have.
+// flyOnce sends flights. It sends those whose script the server does not have again, with the text of the script.
 func (n *node) flyOnce(ctx context.Context, flights []*flight) {
 	var before *script
 	for _, f := range flights {
 		is := f.items[0].script
-		if f.followed || is != before { // a retry would come after the other flight; or it is the first
+		if f.followed || is != before { // a repeated flight would come after the one that follows; or it is the first of its script
 			f.text = !n.knows(is)
 		}
 		before = is
@@ -156,7 +155,7 @@ func (n *node) flyOnce(ctx context.Context, flights []*flight) {
 	}
 }
 
-// exec sends flights, in Coalesced in one pipeline, whose connections are other ones. The commands have the errors.
+// exec sends flights. In Coalesced they are one pipeline, for which the client has separate connections. The commands have the errors.
 func (n *node) exec(ctx context.Context, flights []*flight) {
 	for _, f := range flights {
 		first := f.items[0]
@@ -178,16 +177,15 @@ func (n *node) exec(ctx context.Context, flights []*flight) {
 	})
 }
 
-// flights groups the items that one script can decide, one key after the other: of many keys if
-// all are on one server, otherwise of one key. They are sent in this order, which for each key is
-// the order of the calls.
+// flights groups the items that one script can decide together, key by key. A flight has many keys if all are on one
+// server, otherwise one key. Flights are sent in this order, which for each key is the order of the calls.
 func (n *node) flights(batch []*item) (flights []*flight) {
 	if len(batch) == 1 {
 		return []*flight{{items: batch}}
 	}
 	batch = byKey(batch)
 	alike(batch)
-	from := 0 // the flight of the item before, of the same key
+	from := 0 // the flight of the previous item of the same key
 	for i, it := range batch {
 		same := i > 0 && it.key == batch[i-1].key
 		if !same {
@@ -233,8 +231,8 @@ func byKey(batch []*item) []*item {
 	return batch
 }
 
-// alike sends all items of a key to account if their scripts differ: account reads every value, so
-// no item is sent again after the others.
+// alike makes all items of a key use account if their scripts differ: account reads every value, so no item has to be
+// sent again after the others.
 func alike(batch []*item) {
 	for from := 0; from < len(batch); {
 		to, same := from+1, true

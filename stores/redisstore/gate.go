@@ -16,10 +16,10 @@ var (
 	gateScript                 = sync.OnceValue(func() *script { return newScript("time.lua", "gate.lua") })
 )
 
-// gateTimeout is the least time for a request of a gate: its calls wait anyway, and a connection may have to be made.
+// gateTimeout is the shortest timeout for a request of a gate: its calls wait anyway, and a connection may have to be made.
 const gateTimeout = time.Second
 
-// OpenGate is for the Config of a gate.
+// OpenGate returns the state of a gate by its name. gate.New calls it.
 func (s *Store) OpenGate(name string) (gatestore.Table, error) {
 	if s.closed.Load() {
 		return nil, limits.ErrClosed
@@ -27,10 +27,10 @@ func (s *Store) OpenGate(name string) (gatestore.Table, error) {
 	return &gateTable{s, s.cfg.prefix() + ":{gate" + escape(name, "", false) + "}"}, nil
 }
 
-// A gateTable is the state of a vendor. It has none here.
+// A gateTable gives access to the state of a vendor, all of which is in the server.
 type gateTable struct {
 	store *Store
-	name  string // of the vendor's value, and the beginning of those of its keys
+	name  string // the name of the vendor's value, and the prefix of the names of its keys
 }
 
 func (t *gateTable) key(k gatestore.Key) string {
@@ -40,7 +40,7 @@ func (t *gateTable) key(k gatestore.Key) string {
 	return t.name + escape(k.Limit, "", false) + escape(k.Key, ":@/+,;|~ ", t.store.cfg.HashKeys)
 }
 
-// keys are the names of the values of a command, the vendor's first.
+// keys are the names of the values that a command uses, that of the vendor first.
 type keys struct {
 	table *gateTable
 	names []any
@@ -65,7 +65,8 @@ func (k *keys) index(of gatestore.Key) string {
 	return number(int64(i + 1))
 }
 
-// run runs the script, once: what it did is not known if there is no reply. The reply has at least a number of integers.
+// run runs the script, and sends it once: without a reply, it is not known what the script did. If the reply has fewer integers than least,
+// it is an error.
 func (k *keys) run(ctx context.Context, least int, op string, args ...any) ([]int64, error) {
 	s, script := k.table.store, gateScript()
 	s.ending.RLock()
@@ -112,7 +113,7 @@ func bit(is bool) string {
 	return "0"
 }
 
-// Pass has the script decide on calls.
+// Pass has the script decide about calls.
 func (t *gateTable) Pass(ctx context.Context, ask gatestore.Ask) (g gatestore.Grant, err error) {
 	mode := string(ask.Mode)
 	if ask.Late {
@@ -154,7 +155,7 @@ func (t *gateTable) Pass(ctx context.Context, ask gatestore.Ask) (g gatestore.Gr
 	return g, nil
 }
 
-// Report has the script begin holds, end places and turns, take slots back, and renew leases.
+// Report has the script begin holds, end places and turns, take back slots, and renew leases.
 func (t *gateTable) Report(ctx context.Context, r gatestore.Report) (gatestore.State, []gatestore.Hold, error) {
 	k := t.keys()
 	args := []any{r.Process, bit(r.Leave), number(int64(len(r.Holds)))}

@@ -6,14 +6,14 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// Codes in the reply of a script for many keys, instead of the permits taken.
+// Codes in the reply of a script for many keys, in place of the number of permits taken.
 const (
 	refused = -1
-	foreign = -2 // the value is one that account has to read
+	foreign = -2 // only account can read the value
 )
 
-// amount returns how many permits an operation asks for, whether it takes as many of them as there
-// are, and whether it only reads the state of the key.
+// amount returns how many permits an operation asks for, whether it can take a part of them, and whether it only reads
+// the state of the key.
 func (p *part) amount(op *limits.Op) (cost int64, partly, looks bool) {
 	partly, looks = op.Kind == limits.TakeAtMost || op.Kind == limits.Drain, op.Kind == limits.Check
 	switch {
@@ -25,7 +25,7 @@ func (p *part) amount(op *limits.Op) (cost int64, partly, looks bool) {
 	return op.Cost, partly, looks
 }
 
-// forBuckets makes it a request for lua/buckets.lua.
+// forBuckets makes req a request for lua/buckets.lua.
 func (req *request) forBuckets() {
 	p, op := req.plan.parts[0], &req.op
 	cost, partly, looks := p.amount(op)
@@ -61,7 +61,7 @@ func (req *request) bucket(now int64, n []int64) (r limits.Result, ok bool) {
 	return req.alone(now, granted, at, uint64(debt+moved), p.OfDebt(debt, now*1000, req.plan.Asked(&req.op))), true
 }
 
-// forWindows makes it a request for lua/windows.lua.
+// forWindows makes req a request for lua/windows.lua.
 func (req *request) forWindows() {
 	p, op := req.plan.parts[0], &req.op
 	cost, partly, looks := p.amount(op)
@@ -88,7 +88,7 @@ func (req *request) window(now int64, n []int64) (r limits.Result, ok bool) {
 	return req.alone(now, n[0], now*1000, uint64(start+(used-1)/p.Capacity*p.a), p.OfWindow(start*1000, used, now*1000, asked)), true
 }
 
-// alone is the result of a script for many keys, under one limit.
+// alone returns the result of a script for many keys, for one key under one limit.
 func (req *request) alone(now, granted, at int64, receipt uint64, raw limits.Raw) limits.Result {
 	op := &req.op
 	switch {

@@ -7,27 +7,27 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// Instances are counted by beats: an instance without a beat for a life is not counted.
+// Instances are counted by heartbeats: an instance without one for beatLife is not counted.
 const (
 	beatSoon  = 100 * time.Millisecond // after the first
 	beatEvery = 2 * time.Second
 	beatLife  = 10 * time.Second
 )
 
-// opTimeout is the least time for a request for which no call waits.
+// opTimeout is the shortest timeout of requests for which no call waits.
 const opTimeout = time.Second
 
-// A census is the number of instances that use the server with one Prefix: processes that share its limits
-// while the server is unavailable.
+// A census is the number of instances that use the server with the same Prefix. They share the limits while the server
+// is unavailable.
 type census struct {
 	n     int64     // at the last beat; 0 before the first
 	rank  int64     // of this instance, from 0
 	ahead int64     // the server's clock minus uptime, in µs
-	low   time.Time // since when all beats returned less than n; zero if they do not
+	low   time.Time // since when all beats have returned less than n; zero if the last did not
 }
 
-// Instances returns the number of instances and the place of this one, as of the last beat, and the time of
-// the server. From the first call on, beats are sent.
+// Instances returns the number of instances and the rank of this one, as of the last beat, and the time of the server.
+// The first call starts the beats.
 func (t *table) Instances() (n, rank int64, now time.Duration) {
 	s := t.store
 	s.keeping.Do(s.keep)
@@ -36,10 +36,10 @@ func (t *table) Instances() (n, rank int64, now time.Duration) {
 	return max(1, s.census.n), s.census.rank, time.Duration(s.uptime()+s.census.ahead) * time.Microsecond
 }
 
-// uptime is the time here, in µs.
+// uptime returns the time since the store was made, in µs.
 func (s *Store) uptime() int64 { return time.Since(s.first.base).Microseconds() }
 
-// instancesKey is the name of the set of instances: no key of a table has it.
+// instancesKey returns the name of the set of instances. No key of a table has this name.
 func (s *Store) instancesKey() string { return s.cfg.prefix() + ":{instances}" }
 
 // keep starts the goroutine that sends beats until the store is closed, which waits for it.
@@ -51,8 +51,8 @@ func (s *Store) keep() {
 	}
 }
 
-// beats sends a beat at once, soon again and often at first, as others may have begun at the same time, which
-// might not have been counted.
+// beats sends the first beat at once, another one soon, and more often at first: other instances that started at the
+// same time may not be counted yet.
 func (s *Store) beats() {
 	began, next := time.Now(), beatSoon
 	for due := time.NewTimer(0); ; {
@@ -70,8 +70,8 @@ func (s *Store) beats() {
 	}
 }
 
-// beat registers this instance as alive, and reads the number of instances. A lower number applies
-// only after a life of lower numbers: after a data loss, the first instance is not alone.
+// beat registers this instance as alive, and reads the number of instances. A lower number applies only after lower
+// numbers for a whole s.life: otherwise, after a data loss, the first instance to send a beat would count itself alone.
 func (s *Store) beat(ctx context.Context) bool {
 	got, err := s.sendBeat(ctx, max(opTimeout, s.cfg.timeout()), s.life)
 	now := time.Now()
@@ -91,7 +91,7 @@ func (s *Store) beat(ctx context.Context) bool {
 	return true
 }
 
-// sendBeat sends one beat; if life is 0, the instance leaves.
+// sendBeat sends one beat. If life is 0, it removes this instance.
 func (s *Store) sendBeat(ctx context.Context, timeout, life time.Duration) (got census, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

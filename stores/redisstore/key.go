@@ -9,7 +9,7 @@ import (
 // maxPlain is the length of the longest text that is written unchanged.
 const maxPlain = 64
 
-// plain reports whether a text has only letters, digits, "-._" and the characters of more.
+// plain reports whether a text consists of letters, digits, "-._" and the characters in more.
 func plain(s, more string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -23,8 +23,8 @@ func plain(s, more string) bool {
 	return true
 }
 
-// escape returns a text as part of a name: if it is short and plain, "=" and the text, otherwise
-// "#" and a hash. It is injective as far as the hash is.
+// escape returns a text as a part of a name: "=" and the text if it is short and plain, otherwise "#" and a hash. It is
+// as injective as the hash.
 func escape(s, more string, hash bool) string {
 	if !hash && len(s) <= maxPlain && plain(s, more) {
 		return "=" + s
@@ -33,14 +33,14 @@ func escape(s, more string, hash bool) string {
 	return "#" + hex.EncodeToString(sum[:16])
 }
 
-// keyPrefix returns the first part of the names of the keys of a table. In a cluster, the text in
-// braces chooses the slot.
+// keyPrefix returns the first part of the names of the keys of a table. In a Cluster, the text in braces determines the
+// slot.
 func keyPrefix(prefix, table string) string { return prefix + ":{" + escape(table, "", false) + ":" }
 
 func keyName(prefix, key string, hash bool) string {
 	const more = ":@/+,;|~ "
 	if !hash && len(key) <= maxPlain && plain(key, more) {
-		return prefix + "=" + key + "}" // as below, in one allocation
+		return prefix + "=" + key + "}" // the same as below, in one allocation
 	}
 	return prefix + escape(key, more, hash) + "}"
 }

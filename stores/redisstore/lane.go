@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	lanes    = 2       // connections in use at a time to a server that is the only one
+	lanes    = 2       // connections in use at once, if there is only one server
 	maxBatch = 256     // requests that go out together
 	maxQueue = 1 << 16 // requests that wait for a lane
-	overlaps = 8       // batches of a lane that are under way at a time, to a distant server
+	overlaps = 8       // batches of a lane that are under way at once, to a distant server
 )
 
 var errQueue = errors.New("redisstore: 65536 decisions wait to be sent")
 
-// A lane sends the requests that arrived while its last batch was under way. It has a goroutine
-// while there is something to send, and no timer.
+// A lane sends together the requests that arrived while its last batch was under way. It has a goroutine while there is
+// something to send, and no timer.
 type lane struct {
 	store *Store
 	node  *node
@@ -30,9 +30,9 @@ type lane struct {
 	busy  bool
 }
 
-// laneOf returns the lane of a key: one key always has the same lane, which keeps its order. With
-// several servers, each has one lane: two would make the batches smaller, and each request in them
-// is a command of its own anyway.
+// laneOf returns the lane of a key: a key always has the same lane, which keeps the order. If there are several
+// servers, each has one lane: two would make the batches smaller, and each request in a batch is a command of its own
+// anyway.
 func (s *Store) laneOf(key string) *lane {
 	at := s.nodeOf(key)
 	if !s.single {
@@ -41,8 +41,8 @@ func (s *Store) laneOf(key string) *lane {
 	return &at.lanes[maphash.String(s.seed, key)%lanes]
 }
 
-// apply waits until a request was decided, or ctx ends. If ctx ends first, the permits of the
-// request are refunded.
+// apply sends a request, and waits until it is decided or ctx ends. If ctx ends first, the permits of the request are
+// refunded.
 func (l *lane) apply(ctx context.Context, req *request) (limits.Result, bool, error) {
 	if l.tries() {
 		return limits.Result{}, false, ErrUnavailable
@@ -65,8 +65,8 @@ func (l *lane) apply(ctx context.Context, req *request) (limits.Result, bool, er
 	return it.r, it.ok, it.err
 }
 
-// tries reports whether a batch is under way to a node that was unavailable: no caller waits for
-// that batch.
+// tries reports whether a batch is under way to a node that was unavailable. Other requests must not wait for that
+// batch.
 func (l *lane) tries() bool {
 	if l.node.guard.State() == breaker.Closed {
 		return false
@@ -93,7 +93,7 @@ func (l *lane) add(it *item) error {
 	return nil
 }
 
-// drop ends the waiting items with an error.
+// drop ends all waiting items with err.
 func (l *lane) drop(err error) {
 	l.mu.Lock()
 	queue := l.queue
@@ -104,7 +104,7 @@ func (l *lane) drop(err error) {
 	}
 }
 
-// work sends until no item waits.
+// work sends batches until no item waits.
 func (l *lane) work() {
 	for l.waits() {
 		trip, err := l.node.admit(context.Background())
@@ -127,8 +127,8 @@ func (l *lane) send(trip trip, batch []*item) {
 	trip.exchange(ctx, context.Background(), batch)
 }
 
-// overlap sends a batch, and returns when the next one is due: with the replies, or after a part of
-// Timeout. So none waits for a reply so long that there is no time for its own.
+// overlap sends a batch, and returns when the next one is due: when the replies have arrived, or after a part of
+// Timeout. So no batch waits so long for the previous one that too little time is left for its own reply.
 func (l *lane) overlap(trip trip, batch []*item) {
 	ended := make(chan struct{})
 	l.store.wg.Go(func() {
@@ -143,7 +143,7 @@ func (l *lane) overlap(trip trip, batch []*item) {
 	}
 }
 
-// waits reports whether there is something to send; otherwise the work ends.
+// waits reports whether there is something to send. Otherwise it marks the lane as idle.
 func (l *lane) waits() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,7 +154,7 @@ func (l *lane) waits() bool {
 	return l.busy
 }
 
-// next returns the next batch, without items whose callers have left.
+// next takes the next batch from the queue, without items whose callers have left.
 func (l *lane) next() []*item {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,28 +17,27 @@ import (
 	"github.com/gresil/gresil/internal/failover"
 )
 
-// A node is a server, with the requests for it and its availability: the nodes of a Cluster do not
-// wait for each other. Its connections are those of the client.
+// A node is a server, with the requests for it and its availability. The nodes of a Cluster do not wait for each other.
+// The connections are those of the client.
 type node struct {
 	store  *Store
 	guard  *breaker.Breaker
 	conns  failover.Conns
-	client atomic.Pointer[redis.Client] // nil if it is not known
-	size   int                          // connections that the client makes at most
+	client atomic.Pointer[redis.Client] // of this server; nil if it is not known
+	size   int                          // the highest number of connections of the client
 
-	trip    atomic.Int64 // the round trip, in ns: the shortest of late
+	trip    atomic.Int64 // the round trip, in ns: the shortest of the recent ones
 	base    time.Time
 	asked   atomic.Int64                  // time of the last request, from base
 	replied atomic.Int64                  // time of the last reply, from base
 	flying  atomic.Int64                  // requests under way
-	warming atomic.Pointer[chan struct{}] // closed at the end, while a goroutine makes connections
+	warming atomic.Pointer[chan struct{}] // not nil while a goroutine makes connections, which closes it at its end
 
 	lanes   [lanes]lane
-	scripts sync.Map // that the server probably has
+	scripts sync.Map // the scripts that the server probably has
 }
 
-// maxNodes is the number of nodes that are kept: in a Cluster whose servers change, old nodes are
-// dropped.
+// maxNodes is the number of nodes that are kept. In a Cluster whose servers change, old nodes are dropped.
 const maxNodes = 1024
 
 func (s *Store) newNode(c *redis.Client) *node {
@@ -63,15 +62,15 @@ func (s *Store) allNodes() []*node {
 	return slices.AppendSeq([]*node{s.first}, maps.Values(s.nodes))
 }
 
-// unavailable reports whether a server in use counts as unavailable. A server of a Cluster can be gone
-// for good; it is not in use if it gets no more requests.
+// unavailable reports whether a server that is in use is unavailable. A server of a Cluster can be gone for good: it is
+// not in use if it gets no more requests.
 func (s *Store) unavailable() bool {
 	return slices.ContainsFunc(s.allNodes(), func(n *node) bool {
 		return n.guard.State() != breaker.Closed && (s.single || n.now()-n.asked.Load() < int64(unused))
 	})
 }
 
-// unused is the time without requests after which a server of a Cluster is not in use.
+// unused is the time without requests after which a server of a Cluster counts as not in use.
 const unused = 10 * time.Second
 
 // over is a context that has ended.
@@ -81,14 +80,14 @@ var over = func() context.Context { //nolint:gochecknoglobals // a constant
 	return ctx
 }()
 
-// nodeOf is the server that has a key. In a Cluster, all are one until the client knows which there are.
-// It waits for nothing.
+// nodeOf returns the server that has a key. In a Cluster, it returns s.first until the client knows the servers. It
+// does not wait.
 func (s *Store) nodeOf(key string) *node {
 	cluster, ok := s.client.(*redis.ClusterClient)
 	if !ok {
 		return s.first
 	}
-	master, err := cluster.MasterForKey(over, key) // so no request is sent
+	master, err := cluster.MasterForKey(over, key) // over has ended, so no request is sent
 	if err != nil {
 		return s.first
 	}
@@ -98,12 +97,12 @@ func (s *Store) nodeOf(key string) *node {
 	n := s.nodes[addr]
 	if n == nil {
 		if len(s.nodes) >= maxNodes {
-			clear(s.nodes) // requests in their lanes are sent all the same
+			clear(s.nodes) // requests in their lanes are still sent
 		}
 		n = s.newNode(master)
 		s.nodes[addr] = n
 	}
-	if n.client.Load() != master { // the client has made it anew
+	if n.client.Load() != master { // the client has replaced it
 		n.client.Store(master)
 	}
 	return n
@@ -112,7 +111,7 @@ func (s *Store) nodeOf(key string) *node {
 // now is the time from base.
 func (n *node) now() int64 { return int64(time.Since(n.base)) }
 
-// processor is the client of the node or, if it is not known, of all.
+// processor returns the client of the node or, if that is not known, the client of the store.
 func (n *node) processor() redis.UniversalClient {
 	if c := n.client.Load(); c != nil {
 		return c
@@ -120,14 +119,14 @@ func (n *node) processor() redis.UniversalClient {
 	return n.store.client
 }
 
-// A request under way to a node.
+// A trip is a request under way to a node.
 type trip struct {
 	node   *node
 	permit breaker.Permit
 	began  int64
 }
 
-// admit begins a request, unless the node is unavailable. It sends nothing, and does not wait. Call
+// admit begins a request, unless the node is unavailable. It sends nothing, and does not wait. The caller must call
 // ended once.
 func (n *node) admit(ctx context.Context) (trip, error) {
 	t := trip{node: n, began: n.now()}
@@ -142,8 +141,8 @@ func (n *node) admit(ctx context.Context) (trip, error) {
 	return t, nil
 }
 
-// ended ends a request. written reports whether it was sent. If it was not, or the node has failed, connections
-// are made for the next ones.
+// ended ends a request. written reports whether it was sent. If it was not sent, or the node has failed, connections
+// are made for the next requests.
 func (t trip) ended(outcome core.Outcome, written bool) {
 	n := t.node
 	n.flying.Add(-1)
@@ -159,7 +158,7 @@ func (t trip) ended(outcome core.Outcome, written bool) {
 	}
 }
 
-// named returns the error of a request; if the pool had no free connection, the error says so.
+// named returns the error of a request. If the pool had no free connection, it says so.
 func (n *node) named(err error) error {
 	if (err == context.DeadlineExceeded || err == context.Canceled) && n.full() { //nolint:errorlint // as the pool returns them, without a connection
 		return fmt.Errorf("%w: %w", redis.ErrPoolTimeout, err)
@@ -167,14 +166,14 @@ func (n *node) named(err error) error {
 	return err
 }
 
-// send calls f, which sends a command once, and again over another connection if the server has refused it
-// because it is not the primary.
+// send calls f, which sends a command once. If the server has refused it because it is not the primary, it calls f
+// again over another connection.
 func (n *node) send(ctx context.Context, f func() error) error {
 	return n.conns.Do(ctx, n.processor(), f)
 }
 
-// knows reports whether the server is taken to know a script; learn says so. Otherwise its text is sent
-// at once, which saves the round trip of a NOSCRIPT reply.
+// knows reports whether learn has noted that the server has a script. Otherwise its text is sent at once, which saves
+// the round trip of a NOSCRIPT reply.
 func (n *node) knows(is *script) bool {
 	_, known := n.scripts.Load(is)
 	return known

@@ -8,16 +8,16 @@ import (
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// epoch is where times in the server begin: 2020, in µs of Unix.
+// epoch is the zero of times in the server: the beginning of 2020, in µs since 1970.
 const epoch = 1577836800_000_000
 
-// maxDebt is the highest debt in units: numbers in a script are exact below 2^53.
+// maxDebt is the highest debt, in units: numbers in a script are exact below 2^53.
 const maxDebt = 1 << 52
 
-// clock is that of a server.
+// clock is the clock of a server.
 var clock = limits.Clock{Unix: epoch * 1000, Micros: true} //nolint:gochecknoglobals // a constant
 
-// A plan is one limit, or several that hold together, made ready to be sent.
+// A plan is one limit, or several joined ones, prepared for sending.
 type plan struct {
 	*limits.Plan
 
@@ -26,7 +26,7 @@ type plan struct {
 
 func planOf(p *limits.Plan) *plan { return p.Store.(*plan) } //nolint:forcetypeassert // see prepare
 
-// prepare makes limits ready to be sent. A limit that a server cannot count is a [*core.ConfigError].
+// prepare prepares limits for sending. For a limit that a server cannot count, it returns a [*core.ConfigError].
 func prepare(of *limits.Plan) (err error) {
 	p := &plan{of, make([]*part, len(of.Rules))}
 	for i, r := range of.Rules {
@@ -47,10 +47,10 @@ type part struct {
 	aligned   bool
 	algorithm uint
 	a, b, c   int64
-	name      string // in the scripts: see lua/head.lua
+	name      string // its name in the scripts: see lua/head.lua
 
 	mul, permits string // a and Capacity, as arguments
-	one          []any  // the arguments for a take of one, which is the most common
+	one          []any  // the arguments for a take of one permit, the most common one
 }
 
 func newPart(r *limits.Rule) (*part, error) {
@@ -92,7 +92,7 @@ func newPart(r *limits.Rule) (*part, error) {
 	return p, nil
 }
 
-// window is the argument for the period.
+// window returns the argument for the period.
 func (p *part) window() any {
 	if p.aligned {
 		return number(p.a) + "+" + number(p.b)

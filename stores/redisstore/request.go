@@ -12,18 +12,18 @@ type request struct {
 	script *script
 	key    string
 	args   []any // the arguments after the time
-	width  int   // numbers for each key in the reply after the time, of a script that takes many keys; otherwise 0
+	width  int   // of a script for many keys: how many numbers the reply has for each key, after the time; otherwise 0
 	all    bool  // the script reads every value
 
 	decode func(req *request, now int64, reply []int64) (r limits.Result, ok bool) // reads the reply
 
-	// Of a decision.
+	// These are of a decision.
 	table *table
 	plan  *plan
 	op    limits.Op
 }
 
-// result reads the reply to the request at a place of those sent together.
+// result reads the part of a reply for the request at a place of its flight.
 func (req *request) result(reply []int64, place int) (r limits.Result, ok bool) {
 	if req.width == 0 {
 		return req.decode(req, 0, reply)
@@ -37,8 +37,8 @@ func (req *request) result(reply []int64, place int) (r limits.Result, ok bool) 
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// request prepares an operation for sending. The most common ones, of one bucket or one fixed
-// window, have a script of their own.
+// request prepares an operation for sending. The most common operations, on one bucket or one fixed window, have their
+// own scripts.
 func (t *table) request(key string, p *plan, op limits.Op) *request {
 	req := &request{key: t.keyName(key), table: t, plan: p, op: op}
 	switch first := p.parts[0]; {
@@ -52,7 +52,7 @@ func (t *table) request(key string, p *plan, op limits.Op) *request {
 	return req
 }
 
-// simple reports whether a script for many keys might decide an operation.
+// simple reports whether a script for many keys can decide an operation.
 func (p *plan) simple(op *limits.Op) bool {
 	if len(p.parts) > 1 || op.Kind == limits.Refund || op.Kind == limits.Reset {
 		return false
@@ -60,7 +60,7 @@ func (p *plan) simple(op *limits.Op) bool {
 	return op.Kind != limits.Reserve || p.parts[0].algorithm == algBucket
 }
 
-// undo makes the request that refunds the permits of a take; nil for other operations.
+// undo returns a request that refunds the permits of a take; nil for other operations.
 func (req *request) undo(take limits.Result) *request {
 	if take.Permits == 0 || req.op.Kind > limits.Reserve {
 		return nil
@@ -71,8 +71,8 @@ func (req *request) undo(take limits.Result) *request {
 	return back
 }
 
-// general makes a request one for account with all algorithms, which reads every value; false if it is
-// already, or is none of a decision.
+// general makes req a request for account with all algorithms, which reads every value. It returns false if req is such
+// a request already, or is not a decision.
 func (req *request) general() bool {
 	if req.all || req.plan == nil {
 		return false
@@ -81,7 +81,7 @@ func (req *request) general() bool {
 	return true
 }
 
-// forAccount makes it a request for lua/account.lua, with the algorithms of set and those that it names.
+// forAccount makes req a request for lua/account.lua, with the algorithms of set and those of its limits.
 func (req *request) forAccount(set uint) {
 	p, op := req.plan, &req.op
 	args := make([]any, 0, 16)

@@ -1,7 +1,7 @@
 package redisstore
 
 import (
-	"crypto/sha1" //nolint:gosec // it is how the server names scripts
+	"crypto/sha1" //nolint:gosec // the server identifies scripts by it
 	"embed"
 	"encoding/hex"
 	"strings"
@@ -11,7 +11,7 @@ import (
 //go:embed lua
 var files embed.FS
 
-// A script is known to the server by its hash.
+// A script is a Lua script, which the server identifies by its hash.
 type script struct {
 	text, sha string
 	arg       any // sha, as an argument of commands
@@ -53,7 +53,7 @@ var (
 	accounts     [1 << len(algorithms)]*script
 )
 
-// accountScript is the script with these algorithms.
+// accountScript returns the script with the algorithms of set.
 func accountScript(set uint) *script {
 	accountsMu.Lock()
 	defer accountsMu.Unlock()

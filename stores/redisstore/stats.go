@@ -11,7 +11,7 @@ import (
 	"github.com/gresil/gresil/internal/stripe"
 )
 
-// bounds are the durations of Stats.RoundTripsWithin.
+// bounds are the keys of Stats.RoundTripsWithin.
 var bounds = [...]time.Duration{ //nolint:gochecknoglobals // a constant
 	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
 	1 * time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
@@ -23,11 +23,11 @@ var bounds = [...]time.Duration{ //nolint:gochecknoglobals // a constant
 type counters struct {
 	decided                        stripe.Counter
 	timeouts, failed, unsent, sent atomic.Uint64
-	trips                          [len(bounds) + 1]atomic.Uint64 // by the first bound that they were within
+	trips                          [len(bounds) + 1]atomic.Uint64 // round trips, by the first bound that they did not exceed
 	took                           atomic.Int64
 }
 
-// ended counts an operation that the server decided, or not.
+// ended counts the end of an operation, by its error.
 func (c *counters) ended(err error) {
 	switch {
 	case err == nil:
@@ -42,7 +42,7 @@ func (c *counters) ended(err error) {
 	}
 }
 
-// trip counts a request with so many operations.
+// trip counts a request with a number of operations.
 func (c *counters) trip(operations int, took time.Duration) {
 	c.sent.Add(uint64(operations))
 	c.took.Add(int64(took))

@@ -16,7 +16,7 @@ import (
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// longest is the read timeout of a client that has to keep the deadlines of contexts.
+// longest is the read timeout of a client copy, which observes the deadlines of contexts anyway.
 const longest = 5 * time.Second
 
 var errNoClient = validate.Bad("redisstore client", nil, "must be a *redis.Client or a *redis.ClusterClient")
@@ -41,20 +41,20 @@ type Store struct {
 	tables  map[string]*table // by their names
 	census  census
 	keeping sync.Once
-	every   time.Duration   // between beats
-	life    time.Duration   // of an instance without a beat
+	every   time.Duration   // the time between beats
+	life    time.Duration   // how long an instance without a beat is counted
 	ctx     context.Context //nolint:containedctx // of the goroutines, until Close
 	stop    context.CancelFunc
 
-	clock func() time.Time // of tests; if nil, the time is that of the server
+	clock func() time.Time // for tests; if nil, the server's clock is used
 }
 
-// New makes a store over a client, which the caller owns and closes. It sends nothing: [Store.Check] reports whether the server can
-// be used. It returns the errors of [Config.Validate], or an error if the name is in use in the registry.
+// New makes a store over a client, which the caller owns and closes. It sends nothing: call [Store.Check] to find out whether the server
+// can be used. It returns the errors of [Config.Validate], or an error if the name is in use in the registry.
 //
-// The client is a [redis.Client], also that of redis.NewFailoverClient, or a [redis.ClusterClient]. Without ContextTimeoutEnabled in
-// its options, a client ignores timeouts. So a ClusterClient needs it; a Client without it is used through a copy that shares its
-// connections, but has none of its hooks.
+// The client is a [redis.Client], which redis.NewFailoverClient makes too, or a [redis.ClusterClient]. Without ContextTimeoutEnabled in its
+// options, a client ignores the deadlines of contexts. So a ClusterClient needs that option. A Client without it is used through a copy
+// that shares its connections, but has none of its hooks.
 func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Open returns the table of that name; the same name is the same table. It sends nothing.
+// Open returns the table of a name. For the same name, it returns the same table. It sends nothing.
 func (s *Store) Open(name string) (limits.Table, error) {
 	if s.closed.Load() {
 		return nil, limits.ErrClosed
@@ -104,10 +104,9 @@ func (s *Store) Open(name string) (limits.Table, error) {
 	return t, nil
 }
 
-// Close ends the store: later operations fail, and so do operations that are not sent yet. It
-// waits for operations that were sent. It ends this instance in the set of instances that share
-// limits, and removes the store from its registry. All this takes a few Timeouts at most. The
-// state in the server and the client stay as they are.
+// Close ends the store: later operations fail, and so do operations that are not sent yet. It waits for operations that
+// were sent. It removes this instance from the set of instances that share limits, and the store from its registry. All
+// of this takes a few Timeouts at most. The state in the server stays, and the client stays open.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -127,7 +126,7 @@ func (s *Store) Close() error {
 
 func (s *Store) mode() Mode { return cmp.Or(s.cfg.Mode, Strict) }
 
-// time is the argument for the time.
+// time returns the argument for the time.
 func (s *Store) time() string {
 	if s.clock == nil {
 		return ""
@@ -135,8 +134,8 @@ func (s *Store) time() string {
 	return number(s.clock().UnixMicro() - epoch)
 }
 
-// apply has a request decided, until ctx ends; ok is false if its value could not be read. If
-// the caller's own context has ended, the outcome does not count for the server.
+// apply sends a request, and waits for the decision until ctx ends. ok is false if the value of its key could not be
+// read. If the caller's own context has ended, a failure does not count against the server.
 func (s *Store) apply(ctx, caller context.Context, req *request) (r limits.Result, ok bool, err error) {
 	if s.mode() == Coalesced {
 		return s.laneOf(req.key).apply(ctx, req)
@@ -161,23 +160,23 @@ func (s *Store) alone(ctx, caller context.Context, req *request) (r limits.Resul
 	return it.r, it.ok, it.err
 }
 
-// A call is a command that is sent once: a take whose reply was lost might have been counted.
+// A call is a command that is sent only once: a take whose reply was lost might have been counted.
 type call struct {
 	*redis.IntSliceCmd
 
 	stamp *stamp
 }
 
-// NoRetry is true.
+// NoRetry returns true.
 func (call) NoRetry() bool { return true }
 
-// A stamp is the time, as an argument of a command that knows whether the command was written.
+// A stamp is the time argument of a command. It also notes whether the command was written.
 type stamp struct {
 	time    string
 	written bool
 }
 
-// MarshalBinary returns the argument, when the client writes it.
+// MarshalBinary returns the argument. The client calls it when it writes the command.
 func (t *stamp) MarshalBinary() ([]byte, error) {
 	t.written = true
 	return []byte(t.time), nil
@@ -194,7 +193,7 @@ func (s *Store) command(ctx context.Context, is *script, text bool, keys, args [
 	}
 	all = append(append(append(all, len(keys)), keys...), at)
 	cmd := redis.NewIntSliceCmd(ctx, append(all, args...)...)
-	cmd.SetStepCount(1) // or the client of a Cluster asks the server for it, by COMMAND
+	cmd.SetStepCount(1) // otherwise the client of a Cluster asks the server for it, by COMMAND
 	return call{cmd, at}
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// A table is the keys of one limiter. Its only state is its limits.
+// A table has the keys of one limiter. Its only state in this process is its limits.
 type table struct {
 	*limits.Plans
 
@@ -18,10 +18,10 @@ func newTable(s *Store, name string) *table {
 	return &table{Plans: limits.NewPlans(clock, prepare), store: s, prefix: keyPrefix(s.cfg.prefix(), name)}
 }
 
-// keyName is the name of a key in the server.
+// keyName returns the name of a key in the server.
 func (t *table) keyName(key string) string { return keyName(t.prefix, key, t.store.cfg.HashKeys) }
 
-// Apply does one operation on one key.
+// Apply carries out one operation on one key.
 func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits.Op) (limits.Result, error) {
 	switch {
 	case t.store.closed.Load():
@@ -32,14 +32,14 @@ func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits
 	if ctx.Err() != nil {
 		return limits.Result{}, limits.Unsent(context.Cause(ctx), false)
 	}
-	within, cancel := context.WithTimeout(ctx, t.store.cfg.timeout()) // for all that it takes
+	within, cancel := context.WithTimeout(ctx, t.store.cfg.timeout()) // for all steps together
 	defer cancel()
 	r, ok, err := t.store.apply(within, ctx, t.request(key, planOf(p), op))
 	if err == nil && !ok {
 		err = errReply
 	}
 	if err != nil && ctx.Done() != nil && hasEnded(ctx) {
-		<-ctx.Done() // its timer may be later than that of a connection
+		<-ctx.Done() // its timer can fire later than that of a connection
 		_, unsent := limits.IsUnsent(err)
 		if err = context.Cause(ctx); unsent {
 			err = limits.Unsent(err, false)

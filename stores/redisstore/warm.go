@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// wait waits until ctx ends for connections that are made in the background, if none is free and the server is so far
-// away that a request has no time to make one.
+// wait waits for connections that are made in the background, until ctx ends. It does so only if no connection is free,
+// and the server is so far away that a request has no time to make one.
 func (n *node) wait(ctx context.Context) {
 	if 5*n.trip.Load() < int64(n.store.cfg.timeout()) || n.idle() > 0 || n.full() {
 		return
@@ -23,7 +23,7 @@ func (n *node) wait(ctx context.Context) {
 	}
 }
 
-// warm makes connections in the background: first one, and when the server answers on that, as many as there are
+// warm makes connections in the background: first one, and when the server has answered on it, as many as there are
 // requests. It returns a channel that is closed at the end.
 func (n *node) warm() <-chan struct{} {
 	ended := make(chan struct{})
@@ -58,14 +58,14 @@ func (n *node) warm() <-chan struct{} {
 	return ended
 }
 
-// warmTime limits the time to make connections in the background: five round trips each, with TLS seven.
+// warmTime limits the time for making connections in the background: each takes five round trips, with TLS seven.
 func (s *Store) warmTime() time.Duration { return max(opTimeout, 10*s.cfg.timeout()) }
 
-// mostMade is the number of connections to a node that are made at a time.
+// mostMade is the highest number of connections to a node that are made at once.
 const mostMade = 64
 
-// connect waits for a reply of the node. If it meets a connection that was cut while idle, which the client does not detect
-// with TLS, it has the client close the idle ones, and asks again.
+// connect waits for a reply of the node. If it gets a connection that was cut while idle, which the client does not detect with TLS, it has
+// the client close the idle ones, and asks again.
 func (n *node) connect(ctx context.Context) error {
 	if c, ok := n.store.client.(*redis.ClusterClient); ok && n == n.store.first {
 		_, err := c.MasterForKey(ctx, n.store.cfg.prefix()) // so the client learns the slots
@@ -79,14 +79,14 @@ func (n *node) connect(ctx context.Context) error {
 	return err
 }
 
-// cut reports whether a connection that was there has ended.
+// cut reports whether an existing connection was cut.
 func cut(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		ok && op.Op != "dial" && !op.Timeout()
 }
 
-// ping sends a command that any server answers, over a connection as decisions use it.
+// ping sends a command that any server answers, over the same kind of connection that decisions use.
 func (n *node) ping(ctx context.Context) error {
 	began := time.Now()
 	var err error
@@ -95,7 +95,7 @@ func (n *node) ping(ctx context.Context) error {
 	} else {
 		err = n.processor().Ping(ctx).Err()
 	}
-	if isServerError(err) && !transient(err) { // it is not allowed; the connection is ready all the same
+	if isServerError(err) && !transient(err) { // PING is not allowed, but the connection is ready
 		err = nil
 	}
 	if err == nil {
@@ -104,7 +104,7 @@ func (n *node) ping(ctx context.Context) error {
 	return err
 }
 
-// idle returns the number of connections in the pool that decisions use: several commands go out over other ones.
+// idle returns the number of idle connections in the pool that decisions use: pipelines have a pool of their own.
 func (n *node) idle() uint32 {
 	stats := n.processor().PoolStats()
 	if n.store.mode() == Coalesced && stats.PipelineStats != nil {
@@ -123,8 +123,8 @@ func (n *node) full() bool {
 	return stats.IdleConns == 0 && int(stats.TotalConns) >= n.size
 }
 
-// observe remembers how long a round trip took. The shortest counts, and less so the longer ago it
-// was: a server that was busy for a moment is not a distant one.
+// observe notes how long a round trip took. The shortest recent one counts, so that a server that was busy for a moment
+// is not taken for a distant one; each longer one raises it by an eighth at most.
 func (n *node) observe(took time.Duration) {
 	last := n.trip.Load()
 	if last == 0 || int64(took) < last {
@@ -134,5 +134,5 @@ func (n *node) observe(took time.Duration) {
 	}
 }
 
-// distant reports whether a batch that waits for the reply to the one before could miss Timeout.
+// distant reports whether a batch could exceed Timeout if it waited for the reply to the previous one.
 func (n *node) distant() bool { return time.Duration(n.trip.Load()) > n.store.cfg.timeout()/3 }

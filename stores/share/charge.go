@@ -10,16 +10,16 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-const chargers = 32 // keys whose debts are charged at a time
+const chargers = 32 // keys whose debts are charged at once
 
-// A charge of the debt of a key is under way until over is closed.
+// A charge is the charging of a key's debt at the store. It is under way until over is closed.
 type charge struct {
 	over chan struct{}
 	err  error
 }
 
-// depart counts an operation as under way to the store, after it has charged the debt of the key, or
-// has waited for a charge that is under way, until ctx ends.
+// depart counts an operation as under way to the store. Before that, it charges the debt of the key, or waits for a
+// charge that is under way, until ctx ends.
 func (l *local) depart(ctx context.Context, key string, cost int64) (*known, error) {
 	s := l.shard(key)
 	for {
@@ -65,8 +65,8 @@ func (k *known) claim() *charge {
 	return k.charge
 }
 
-// chargeAll charges the debts of all keys, until ctx ends, and reports whether it could; failed ones
-// stay.
+// chargeAll charges the debts of all keys, until ctx ends, and reports whether all were charged. A debt whose charge
+// failed remains.
 func (l *local) chargeAll(ctx context.Context) bool {
 	if l.owing.Load() == 0 {
 		return true
@@ -101,11 +101,11 @@ func (l *local) chargeAll(ctx context.Context) bool {
 	return !failed.Load() && ctx.Err() == nil
 }
 
-// charge charges the store with the permits of a key that were granted here and have not recovered,
-// up to the limit. A failed charge stays a debt, though the store might have counted it: charging
-// twice is better than not at all.
+// charge charges the store with the permits of a key that were granted here and have not recovered, up to the limit.
+// After a failed charge the debt remains, though the store might have counted it: charging twice is better than not at
+// all.
 func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
-	whole := ctx // its end is not a failure of the store
+	whole := ctx // if it ends, that is not a failure of the store
 	ctx, cancel := context.WithTimeout(ctx, chargeTime)
 	defer cancel()
 	s := l.shard(key)
@@ -119,7 +119,7 @@ func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
 	}
 	s.mu.Unlock()
 	sent, r := time.Now(), limits.Result{}
-	if cost > 0 { // together: a take under one of joined limits alone would forget the others
+	if cost > 0 { // under all joined limits at once: a take under one of them would drop the usage of the others
 		r, c.err = l.table.inner.Apply(ctx, key, p.at, limits.Op{Kind: limits.TakeAtMost, Cost: cost})
 	}
 	s.mu.Lock()

@@ -9,9 +9,8 @@ type Config struct {
 	// Registry registers the store under the kind "store" and its name, with the counters of the store that it wraps: do not
 	// register both. If nil, it is not registered.
 	Registry *core.Registry
-	// Instances is the number of processes that share the limits, for a store that does not count
-	// them. If zero, such a store has one. A store that counts them, as redisstore does, ignores
-	// this field. It must not be negative.
+	// Instances is the number of processes that share the limits, for a store that does not count them. If zero, it is 1.
+	// It is ignored for a store that counts them, such as redisstore. It must not be negative.
 	Instances int
 }
 

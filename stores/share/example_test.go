@@ -10,8 +10,8 @@ import (
 	"github.com/gresil/gresil/stores/share"
 )
 
-// While the store is unavailable, each of two processes has half of the limit. In a service, the store
-// is one that several processes use, for example that of redisstore.
+// While the store is unavailable, each of two processes has half of the limit. In a service, use a store that several
+// processes share, for example that of redisstore.
 func ExampleNew() {
 	memory := &ratelimittest.Memory{}
 	inner := &ratelimittest.Failing{Store: memory} // it can be made unavailable

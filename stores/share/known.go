@@ -15,14 +15,14 @@ type shard struct {
 	keys map[string]*known
 }
 
-// A known is the state of a key as known in this process.
+// A known is the state of a key, as far as this process knows it.
 type known struct {
-	plan   *plan // of the last take here
+	plan   *plan // the plan of the last take here
 	parts  []*account
-	charge *charge // that is under way
+	charge *charge // the charge under way, or nil
 
-	flying  int64     // permits of takes at the store whose reply has not come
-	covered int64     // those of flying that are charged to the share
+	flying  int64     // permits of takes at the store whose reply has not arrived
+	covered int64     // the part of flying that is charged to the share
 	unknown int64     // permits of takes without a reply that are not charged to the share
 	lostAt  time.Time // when the last of these was given up
 
@@ -38,14 +38,14 @@ type account struct {
 	seen time.Time // when that was known
 	left int64     // permits that were left at that time
 	full time.Time // when the key will be full
-	told int64     // the number of instances for which memory was charged, or 0
+	told int64     // the number of instances for whose share the memory was charged, or 0
 	debt int64     // permits granted here that are not charged to the store
 	took int64     // the time in memory of the last take here
-	sent int64     // took when the debt was charged last: takes up to then are not part of the debt any more
+	sent int64     // the value of took when the debt was last charged: earlier takes are no longer part of the debt
 }
 
-// know returns the state of a key, and creates it. If the shard is full, it evicts one of a few
-// other keys: the one that recovers first or, if all have debts or takes under way, any of them.
+// know returns the state of a key, and creates it if there is none. If the shard is full, it evicts one of a few other
+// keys: the one that recovers first or, if all have debts or takes under way, any of them.
 func (l *local) know(s *shard, key string) *known {
 	if k := s.keys[key]; k != nil {
 		return k
@@ -67,7 +67,7 @@ func (l *local) know(s *shard, key string) *known {
 	return k
 }
 
-// drop forgets a key and its debt.
+// drop removes a key and its debt.
 func (l *local) drop(s *shard, key string) {
 	if k := s.keys[key]; k != nil {
 		for _, a := range k.parts {
@@ -77,8 +77,8 @@ func (l *local) drop(s *shard, key string) {
 	}
 }
 
-// end returns the time at which a key has recovered at the store; if it has a debt or a take under
-// way, the time after that.
+// end returns the time at which a key will have recovered at the store. For a key with a debt or a take under way, it
+// returns a time far in the future.
 func (k *known) end() (end time.Time) {
 	if end = k.held; k.owes() || k.flying > 0 {
 		return time.Now().Add(limits.MaxPeriod)
@@ -91,14 +91,14 @@ func (k *known) end() (end time.Time) {
 	return end
 }
 
-// idle reports whether nothing is known of a key.
+// idle reports whether nothing about a key need be kept.
 func (k *known) idle() bool {
 	now := time.Now()
 	busy := func(a *account) bool { return a.full.After(now) || a.debt > 0 }
 	return !slices.ContainsFunc(k.parts, busy) && k.flying == 0 && k.unknown == 0 && k.charge == nil && k.failures == 0 && !k.held.After(now)
 }
 
-// account is the account under one limit.
+// account returns the account under one limit.
 func (k *known) account(p *plan) *account {
 	if i := slices.IndexFunc(k.parts, func(a *account) bool { return a.part == p }); i >= 0 {
 		return k.parts[i]
@@ -108,8 +108,8 @@ func (k *known) account(p *plan) *account {
 	return a
 }
 
-// prune drops the limits of a key that are not in force any more: the store counts their usage under those in force. Their
-// debts are added to these.
+// prune drops the accounts of limits that are no longer in force: the store counts their usage under those in force, to
+// which their debts are added.
 func (l *local) prune(k *known, p *plan) {
 	if k.charge != nil {
 		return
@@ -134,8 +134,7 @@ func (k *known) owes() bool {
 	return slices.ContainsFunc(k.parts, func(a *account) bool { return a.debt > 0 })
 }
 
-// landed ends a take of so many permits that was under way. If its reply was lost, the permits might
-// have been taken.
+// landed ends a take of cost permits that was under way. If its reply was lost, the permits might have been taken.
 func (k *known) landed(cost int64, lost bool) {
 	k.flying -= cost
 	over := max(0, k.covered-k.flying)
@@ -145,8 +144,8 @@ func (k *known) landed(cost int64, lost bool) {
 	}
 }
 
-// failed remembers a failure of the store. After several in a row, or if the store says so, nothing
-// is sent for some time: otherwise an unstable store would be tried and given up again and again.
+// failed notes a failure of the store. After several in a row, or if the error says that the store is unavailable,
+// nothing is sent for some time: otherwise an unstable store would be tried and given up again and again.
 func (k *known) failed(err error) {
 	k.failures++
 	unavailable, _ := limits.IsUnsent(err)
@@ -155,7 +154,7 @@ func (k *known) failed(err error) {
 	}
 }
 
-// learn remembers the state of a key after an operation that was sent at a time.
+// learn notes the state of a key after an operation that was sent at a given time.
 func (k *known) learn(p *plan, r *limits.Result, sent time.Time) {
 	if sent.After(k.lostAt) {
 		k.unknown = 0
@@ -176,9 +175,9 @@ func (k *known) learn(p *plan, r *limits.Result, sent time.Time) {
 	}
 }
 
-// learn stores the state of a decision. Replies can overtake each other: of operations that were
-// under way together, the one that was decided last counts, and of two that were decided at one
-// moment, or at unknown times, the one with less left.
+// learn notes the state after a decision. Replies can overtake each other: of operations that were under way together,
+// the one that was decided last counts. Of two that were decided at the same moment, or at unknown times, the one with
+// fewer permits left counts.
 func (a *account) learn(at int64, st limits.Result, sent, now time.Time) {
 	if !sent.After(a.seen) && (at < a.at || at == a.at && st.Remaining >= a.left) {
 		return
@@ -186,9 +185,9 @@ func (a *account) learn(at int64, st limits.Result, sent, now time.Time) {
 	a.at, a.seen, a.left, a.full, a.told = at, now, st.Remaining, now.Add(st.FullAfter), 0
 }
 
-// subtract counts a take of joined limits, of which the store has reported another one, unless a
-// decision that includes the take is known. It keeps the time of the last report: each take counts,
-// whatever the order of the replies.
+// subtract counts a take under joined limits for a limit on which the store has not reported, unless a decision that
+// includes the take is known. It does not change the time of the last report: each take counts, whatever the order of
+// the replies.
 func (a *account) subtract(r *limits.Result, sent, now time.Time) {
 	if r.Permits == 0 || !sent.After(a.seen) && r.Receipt.At < a.at {
 		return

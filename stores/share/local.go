@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	maxKeys  = 1 << 16     // keys of a table that are remembered, in all shards
-	hold     = time.Second // for which nothing is sent to a store that is unavailable
-	failures = 8           // in a row on one key, after which a store is unavailable
+	maxKeys  = 1 << 16     // keys of a table that are kept, in all shards
+	hold     = time.Second // how long nothing is sent to a store that is unavailable
+	failures = 8           // the number of failures in a row, for one key, after which a store counts as unavailable
 )
 
 var errTake = errors.New("share: the permits were taken at the store, which is unavailable")
 
-// A local decides for a table while the store fails: with a share of the limit, in memory. It
-// remembers the last state of keys at the store, and starts from it. It charges the permits that it
-// granted to the store before the next decision there.
+// A local decides for a table while the store fails: with a share of the limit, in memory. It keeps the last state of
+// keys at the store, and starts from that state. Before the next decision there, it charges the store for the permits
+// that it has granted.
 type local struct {
 	table  *table
 	memory *memory.Table
@@ -68,9 +68,9 @@ func (l *local) Apply(ctx context.Context, key string, of *limits.Plan, op limit
 	}
 	l.table.store.local.Inc()
 	took := r.Receipt.At
-	r.Receipt.At = ^took // below 0, as none of the store is
+	r.Receipt.At = ^took // below 0, unlike those of the store
 	if r.RetryAfter == limits.Never && op.Cost <= p.capacity {
-		if r.RetryAfter = time.Until(k.held); r.RetryAfter <= 0 { // a share never has so many, but the store might
+		if r.RetryAfter = time.Until(k.held); r.RetryAfter <= 0 { // the share is never that large, but the limit of the store is
 			r.RetryAfter = hold
 		}
 	}
@@ -85,7 +85,7 @@ func (l *local) Apply(ctx context.Context, key string, of *limits.Plan, op limit
 	return r, nil
 }
 
-// apply does an operation in memory.
+// apply carries out an operation in memory.
 func (l *local) apply(ctx context.Context, key string, p *plan, op limits.Op, n int64) (limits.Result, error) {
 	share, err := l.share(p, n)
 	if err != nil {
@@ -94,7 +94,7 @@ func (l *local) apply(ctx context.Context, key string, p *plan, op limits.Op, n 
 	return l.memory.Apply(ctx, key, share, op)
 }
 
-// share is the share of a plan, in memory.
+// share returns the share of a plan, for the table in memory.
 func (l *local) share(p *plan, n int64) (*limits.Plan, error) {
 	if share, ok := p.shares.Load(n); ok {
 		return share.(*limits.Plan), nil //nolint:forcetypeassert // nothing else is stored
@@ -106,8 +106,8 @@ func (l *local) share(p *plan, n int64) (*limits.Plan, error) {
 	return share, err
 }
 
-// prepare charges a key in memory with its usage at the store, as far as that is new, and with the
-// takes that might have been granted there without a reply.
+// prepare charges a key in memory with its usage at the store, as far as that is not charged yet, and with takes that
+// the store might have granted without a reply.
 func (l *local) prepare(ctx context.Context, key string, k *known, p *plan, op *limits.Op, in instances) error {
 	k.plan = p
 	for _, part := range p.parts {
@@ -133,10 +133,9 @@ func (l *local) prepare(ctx context.Context, key string, k *known, p *plan, op *
 	return err
 }
 
-// raise charges a key in memory with the share of its usage at the store. The permits left at the
-// store are for all instances; the usage of a bucket is a time, which is the same for the share.
-// If there are fewer permits than instances, each instance has one permit in its turn, and none
-// until the usage of all has recovered.
+// raise charges a key in memory with its share of the usage at the store. The permits left at the store are for all
+// instances. The usage of a bucket is a time, which is the same for the share. If there are fewer permits than
+// instances, each instance has one permit in its turn, and none until the usage of all has recovered.
 func (l *local) raise(key string, a *account, in instances) error {
 	id, err := l.share(a.part, in.n)
 	if err != nil {
@@ -159,7 +158,7 @@ func (l *local) raise(key string, a *account, in instances) error {
 		in.now += until.Sub(now)
 		permits, until = 1, until.Add(turn(of, in))
 	case bucket:
-		if permits = 0; until.Before(now) { // only the time matters
+		if permits = 0; until.Before(now) { // only the time counts
 			until = now
 		}
 	case !until.After(now):
@@ -177,9 +176,9 @@ func (l *local) raise(key string, a *account, in instances) error {
 	return err
 }
 
-// remote decides at the store, after it has charged the debt of the key, and remembers the decision.
+// remote charges the debt of the key to the store, has the store decide, and notes the decision.
 func (l *local) remote(ctx context.Context, key string, p *plan, op limits.Op) (limits.Result, error) {
-	l.table.instances() // from the first decision on this process is counted
+	l.table.instances() // so that this process is counted from its first decision on
 	if op.Kind == limits.Refund && op.Receipt.At < 0 {
 		return l.refund(ctx, key, p, op)
 	}
@@ -252,7 +251,7 @@ func (l *local) refund(ctx context.Context, key string, p *plan, op limits.Op) (
 	return r, err
 }
 
-// charged reports whether a take here was charged to the limit.
+// charged reports whether a take of this process was charged under the limit.
 func (p *plan) charged(take *limits.Receipt) (is bool) {
 	p.shares.Range(func(_, share any) bool {
 		is = take.Plan != nil && slices.Contains(take.Plan.Rules, share.(*limits.Plan).Rules[0]) //nolint:forcetypeassert // nothing else is stored
@@ -261,8 +260,7 @@ func (p *plan) charged(take *limits.Receipt) (is bool) {
 	return is
 }
 
-// used returns the usage of a share: permits granted here or charged by raise that have not
-// recovered.
+// used returns the usage of a share: the permits that were granted here or charged by raise, and have not recovered.
 func (l *local) used(ctx context.Context, key string, a *account) int64 {
 	n := cmp.Or(a.told, l.table.instances().n)
 	r, err := l.apply(ctx, key, a.part, limits.Op{}, n)
@@ -274,13 +272,13 @@ func (l *local) used(ctx context.Context, key string, a *account) int64 {
 		return int64(mulDiv(int64(r.FullAfter), s.Permits, int64(s.Period)))
 	}
 	used := r.Limit - r.Remaining
-	if r.Remaining == 0 { // there might be reservations
+	if r.Remaining == 0 { // there can be reservations
 		used = max(used, r.Limit*int64((r.FullAfter+s.Period-1)/s.Period))
 	}
 	return used
 }
 
-// owe adds to the debt that must be charged.
+// owe adds permits to the debt of an account; a negative number reduces it.
 func (l *local) owe(a *account, permits int64) {
 	had, change := a.debt > 0, int64(0)
 	a.debt = max(0, a.debt+permits)
@@ -294,8 +292,8 @@ func (l *local) owe(a *account, permits int64) {
 	l.table.store.owing.Add(change)
 }
 
-// forget drops the usage and the debt of a key here, except takes under way: the store might grant
-// them after a reset.
+// forget drops the usage and the debt of a key in this process, except for takes under way, which the store might grant
+// after a reset.
 func (l *local) forget(ctx context.Context, s *shard, key string, p *plan, n int64) (limits.Result, error) {
 	if k := s.keys[key]; k != nil {
 		for _, a := range k.parts {

@@ -7,8 +7,8 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// split returns the part of a limit for each of n instances: all parts together never exceed the
-// limit. If it has fewer permits at once than instances, the part is one permit in a turn.
+// split returns the part of a limit for each of n instances: all parts together never exceed the limit. If its capacity
+// is less than n, the part is one permit in a turn.
 func split(l limits.Spec, n int64) limits.Spec {
 	s := l
 	switch {
@@ -32,7 +32,7 @@ func split(l limits.Spec, n int64) limits.Spec {
 	return s
 }
 
-// split returns the share of each limit of a plan. Windows that become the same kind are merged
+// split returns the share of each limit of a plan. Windows that differ only in their permits after the split are merged
 // into the smaller one.
 func (p *plan) split(n int64) []limits.Spec {
 	var all []limits.Spec
@@ -51,14 +51,14 @@ next:
 	return all
 }
 
-// inTurn reports whether n instances take turns, for a limit with fewer permits at once.
+// inTurn reports whether n instances take turns, since the capacity of the limit is less than n.
 func inTurn(l limits.Spec, n int64) bool { return limits.Capacity(l) < n }
 
 // rounds returns the number of periods until each of n instances has had its turn.
 func rounds(l limits.Spec, n int64) int64 { return (n + l.Permits - 1) / l.Permits }
 
-// turn returns the time from now to the turn of an instance, on the clock of all. A window has as
-// many turns in a period as permits; those of a bucket are one after the other, each as long as it
+// turn returns the time from now to the turn of an instance, by the clock that all share. With a window, as many
+// instances have a turn in a period as it has permits. With a bucket, one turn follows the other, each as long as it
 // takes to refill one permit.
 func turn(l limits.Spec, in instances) time.Duration {
 	slots, slot := in.n, in.rank
@@ -78,13 +78,13 @@ func turn(l limits.Spec, in instances) time.Duration {
 	return 0
 }
 
-// mulDiv returns a*b/c rounded up; it saturates.
+// mulDiv returns a*b/c rounded up, at most the largest duration.
 func mulDiv(a, b, c int64) time.Duration {
 	q, _ := limits.MulDiv(a, b, c, math.MaxInt64)
 	return time.Duration(q)
 }
 
-// recovery returns the longest time until a take has recovered.
+// recovery returns the longest time that a take needs to recover.
 func recovery(l limits.Spec) time.Duration {
 	if l.Algorithm == limits.SlidingCounter {
 		return 2 * l.Period

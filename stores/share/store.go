@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	chargeEvery = 2 * time.Second  // debts are charged while there are any
-	chargeTime  = 10 * time.Second // for one key, if the store has no timeout of its own
-	closeTime   = time.Second      // for the last charges
+	chargeEvery = 2 * time.Second  // the interval at which debts are charged
+	chargeTime  = 10 * time.Second // limits the charge of one key, if the store has no shorter timeout
+	closeTime   = time.Second      // limits the charges by Close
 )
 
-// A sharer is a [ratelimit.Store] around another one. It is used by many goroutines at once.
+// A sharer is a [ratelimit.Store] around another one. It is safe for concurrent use.
 type sharer struct {
 	remove func() // from the registry
 	inner  ratelimit.Store
 	cfg    Config
-	rank   int64 // of this process, if the store does not count
+	rank   int64 // of this process, if the store does not count instances
 	local  stripe.Counter
 	unsent atomic.Uint64
 
@@ -35,13 +35,14 @@ type sharer struct {
 	wg       sync.WaitGroup
 	ctx      context.Context //nolint:containedctx // of the goroutine; it ends under the lock
 	stop     context.CancelFunc
-	wake     chan struct{} // the store is available
-	charging atomic.Bool   // a goroutine charges debts
+	wake     chan struct{} // receives when the store is available
+	charging atomic.Bool   // whether the goroutine that charges debts runs
 	owing    atomic.Int64  // debts of all tables
 }
 
-// New wraps a store. It neither waits for it nor starts a goroutine. Close of the result charges the store once more, for
-// up to a second, and closes it. It returns the errors of [Config.Validate], or an error if the name is in use.
+// New wraps a store. It does not use the store yet, and starts no goroutine. The Close method of the result charges the
+// store once more, for up to a second, and closes it. The error is that of [Config.Validate], or says that the name is
+// in use.
 func New(store ratelimit.Store, cfg Config) (ratelimit.Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func New(store ratelimit.Store, cfg Config) (ratelimit.Store, error) {
 	return s, nil
 }
 
-// Open opens a table of the store that s wraps; the same name is the same table.
+// Open opens a table of the wrapped store. For the same name, it returns the same table.
 func (s *sharer) Open(name string) (limits.Table, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,8 +80,8 @@ func (s *sharer) Open(name string) (limits.Table, error) {
 	return t, nil
 }
 
-// Close ends the store, and closes the store that it wraps. Before that it charges the debts once
-// more, for up to a second, and removes s from its registry.
+// Close ends s and closes the wrapped store. Before that, it removes s from its registry, and charges the debts once
+// more, for up to a second.
 func (s *sharer) Close() error {
 	s.mu.Lock()
 	closed := s.ctx.Err() != nil
@@ -97,8 +98,7 @@ func (s *sharer) Close() error {
 	return s.inner.Close()
 }
 
-// begin runs f in a goroutine that Close waits for, and reports whether it did: after Close it
-// does not.
+// begin runs f in a goroutine that Close waits for. After Close it returns false instead.
 func (s *sharer) begin(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +109,7 @@ func (s *sharer) begin(f func()) bool {
 	return true
 }
 
-// Stats returns the counters of the store that s wraps, with Local and, if that store does not
-// count them, Instances.
+// Stats returns the counters of the wrapped store, with Local, and with Instances if that store does not count them.
 func (s *sharer) Stats() (stats limitstore.Stats) {
 	local := s.local.Load() // first, so that it is at most Timeouts + Failed + Unsent
 	stats = limitstore.Of(s.inner)
@@ -121,14 +120,14 @@ func (s *sharer) Stats() (stats limitstore.Stats) {
 	return stats
 }
 
-// indebted starts the goroutine that charges debts, which runs while there are any.
+// indebted starts the goroutine that charges debts, unless it runs. It ends when there are none left.
 func (s *sharer) indebted() {
 	if !s.charging.Load() && s.charging.CompareAndSwap(false, true) && !s.begin(s.run) {
 		s.charging.Store(false)
 	}
 }
 
-// available has the debts charged soon: the store has just decided.
+// available has the debts charged soon, since the store has just decided.
 func (s *sharer) available() {
 	if s.owing.Load() > 0 {
 		select {
@@ -151,7 +150,7 @@ func (s *sharer) run() {
 			return
 		}
 		if !s.charge(s.ctx) {
-			wake = nil // decisions do not retry it: the next tick does
+			wake = nil // a failed charge is retried at the next tick, not at the next decision
 		}
 		if s.charging.Store(false); s.owing.Load() == 0 || !s.charging.CompareAndSwap(false, true) {
 			return

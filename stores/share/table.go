@@ -11,23 +11,23 @@ import (
 	"github.com/gresil/gresil/internal/limits/memory"
 )
 
-// A table is a table of the store that is wrapped, with the share of this process.
+// A table is a table of the wrapped store, with the share of this process.
 type table struct {
-	*limits.Plans // each of several limits is prepared alone too, as which debts are charged
+	*limits.Plans // each of several joined limits is prepared alone too, since debts are kept by limit
 
 	inner  limits.Table
 	store  *sharer
-	counts limits.InstanceTable // nil if the store does not count
+	counts limits.InstanceTable // nil if the store does not count instances
 	local  atomic.Pointer[local]
 }
 
-// A plan is one limit, or several that hold together.
+// A plan is one limit, or several joined ones.
 type plan struct {
-	at       *limits.Plan // of the store that is wrapped
+	at       *limits.Plan // the plan of the wrapped store
 	capacity int64
-	limit    limits.Spec // of a plan of one
-	parts    []*plan     // of one limit each: the plan itself, if it is one
-	shares   sync.Map    // the number of instances to the *limits.Plan in memory
+	limit    limits.Spec // of a plan with one limit
+	parts    []*plan     // plans of one limit each; the plan itself if it has one limit
+	shares   sync.Map    // from the number of instances to the *limits.Plan in memory
 }
 
 func newTable(s *sharer, inner limits.Table) *table {
@@ -36,7 +36,7 @@ func newTable(s *sharer, inner limits.Table) *table {
 	return t
 }
 
-// Unwrap returns the table of the store that is wrapped.
+// Unwrap returns the table of the wrapped store.
 func (t *table) Unwrap() limits.Table { return t.inner }
 
 func (t *table) prepare(of *limits.Plan) (err error) {
@@ -83,7 +83,7 @@ func (t *table) Local() limits.Table {
 // instances are the processes that share the limits.
 type instances struct {
 	n, rank int64
-	now     time.Duration // of a clock that they have in common
+	now     time.Duration // of a clock that they share
 }
 
 func (t *table) instances() (in instances) {

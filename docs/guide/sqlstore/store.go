@@ -33,7 +33,7 @@ func Clean(ctx context.Context, db *sql.DB) error {
 // values are a ratelimit.Values.
 type values struct{ db *sql.DB }
 
-// Update runs f in a transaction that locks the database for writing when it begins, so nobody comes between reading and writing.
+// Update runs f in a transaction that locks the database for writing when it begins, so nothing can change it between read and write.
 func (v values) Update(ctx context.Context, key string, f func(now time.Time, old []byte) ([]byte, time.Duration)) error {
 	tx, err := v.db.BeginTx(ctx, nil)
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 
 const (
 	defaultPoll   = 100 * time.Millisecond
-	busyPoll      = 25 * time.Millisecond  // of a server that has work, for pending jobs
-	scheduledPoll = 200 * time.Millisecond // of a server, for scheduled jobs
+	busyPoll      = 25 * time.Millisecond  // the interval at which a server looks for pending jobs
+	scheduledPoll = 200 * time.Millisecond // the interval at which a server looks for scheduled jobs
 	idleAfter     = 2 * time.Second        // after which a server without work ends
-	settleEvery   = 250 * time.Millisecond // between two tries to reach Redis at the end of a job
-	mostAlone     = time.Minute            // that a job waits to run alone, or for one that does
-	inline        = 2 * time.Second        // that a job waits in its process; well below the lease, which is extended meanwhile
+	settleEvery   = 250 * time.Millisecond // the interval of tries to reach Redis at the end of a job
+	mostAlone     = time.Minute            // the longest wait of a job for its turn to run alone, or behind one that does
+	inline        = 2 * time.Second        // the longest wait of a job in its process; well below the lease, which is extended meanwhile
 )
 
 // Config configures an engine. The zero value is ready to use.
 type Config struct {
-	// Poll is the time after which an idle process looks for jobs. If zero, it is 100 milliseconds. Otherwise it must be from 1
-	// millisecond to 1 minute.
+	// Poll is the interval at which a process looks for jobs. If zero, it is 100 milliseconds. Otherwise it must be from 1 millisecond to 1
+	// minute.
 	Poll time.Duration
 	// Logger gets the messages of asynq. If nil, they are dropped.
 	Logger *slog.Logger

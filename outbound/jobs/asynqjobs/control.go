@@ -26,13 +26,15 @@ func (e *engine) List(ctx context.Context, queue, state string) iter.Seq2[groups
 	}[jobs.State(state)]
 	return func(yield func(groups.Entry, error) bool) {
 		var tasks []*asynq.TaskInfo
-		page, counts, err := 1, []groups.Counts(nil), error(nil)
-		if counts, err = e.Inspect(ctx, queue); err == nil && counts[0] == (groups.Counts{}) {
+		page := 1
+		counts, err := e.Inspect(ctx, queue)
+		if err == nil && counts[0] == (groups.Counts{}) {
 			return
-		} else if err == nil { // Redis can have forgotten it, and asynq adds it once in a process
+		}
+		if err == nil { // Redis can have lost it; asynq adds it once in each process
 			err = e.redis.SAdd(ctx, "asynq:queues", queue).Err()
 		}
-		if err == nil && state == string(jobs.Failed) { // they are the last ones
+		if err == nil && state == string(jobs.Failed) { // they are at the end of the list
 			var n int64
 			n, err = e.redis.ZCount(ctx, prefix(queue)+"retry", "-inf", "("+strconv.Itoa(far)).Result()
 			page += int(n) / pageSize
@@ -68,7 +70,7 @@ func entryOf(task *asynq.TaskInfo, state string) groups.Entry {
 	return e
 }
 
-// script does an operation of the script for a queue, and returns its number.
+// script runs an operation of jobs.lua for a queue, and returns its result.
 func (e *engine) script(ctx context.Context, queue string, args ...any) (n int, err error) {
 	err = e.send(ctx, func() (err error) {
 		n, err = jobsScript.Run(ctx, e.redis, []string{prefix(queue)}, args...).Int()
@@ -77,7 +79,7 @@ func (e *engine) script(ctx context.Context, queue string, args ...any) (n int, 
 	return n, err
 }
 
-// Control does a pause as the tools of asynq do.
+// Control pauses a queue in the way the tools of asynq do.
 func (e *engine) Control(ctx context.Context, queue string, v groups.Verb, id string) error {
 	n, err := e.script(ctx, queue, "control", string(v), id, time.Now().Unix())
 	if err == nil && n == 0 {
@@ -86,7 +88,7 @@ func (e *engine) Control(ctx context.Context, queue string, v groups.Verb, id st
 	return err
 }
 
-// Hold ends by the clock of Redis, also without a process.
+// Hold sets a pause that ends by the clock of Redis, whether or not a process runs.
 func (e *engine) Hold(ctx context.Context, queue string, until time.Time) error {
 	millis := (time.Until(until) + time.Millisecond - 1).Milliseconds()
 	if millis <= 0 {

@@ -1,36 +1,36 @@
-// Package asynqjobs is an engine of outbound/jobs and outbound/batch that keeps everything in Redis 6.2 or later. It uses
-// github.com/hibiken/asynq for its broker, leases and inspector; its aggregator and its limits are not used.
+// Package asynqjobs is an engine of outbound/jobs and outbound/batch that keeps everything in Redis 6.2 or later. It
+// uses the broker, leases and inspector of github.com/hibiken/asynq, but not its aggregator and its limits.
 //
 //	engine, err := asynqjobs.New(redis.NewClient(&redis.Options{Addr: addr}), asynqjobs.Config{})
 //
-// Tools of asynq show the queues: a job is a task with its ID. One that has failed is shown as a retry in the distant future, since asynq
-// forgets what it has archived. The groups of outbound/batch are beside them, with names that begin with gresil:groups:. In a
-// Redis Cluster each queue is on one node.
+// Tools of asynq show the queues: a job is a task with its ID. A failed job is shown as a retry in the distant future, since asynq drops
+// archived tasks. The groups of outbound/batch are in separate keys, whose names begin with gresil:groups:. In a Redis Cluster each queue
+// is on one node.
 //
-// Idle queues cost nothing by themselves: a process looks at all of its queues together, each Config.Poll, and runs an asynq server
-// for a queue only while it has work. In a Cluster that is one command for each queue.
+// An idle queue costs almost nothing: a process looks at all of its queues together, with one command every Config.Poll, and runs an asynq
+// server for a queue only while the queue has work. In a Cluster there is one command for each node, which checks each queue separately.
 //
 // # Guarantees
 //
 //   - A job is in Redis when Enqueue returns nil, and as durable as Redis is: use appendonly, and appendfsync always if a
 //     crash of the machine must lose nothing.
 //   - A job is never early, and up to 1.3 seconds late, as asynq keeps whole seconds. A wait of up to 2 seconds is exact.
-//   - If a process dies, its jobs run again about a minute later in another one, or if there is none, once one is started.
-//     Each of them then runs alone in its process, so that only the one that ends processes is charged.
+//   - If a process dies, its jobs run again about a minute later in another one, or if there is none, once one is
+//     started. Each of them then runs alone in its process, so that only the job that ends processes is charged for it.
 //   - If a process loses Redis for 30 seconds, the contexts of its handlers end, and the jobs run again elsewhere.
-//   - A limited job, and the death of a process, count neither as a retry nor as a failure of asynq.
-//   - A hold of a vendor is a pause of asynq that expires, so it ends without any process. The pause of a person is neither
-//     replaced nor ended by it.
-//   - Processes that share a queue can exceed jobs.Config.MaxPending a little together.
-//   - Clocks of the processes should agree: NotBefore holds up to a difference of 2 seconds, and from 50 seconds on, jobs that
-//     run are taken for lost, and run twice.
+//   - Neither a limited job nor the death of a process counts as a retry or a failure of asynq.
+//   - A hold of a vendor is a pause of asynq that expires, so no process is needed to end it. It neither replaces nor ends the pause of an
+//     operator.
+//   - Processes that share a queue can together exceed jobs.Config.MaxPending a little.
+//   - The clocks of the processes should agree. NotBefore holds up to a difference of 2 seconds. From 50 seconds on, running jobs are taken
+//     for lost, and run twice.
 //
-// Tasks of other clients run too, but by the rules of asynq: each has a timeout after which its handler is abandoned, and one
-// that has used its MaxRetry is archived when it is limited. Let them have MaxRetry(math.MaxInt32).
+// Tasks of other clients run too, but by the rules of asynq: each has a timeout after which its handler is abandoned, and a task that has
+// used its MaxRetry is archived when it is limited. Enqueue them with MaxRetry(math.MaxInt32).
 //
 // # Failure mode
 //
-// Every operation returns an error if the server cannot execute it, within the timeouts of the client, and that of ctx if its
-// ContextTimeoutEnabled is set; a list of jobs has no context. An operation whose reply was lost might have happened. Run goes on
-// when Redis is back. A task that is active without a lease, as after some errors of Redis, runs again too.
+// If the server cannot execute an operation, it returns an error within the timeouts of the client, and within the deadline of ctx if the
+// client's ContextTimeoutEnabled is set; a list of jobs uses no context. An operation whose reply was lost may have been executed. Run
+// continues when Redis is back. A task that is active without a lease, which happens after some errors of Redis, runs again too.
 package asynqjobs

@@ -25,7 +25,7 @@ import (
 
 const (
 	headerJob  = "gresil"      // the job, as JSON
-	headerLost = "gresil-lost" // of a job that was lost with its process, until it is done
+	headerLost = "gresil-lost" // set when a job was lost with its process, until the job is done
 	taskType   = "job"
 	forever    = 10 * 365 * 24 * time.Hour // the timeout of a task: asynq abandons a handler at its end
 )
@@ -37,19 +37,19 @@ type engine struct {
 	client    *asynq.Client
 	inspector *asynq.Inspector
 	config    Config
-	stage     *semaphore.Weighted // on which the jobs of this process run
+	stage     *semaphore.Weighted // held by the running jobs of this process; a job that runs alone holds all of it
 
 	mu    sync.Mutex
-	rooms map[string]room    // of queues
-	lines []*line            // replaced when one leaves
-	stop  context.CancelFunc // of the look at the lines
+	rooms map[string]room    // by queue
+	lines []*line            // replaced, not changed, when one leaves
+	stop  context.CancelFunc // ends watch
 
-	recovers bool // the next look is also for jobs of processes that have ended
+	recovers bool // the next look includes jobs of processes that have ended
 }
 
 var _ groups.Queue = (*engine)(nil)
 
-// New makes an engine over a client, which the caller closes after the last use. It sends nothing.
+// New makes an engine over a client, which the caller closes after the last use. It sends no command.
 func New(client redis.UniversalClient, cfg Config) (*jobs.Engine, error) {
 	if identity.Missing(client) {
 		return nil, &core.ConfigError{Field: "asynqjobs.New", Value: nil, Reason: "needs a client"}
@@ -96,14 +96,14 @@ func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
 	}
 }
 
-// A room is what is known about the jobs that can be added to a queue.
+// A room is how many jobs can be added to a queue, and when that was read.
 type room struct {
 	left int
 	at   time.Time
 }
 
-// room takes a place for a job. It reads how many there are when it has given away an eighth of them, or once a second, so that
-// processes that share a queue are only a little above most together.
+// room takes a place for a job. It reads how many places there are when it has used up an eighth of them, or once a second, so that
+// processes that share a queue exceed most only a little together.
 func (e *engine) room(ctx context.Context, queue string, most int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -129,14 +129,13 @@ func (e *engine) room(ctx context.Context, queue string, most int) error {
 	return nil
 }
 
-// send calls f, and again over another connection if the server has refused it because it is not the
-// primary.
+// send calls f. If the server has refused it because it is not the primary, it calls f again over another connection.
 func (e *engine) send(ctx context.Context, f func() error) error {
 	return failed(ctx, e.conns.Do(ctx, e.redis, func() error { return refusal(f()) }))
 }
 
-// refusal returns the reply of a server that is not the primary without the text that asynq puts before
-// it: asynq keeps only the text.
+// refusal strips the text that asynq puts before the reply of a server that is not the primary. asynq keeps only the
+// text of that reply.
 func refusal(err error) error {
 	if err == nil {
 		return nil
@@ -159,8 +158,8 @@ func jobOf(id, queue string, payload []byte, headers map[string]string, retried,
 // nextSecond returns t, rounded up to a whole second: asynq rounds down, and would be early.
 func nextSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
 
-// failed returns an error of asynq or of the client, if there is one, or the cause of ctx if that has ended: asynq hides
-// it, and a connection can reach the deadline of ctx before its timer does.
+// failed returns the cause of ctx if err is not nil and ctx has ended, otherwise err with a prefix. asynq hides the
+// cause, and a connection can reach the deadline of ctx before its timer does.
 func failed(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

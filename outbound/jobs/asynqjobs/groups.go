@@ -19,15 +19,15 @@ import (
 //go:embed groups.lua
 var groupsText string
 
-// lostAfter is the time after which a batch that was loaded is given again, in case that its job is lost: the engine runs only one
-// job of it.
+// lostAfter is the time after which a loaded batch is given out again, in case its job was lost. If the job was not lost, the engine still
+// runs only one job of the batch.
 const lostAfter = time.Minute
 
-const slice = 500 // groups, or IDs, of one script
+const slice = 500 // groups or IDs in one call of the script
 
-var errReply = errors.New("asynqjobs: a reply that the script of groups does not give")
+var errReply = errors.New("asynqjobs: unexpected reply from the script of groups")
 
-// A store keeps groups in Redis: all keys of a queue have one slot of a Cluster.
+// A store keeps groups in Redis. In a Cluster, all keys of a queue have the same slot.
 type store struct {
 	*engine
 	script *redis.Script
@@ -74,7 +74,7 @@ func (s *store) Load(ctx context.Context, queue, batch string, turn int) (b grou
 	return b, err
 }
 
-// records reads records: 16 digits of the arrival, 8 digits of the length of the key, the key, and the payload.
+// records parses records: 16 digits of the arrival, 8 digits of the length of the key, the key, and the payload.
 func records(group string, ids, values reply) (all []groups.Record, err error) {
 	for i := range ids {
 		v := values.text(i)
@@ -113,7 +113,7 @@ func (s *store) Replace(ctx context.Context, queue string, b groups.Batch, parts
 	return err
 }
 
-// textOf returns the text of an error, which can be long.
+// textOf returns the text of an error, cut if it is long.
 func textOf(err error) string {
 	if err == nil {
 		return ""
@@ -145,7 +145,7 @@ func (s *store) Control(ctx context.Context, queue string, v groups.Verb, names 
 	return n, nil
 }
 
-// names returns the first n groups, or with -1 all.
+// names returns the names of the first n groups; of all, if n is -1.
 func (s *store) names(ctx context.Context, queue string, n int64) (names []string, err error) {
 	err = s.send(ctx, func() (err error) {
 		names, err = s.redis.ZRange(ctx, "gresil:groups:{"+queue+"}:all", 0, max(-1, n-1)).Result()
@@ -213,7 +213,7 @@ func (s *store) Results(ctx context.Context, queue string, ids []string) (map[st
 	return all, nil
 }
 
-// A reply is the result of a script. Its methods return the zero value for a part that is not there.
+// A reply is the result of a script. Its methods return the zero value for a part that is missing.
 type reply []any
 
 func (r reply) text(i int) string {

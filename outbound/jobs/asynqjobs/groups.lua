@@ -1,4 +1,4 @@
--- The groups of one queue. Times are in µs since 1970, of a clock of the queue: that of the server, but it does not go back.
+-- The groups of one queue. Times are in µs since 1970, by the clock of the queue, which is that of the server but never goes back.
 --
 -- KEYS[1]  the first part of the names of all keys of the queue. These are:
 --   rec       a hash of all records by ID: 16 digits of the arrival, 8 digits of the length of the key, the key, and the payload
@@ -33,7 +33,7 @@ local function int(x)
   return format('%.0f', x)
 end
 
--- A server that is out of memory refuses commands that need some until the script has written something. Records must be able to
+-- A server that is out of memory refuses commands that need memory, until the script has written something. Records must still be able to
 -- leave it.
 if ARGV[1] ~= 'add' then
   call('DEL', base .. 'none')
@@ -110,8 +110,8 @@ local function oldest(opt)
   return id and parts(call('HGET', rec, id))
 end
 
--- Puts a group where it belongs after each change: it is due, or it waits for its time, or it ends. One that is due keeps its turn,
--- unless it is served: then it goes to the end.
+-- Moves a group to the set where it belongs after a change: it is due, waits for its time, or ends. A group that is due keeps its turn;
+-- after it was served, it goes to the end.
 local function place(opt, served)
   local g = base .. 'g:' .. opt
   local is = call('HMGET', g, 'due', 'paused', 'flight')
@@ -146,7 +146,7 @@ local function place(opt, served)
   end
 end
 
--- Notes that a group is there.
+-- Notes that a group exists.
 local function made(opt)
   call('ZADD', all, 'NX', int(now), opt)
   call('HSETNX', meta, 'at', int(now))
@@ -156,7 +156,7 @@ local function mark(opt)
   call('HSET', base .. 'g:' .. opt, 'due', call('LLEN', base .. 'p:' .. opt))
 end
 
--- Makes the groups due whose time has come, in the order of these times, at most a slice of each kind: the others are later.
+-- Makes groups due whose time has come, in the order of these times, at most a slice of each kind at once.
 local function promote(after)
   local due = {}
   local function find(set, later)
@@ -288,7 +288,7 @@ local function take()
   return {next, call('HLEN', rec)}
 end
 
--- The batch of an ID that is taken in a turn.
+-- Returns the batch with an ID, if it is taken in a turn.
 local function held(id, turn)
   local b = get(id)
   if b and b.t == tonumber(turn) and call('ZSCORE', taken, id) then
@@ -419,7 +419,7 @@ function verbs.delete(opt)
   local more = call('EXISTS', p, f, t)
   for _, id in ipairs(more == 0 and number(g, 'flight') > 0 and number(meta, 'out') > 0 and call('ZRANGE', taken, 0, -1) or {}) do
     local b = get(id)
-    if b.o == opt and b.h == 1 then -- nobody has its records yet
+    if b.o == opt and b.h == 1 then -- its records were not loaded yet
       lose(taken, id, b, 'flight')
       add(meta, 'out', -1)
     end

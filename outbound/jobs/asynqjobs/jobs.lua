@@ -1,21 +1,22 @@
--- What jobs need of a queue of asynq besides its own commands. Times are in seconds since 1970, as asynq keeps them.
+-- The operations on a queue of asynq that jobs need in addition to its own. Times are in seconds since 1970, as asynq
+-- keeps them.
 --
 -- KEYS[1]  the prefix of the names of the queue's keys; look has none, and a prefix for each queue
 -- ARGV[1]  the operation, at the end of this file; ARGV[2..] its arguments
 --
--- The hash of a task has fields that asynq does not know, and that end with it:
+-- The hash of a task has fields that asynq does not know, and that are deleted with it:
 --   gresil-lost   how many leases have expired during the attempt
 --   gresil-waits  the lease is not for an attempt yet
 local call = redis.call
-local far = 10000000000 -- the score from which a task in the set of retries has failed: the archive of asynq forgets tasks
+local far = 10000000000 -- the score from which a task in the set of retries counts as failed: asynq drops archived tasks
 local heldBy = 'gresil:hold'
 
 local function upTo(key, score)
   return call('ZCOUNT', key, '-inf', score)
 end
 
--- Lets the jobs run again whose leases have expired, and counts that. Their messages get what is in mark. A process of asynq that has
--- just read the same leases finds no active task: so a job does not run again before a second has passed.
+-- Lets jobs run again whose leases have expired, and counts the losses. It appends mark to their messages. A process of asynq may have just
+-- read the same leases, and must find no active task: so a job does not run again before a second has passed.
 local function recover(p, lost, now, mark)
   for _, id in ipairs(call('ZRANGEBYSCORE', p .. 'lease', '-inf', lost, 'LIMIT', 0, 1000)) do
     local key = p .. 't:' .. id
@@ -32,8 +33,8 @@ local function recover(p, lost, now, mark)
   end
 end
 
--- Gives active tasks without a lease, which asynq never delivers again, one that has expired. There are some after certain errors of
--- Redis. A process that runs one nevertheless extends the lease.
+-- Gives active tasks that have no lease an expired one, since asynq would never deliver them again. There are such tasks after certain
+-- errors of Redis. If a process does run one of them, it extends the lease.
 local function repair(p, now)
   for _, id in ipairs(call('LRANGE', p .. 'active', 0, -1)) do
     if not call('ZSCORE', p .. 'lease', id) then
@@ -47,7 +48,7 @@ local function repair(p, now)
   end
 end
 
--- Deletes jobs whose Retain is over: the janitor of asynq runs only beside a handler.
+-- Deletes jobs whose Retain is over, since the janitor of asynq runs only while a server does.
 local function clean(p, now)
   for _, id in ipairs(call('ZRANGEBYSCORE', p .. 'completed', '-inf', now, 'LIMIT', 0, 1000)) do
     call('DEL', p .. 't:' .. id)
@@ -114,9 +115,9 @@ local function look()
   return found
 end
 
--- Pauses or resumes the queue; or lets a task run now that waits, deletes one that is not active, or frees the ID of one that has failed,
--- or is done and whose retention is over, though it is there until the next look. A task that runs now has no attempts: field 6
--- of the encoding is their number, and its last value counts.
+-- Carries out a verb: it pauses or resumes the queue, lets a waiting task run now, deletes a task that is not active, or frees the ID of a
+-- task that has failed, or that is done and past its retention but not deleted yet. A task that runs now has used no attempt: field 6 of
+-- the encoding is the number of those used, and its last value counts.
 -- ARGV: the verb, the ID, the time. Reply: whether it could.
 local function control()
   local prefix, verb, id, now = KEYS[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -156,8 +157,8 @@ local function control()
   return 1
 end
 
--- Holds a queue for a number of milliseconds, unless it is paused or held for longer. Its expiry ends the hold, also if all processes
--- have died. Any other value of the key is the pause of a person, by Pause or by a tool of asynq.
+-- Holds a queue for a number of milliseconds, unless it is paused or held for longer. Its expiry ends the hold, even if all processes have
+-- died. Any other value of the key is the pause of an operator, by Pause or by a tool of asynq.
 local function hold()
   local key = KEYS[1] .. 'paused'
   local by = call('GET', key)

@@ -22,19 +22,21 @@ var jobsText string
 var jobsScript = redis.NewScript(jobsText)
 
 const (
-	// far is the score, in seconds, from which a job in the set of retries has failed. The archive of asynq forgets tasks.
+	// far is the score, in seconds, from which a job in the set of retries counts as failed. The archive of asynq is not
+	// used, since it drops tasks.
 	far    = 10_000_000_000
 	farOff = 280 * 365 * 24 * time.Hour
-	// margin is the time after the end of a lease at which a job is taken for lost. asynq does so after 30 seconds, and does not count.
+	// margin is the time after the end of a lease at which a job is taken for lost. asynq itself recovers it after 30 seconds, without
+	// counting the loss.
 	margin = 25 * time.Second
-	// lostError is the last error of a job that was lost.
+	// lostError is set as the last error of a job that was lost.
 	lostError = "asynqjobs: the process ended, or lost Redis, during the attempt"
 )
 
-// prefix is that of the keys of a queue, as asynq names them.
+// prefix returns the prefix of the keys of a queue, as asynq names them.
 func prefix(queue string) string { return "asynq:{" + queue + "}:" }
 
-// look looks at queues, with one script for each node, and returns the indexes of those that have work. With only "pending", no other
+// look returns the counts of queues, and the indexes of those that have work, with one script for each node. With pendingOnly, only pending
 // jobs are counted; with a mark, jobs that were lost are made to run again.
 func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues []string) (counts []groups.Counts, busy []int, errs error) {
 	counts = make([]groups.Counts, len(queues))
@@ -93,7 +95,7 @@ func (e *engine) Inspect(ctx context.Context, queues ...string) ([]groups.Counts
 	return counts, nil
 }
 
-// join lets a line be looked at, together with all others of the process, until leave is called.
+// join adds a line to those that watch looks at, until leave is called.
 func (e *engine) join(l *line) (leave func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -113,9 +115,9 @@ func (e *engine) join(l *line) (leave func()) {
 	}
 }
 
-// watch looks at the queues of all lines, and wakes those that have work. When a second begins, it also looks for jobs whose time has
-// come, for those of processes that have ended, and for those whose Retain is over. Jobs of processes that have ended are counted as lost
-// before the first server of a queue begins, which would let them run again and not count that.
+// watch looks at the queues of all lines, and wakes those that have work. Once a second, it also looks for jobs that have become due, for
+// jobs of processes that have ended, and for those whose Retain is over. Jobs of processes that have ended are counted as lost before the
+// first server of a queue starts, since the server would let them run again without counting that.
 func (e *engine) watch(ctx context.Context) {
 	ticker := time.NewTicker(e.config.Poll)
 	defer ticker.Stop()
@@ -131,8 +133,8 @@ func (e *engine) watch(ctx context.Context) {
 		now := time.Now()
 		_, busy, err := e.look(ctx, now.Unix() == second && !recovers, lostMark(now), queues)
 		if second = now.Unix(); err != nil && ctx.Err() == nil {
-			second = 0 // the next look is not for pending jobs only
-			e.config.Logger.LogAttrs(ctx, slog.LevelWarn, "queues could not be looked at", slog.Any("err", err))
+			second = 0 // the next look includes all jobs
+			e.config.Logger.LogAttrs(ctx, slog.LevelWarn, "queues could not be read", slog.Any("err", err))
 		}
 		for _, i := range busy {
 			lines[i].wake()
@@ -145,7 +147,7 @@ func (e *engine) watch(ctx context.Context) {
 	}
 }
 
-// lostMark is appended to the message of a task that was lost. In the encoding of protocol buffers, the last value of a field, or of a
+// lostMark returns what is appended to the message of a lost task. In the encoding of protocol buffers, the last value of a field, or of a
 // key of a map, is the one that counts.
 func lostMark(now time.Time) string {
 	field := func(to []byte, number byte, text string) []byte {

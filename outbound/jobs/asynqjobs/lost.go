@@ -11,14 +11,15 @@ import (
 	"github.com/gresil/gresil/internal/groups"
 )
 
-// The fields of the hash of a task that asynq does not know; jobs.lua says what they are.
+// The fields of a task's hash that asynq does not know; jobs.lua says what they mean.
 const (
 	fieldLost  = "gresil-lost"
 	fieldWaits = "gresil-waits"
 )
 
-// enter waits until the job can run: beside others of the process, or alone if its last delivery ended with its process, so that only it
-// is charged if it ends this process too. leave ends that. While it waits, the end of the process is not charged to it.
+// enter waits until the job can run. A job whose last delivery ended with its process runs alone, so that only it is charged if it ends
+// this process too; others run beside each other. While a job waits, the end of the process is not charged to it. The caller calls leave
+// when the job has run.
 func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (leave func(), err error) {
 	stage, client, key, places := l.engine.stage, l.engine.redis, prefix(l.queue)+"t:"+e.ID, int64(1)
 	if lost {
@@ -49,7 +50,7 @@ func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (leave fun
 	return leave, nil
 }
 
-// forgive forgets the losses of a job whose attempt has ended with the process alive. If it fails, they count longer.
+// forgive resets the losses of a job whose attempt has ended without ending the process. If that fails, they keep counting.
 func (l *line) forgive(ctx context.Context, e *groups.Entry) {
 	if e.Losses > 0 && ctx.Err() == nil {
 		_ = l.engine.send(ctx, func() error { return l.engine.redis.HDel(ctx, prefix(l.queue)+"t:"+e.ID, fieldLost).Err() })

@@ -16,14 +16,14 @@ import (
 
 const maxError = 1000 // bytes of the text of an error
 
-// A line is a call of Run. It is the handler of its servers.
+// A line is one call of Run. It is the handler of its asynq servers.
 type line struct {
 	groups.Worker
 
 	engine   *engine
 	queue    string
 	work     chan struct{}   // has an element when there is work
-	stopping context.Context //nolint:containedctx // it ends when no other job is taken
+	stopping context.Context //nolint:containedctx // ends when no further job is taken
 	running  atomic.Int64
 }
 
@@ -34,7 +34,7 @@ func (l *line) wake() {
 	}
 }
 
-// Run runs an asynq server for the queue alone, while it has work.
+// Run runs an asynq server for this queue only, while the queue has work.
 func (e *engine) Run(ctx context.Context, queue string, w groups.Worker) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -98,7 +98,7 @@ func (l *line) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	maxRetry, _ := asynq.GetMaxRetry(ctx)
 	e := groups.Entry{Job: jobOf(id, l.queue, task.Payload(), task.Headers(), retried, maxRetry)}
 	if d := time.Until(e.NotBefore); d > 0 && d <= inline && !l.wait(ctx, e.NotBefore) {
-		return back(e.NotBefore, nil) // another clock was ahead, and this process stops
+		return back(e.NotBefore, nil) // it came early, by a clock that is ahead, and this process stops
 	}
 	leave, err := l.enter(ctx, &e, task.Headers()[headerLost] != "")
 	if err != nil {
@@ -120,8 +120,8 @@ func (l *line) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	return &outcome{v}
 }
 
-// settle waits until Redis takes a write, so that asynq can note the end of a job: it tries only once, and the job would run again. The
-// write changes nothing. asynq ends ctx when the job is lost.
+// settle waits until Redis accepts a write, so that asynq can note the end of a job: asynq tries only once, and otherwise the job would run
+// again. The write changes nothing. asynq ends ctx when the job is lost.
 func (l *line) settle(ctx context.Context, id string) {
 	ticker := time.NewTicker(settleEvery)
 	defer ticker.Stop()
@@ -135,7 +135,7 @@ func (l *line) settle(ctx context.Context, id string) {
 	}
 }
 
-// wait waits in the process, if the time is near, and reports whether it is over.
+// wait waits for a time that is near. It reports whether it has waited until then.
 func (l *line) wait(ctx context.Context, at time.Time) bool {
 	d := time.Until(at)
 	if d > inline {
@@ -151,8 +151,8 @@ func (l *line) wait(ctx context.Context, at time.Time) bool {
 	return l.stopping.Err() == nil && ctx.Err() == nil
 }
 
-// An outcome is the error of a task that is not done. It hides the error of the handler from asynq,
-// which treats some errors in its own way.
+// An outcome is the error of a task that is not done. It hides the error of the handler from asynq, which treats some
+// errors specially.
 type outcome struct{ groups.Verdict }
 
 // back is the outcome of a job that goes back to its queue.
@@ -168,8 +168,8 @@ func (o *outcome) Error() string {
 	return strings.ToValidUTF8(text[:min(len(text), maxError)], "?") // asynq cannot store another text
 }
 
-// retryDelay returns the time until a task runs again. An error that is not an outcome is that of a
-// lease that has expired, or of a task that was canceled by another program: it runs again at once.
+// retryDelay returns the time until a task runs again. If the error is not an outcome, the lease has expired, or
+// another program has canceled the task: it runs again at once.
 func retryDelay(n int, err error, task *asynq.Task) time.Duration {
 	if overdue(err) {
 		return asynq.DefaultRetryDelayFunc(n, err, task)
@@ -184,8 +184,8 @@ func retryDelay(n int, err error, task *asynq.Task) time.Duration {
 	return 0
 }
 
-// overdue reports whether err is that of a task of another client whose own deadline is over. An
-// outcome does not match.
+// overdue reports whether err is that of another client's task whose own deadline has passed. An outcome does not
+// match.
 func overdue(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 // isFailure reports whether an attempt counts.
@@ -194,7 +194,8 @@ func isFailure(err error) bool {
 	return ok && o.End != groups.Limited || overdue(err)
 }
 
-// A logger passes the messages of asynq on. Its information is about goroutines that start and end.
+// A logger passes on the messages of asynq. Those at Info tell about goroutines that start and end, so they are logged
+// at Debug.
 type logger struct{ to *slog.Logger }
 
 func (l *logger) Debug(args ...any) { l.log(slog.LevelDebug, args) }

@@ -20,8 +20,8 @@ for i = 1, tonumber(take1()) do
   ours[parts[i].kind] = true
 end
 
--- formed reports whether a text has the form of the algorithm that it is under; a list of entries, which
--- can be long, by its length.
+-- formed reports whether a text has the form of a state of its algorithm. Of a list, which can be long, it checks only
+-- the length.
 local shapes = {
   b = '^%d+ ?%d* ?%d*$', f = '^%-?%d+ %d+$', a = '^%-?%d+ %d+$', c = '^%-?%d+ %d+ %d+[%d ]*$', s = '^%d+ ()', l = '^%d+ ()',
 }
@@ -104,8 +104,8 @@ elseif kind == 4 then
   values, changed, cost = {}, true, 0
 end
 
--- usage returns the number of permits in use, as a whole one: now or, with permits reserved ahead, when the last of them
--- is due.
+-- usage returns the number of permits in use, as a whole number: now or, with permits reserved ahead, when the last of
+-- them is due.
 local function usage(v)
   local num, den = v.p.alg.used(v.p, v.s, v.p.alg.due(v.p, v.s))
   return ceil(num / den)
@@ -124,7 +124,7 @@ local function origin(p)
   return from
 end
 
--- under returns how the key stands under another limit than that of its value: it has as many permits in use.
+-- under returns how the key stands under another limit than that of its value: with the same number of permits in use.
 local function under(v, p, asked)
   local alg, due, n = v.p.alg, v.p.alg.due(v.p, v.s), 0
   local function first(m)
@@ -142,9 +142,9 @@ local function under(v, p, asked)
   return {n, first(asked), n < p.n and first(n + 1) or now, full}
 end
 
--- foreign returns how the key stands under a limit that goes on from no value of its kind, as the strictest of the values says from
--- which no other limit goes on so, and its place: the one that makes the cost wait longest or, if none does, the one with the
--- largest usage. It returns nil if there is none.
+-- foreign returns how the key stands under a limit of whose kind it has no value. The strictest value that no other limit continues
+-- decides: the one that makes the cost wait longest or, if none does, the one with the largest usage. It also returns the place of that
+-- value, or nil.
 local function foreign(p, asked)
   local stand, from, most
   for i = 1, #values do

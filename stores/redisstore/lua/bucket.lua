@@ -34,7 +34,7 @@ if A then
     return s.debt and owed(s.debt + s.moved, s.at, now, p.a, p.c) or 0
   end
 
-  -- after returns the time at which a number of units has come back.
+  -- after returns the time at which a number of units has recovered.
   local function after(p, units)
     return units > 0 and now + ceil(units / p.a) * p.c - now % p.c or now
   end

@@ -1,17 +1,18 @@
--- What processes share of a vendor: places in flight, holds with their ramps, and slots.
+-- The state of a vendor that processes share: places in flight, holds with their ramps, and slots.
 --
 -- KEYS[1]  the value of the vendor
 -- KEYS[2…] those of keys of limits
 -- ARGV[1]  the time, or '' for that of the server
 -- ARGV[2]  pass, report or resume; then as below
 --
--- A value is 'g2' and a map: at, of the last write; gen, of the last hold, and prev, of the one before; till and over, the ends of
--- the hold and of its ramp; room, how many turns of the ramp can be out (0: no ramp); out, these, as id and end, the oldest first;
--- tail, the end of the usage; unit, the charge of one permit by which it was counted; last, the latest slot; spare, slots that were given
--- back, as time and charge; pace, the end of the admissions of late calls. That of the vendor has more: seq, the last id; places, by id
--- with the ends of their leases; freed, when the last one was; procs, when each process was seen; wait, what each process that was refused
--- a place is: its name, since when, and last when; lim, most, won, soon and resumed, of the number of places; far, the end of the farthest
--- hold of any key, and ended: all holds up to this gen were resumed. All times are in µs.
+-- A value is 'g2' and a map: at, the time of the last write; gen, the generation of the last hold, and prev, that of the hold before; till
+-- and over, the ends of the hold and of its ramp; room, how many turns of the ramp there can be at once (0: no ramp); out, these turns, as
+-- id and end, the oldest first; tail, the end of the usage; unit, the charge of one permit by which it was counted; last, the latest slot;
+-- spare, slots that were given back, as time and charge; pace, the end of the admissions of late calls. The value of the vendor also has:
+-- seq, the last id; places, by id with the ends of their leases; freed, when the last place was freed; procs, when each process was seen;
+-- wait, the processes that were refused a place: name, since when it waits, and when it last asked; lim, most, won, soon and resumed, of
+-- the number of places; far, the end of the farthest hold of any key; ended, the generation up to which all holds were resumed. All times
+-- are in µs.
 local probe, lease, seen, noted, shelf = 10000000, 10000000, 10000000, 200000, 12500
 local S, dirty = {}, {}
 
@@ -53,7 +54,7 @@ for i = 1, #KEYS do
 end
 local V = S[1]
 
--- tidy gives up turns and places that are out for too long, and ends ramps.
+-- tidy gives up turns and places that take too long, and ends ramps whose time is over.
 local used, procs = 0, 0
 for i, s in ipairs(S) do
   if now < s.till and s.gen <= V.ended then
@@ -155,7 +156,7 @@ function op.pass()
     return 1, max(1000, min(poll(V.freed), first - now)), 3, 0
   end
 
-  -- recount counts the usage by another charge of a permit: as much of it as before, and the next slot comes after the last.
+  -- recount counts the usage by another charge of a permit: the number of permits stays, and the next slot comes after the last one.
   local function recount(d)
     local s = d.s
     if d.charge > 0 and s.unit ~= d.unit then
@@ -167,7 +168,7 @@ function op.pass()
     end
   end
 
-  -- earliest returns the first slot from a time on, and the number of the spare one that it is.
+  -- earliest returns the first slot from a time on, and its index if it is a spare one.
   local function earliest(d, from)
     local at, which = max(from, d.s.tail - d.lead), nil
     for k = 1, #d.s.spare, 2 do
@@ -200,7 +201,7 @@ function op.pass()
     return at, last, mode == 'again' and huge or farthest
   end
 
-  -- try returns why a call does not pass, or adds to the reply what it gets.
+  -- try returns why a call does not pass, or adds to the reply what it is granted.
   local function try(D, own, out)
     if mode ~= 'reserve' then
       local k, again, why, gen = shut(D, own)
@@ -280,7 +281,7 @@ function op.pass()
   return {used, V.lim, procs, unpack(reply)}
 end
 
--- grow counts a success.
+-- grow counts a success, after enough of which there are more places.
 local function grow()
   local rounds, step = 16, 1
   if V.soon == 1 then rounds, step = 1, max(1, floor(V.lim / 16)) end
@@ -290,7 +291,7 @@ local function grow()
   end
 end
 
--- back takes a slot back: the last one is as if it had not been given, another one can be used by a later call.
+-- back takes back a slot: if it is the last one, the usage is reduced by it; otherwise a later call can use it.
 local function back(i, tail, at, charge)
   local s = S[i]
   if tail == 0 or at <= now and tail ~= s.tail then return end
@@ -376,7 +377,7 @@ function op.report()
   return {used, V.lim, procs, unpack(held)}
 end
 
--- resume ends the holds of KEYS but the first, or if ARGV[3] is 1 all that there are.
+-- resume ends the holds of all KEYS but the first; if ARGV[3] is 1, it ends all holds of the vendor.
 function op.resume()
   local all = ARGV[3] == '1'
   if all then V.ended, V.resumed, dirty[1] = now, now, true end
