@@ -22,7 +22,7 @@ func PerMinute(n int64) Limit { return FixedWindow(n, time.Minute) }
 // PerHour is a FixedWindow of n permits an hour.
 func PerHour(n int64) Limit { return FixedWindow(n, time.Hour) }
 
-// FixedWindow allows n permits in each window, and so at most 2n in any interval of one period. A window begins with the first take after
+// FixedWindow allows n permits in each window, and so at most 2n-1 in any interval of one period. A window begins with the first take after
 // the previous window has ended.
 //
 // In memory a window can begin some nanoseconds before its first take. A window of more than 2^26 permits can begin up to a 500th of its

@@ -37,7 +37,8 @@
 // When Enqueue returns nil, the engine has the job. A durable engine delivers it at least once. It is delivered again if its process dies
 // before the engine has noted its end, so send Job.ID to the vendor as an idempotency key. A job whose process died Queue.MaxDeliveries
 // times has failed. A handler never runs before Job.NotBefore. Jobs begin in the order in which they become due. Campaigns that are fed
-// ([Runner.Feed]) take turns. A job that would wait for its gate for more than 2 seconds goes back to its place in the queue meanwhile.
+// ([Runner.Feed]) take turns. A job that would wait for its gate for more than 2 seconds goes back to the queue meanwhile: in
+// memory to its place, on asynq behind the jobs that are pending.
 //
 // # Failure mode
 //
