@@ -1,10 +1,10 @@
 package asynqjobs
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // jobs.lua
 	"encoding/binary"
-	"errors"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -38,7 +38,7 @@ func prefix(queue string) string { return "asynq:{" + queue + "}:" }
 
 // look returns the counts of queues, and the indexes of those that have work, with one script for each node. With pendingOnly, only pending
 // jobs are counted; with a mark, jobs that were lost are made to run again.
-func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues []string) (counts []groups.Counts, busy []int, errs error) {
+func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues []string) (counts []groups.Counts, busy []int, first error) {
 	counts = make([]groups.Counts, len(queues))
 	nodes := map[redis.UniversalClient][]int{} // indexes
 	cluster, clustered := e.redis.(*redis.ClusterClient)
@@ -47,7 +47,7 @@ func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues
 		if clustered {
 			master, err := cluster.MasterForKey(ctx, prefix(queue))
 			if err != nil {
-				errs = errors.Join(errs, failed(ctx, err)) // other nodes can be reached
+				first = cmp.Or(first, failed(ctx, err)) // other nodes can be reached
 				continue
 			}
 			node = master
@@ -66,7 +66,7 @@ func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues
 				found, err = jobsScript.Run(ctx, node, nil, args...).Slice()
 				return err
 			})
-			if errs = errors.Join(errs, err); err != nil {
+			if first = cmp.Or(first, err); err != nil {
 				break
 			}
 			for i := range found {
@@ -84,7 +84,7 @@ func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues
 			}
 		}
 	}
-	return counts, busy, errs
+	return counts, busy, first
 }
 
 func (e *engine) Inspect(ctx context.Context, queues ...string) ([]groups.Counts, error) {
