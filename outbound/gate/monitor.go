@@ -33,7 +33,9 @@ func (g *Gate) serve() {
 		switch s, at := g.blocked(c); {
 		case s != nil:
 			g.wake(s, at)
-			g.park(c, &s.parked)
+			if g.park(c, &s.parked); c.pool != nil && c.conn == nil { // it does not need what has woken it
+				g.ripe(c.pool.waiting())
+			}
 		case !g.roomy() || !g.token():
 			stop = true
 		case c.pool != nil && c.conn == nil && !c.pool.take(c):
@@ -213,8 +215,8 @@ func (g *Gate) unqueue(c *call) {
 		}
 		g.wake(cl.scope, cl.wake)
 	}
-	if c.pool != nil && q == c.pool.waiting() {
-		g.ripe(q)
+	if c.pool != nil && c.conn == nil {
+		g.ripe(c.pool.waiting())
 	}
 }
 
