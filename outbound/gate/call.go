@@ -88,7 +88,9 @@ func (c *call) claim(w want) (had bool) {
 		c.claims = append(c.claims, claim{scope: s, cost: w.cost, seen: s.gen})
 		return false
 	}
-	had = c.claims[i].cost == w.cost
+	if had = c.claims[i].cost == w.cost; !had && c.turn != nil && c.turn.granted != nil {
+		c.claims[i].slot = slot{} // it is for another cost
+	}
 	c.claims[i].cost = w.cost
 	return had
 }

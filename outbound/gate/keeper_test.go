@@ -437,6 +437,44 @@ func TestSharedReserveCanceled(t *testing.T) {
 	})
 }
 
+// Permits that are used are not given back, and those of a call that turns out to cost more are taken.
+func TestSharedPermitsOfFunction(t *testing.T) {
+	t.Parallel()
+	costs := func(n int64) gate.Call { return gate.Call{Costs: map[string]int64{"": n}} }
+	for name, fn := range map[string]func(t *testing.T, g *gate.Gate) error{
+		"panics": func(*testing.T, *gate.Gate) error { panic("of fn") },
+		"costs more": func(t *testing.T, g *gate.Gate) error {
+			t.Helper()
+			require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+				return g.Do(ctx, costs(8), func(context.Context) error { return nil })
+			}))
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				cfg := gate.Config{Limits: []gate.Limit{{N: 10, Per: time.Minute, Burst: 10}}}
+				gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 2, cfg)
+				defer closeAll(gates)
+				if name == "panics" {
+					require.Panics(t, func() {
+						_ = gates[0].Do(t.Context(), costs(9), func(context.Context) error { return fn(t, gates[0]) })
+					})
+				} else {
+					require.NoError(t, fn(t, gates[0]))
+				}
+				time.Sleep(time.Second)
+				start := time.Now()
+				p, err := gates[1].Wait(t.Context(), costs(3))
+				require.NoError(t, err)
+				require.Greater(t, time.Since(start), 50*time.Second)
+				p.Done(nil)
+			})
+		})
+	}
+}
+
 // Resume of all ends the holds of keys that only other processes know.
 func TestResumeEndsAllHolds(t *testing.T) {
 	t.Parallel()
