@@ -239,11 +239,7 @@ func (g *Gate) wake(s *scope, at time.Time) {
 		g.wakes = slices.Insert(g.wakes, i, s)
 		return
 	}
-	for n := 1; n > 0 && len(s.parked) > 0; n-- {
-		if g.ripe(&s.parked); n == 1 && g.byStore() {
-			n = maxAsk // they are asked for together
-		}
-	}
+	g.ripe(&s.parked)
 }
 
 // ripe moves the first call of a queue to ready.
