@@ -135,8 +135,10 @@ func (c *call) pass(ctx context.Context) error {
 	most := longestSpan
 	if end, has := ctx.Deadline(); c.asks { // what it has asked for is known by then
 		most = renewEvery
-	} else if !c.deadline.IsZero() && (!has || !end.Equal(c.deadline)) { // two timers for one time: either can be first
-		most = time.Until(c.deadline)
+	} else if !c.deadline.IsZero() {
+		if most = time.Until(c.deadline); has && end.Equal(c.deadline) {
+			most += pad // the context ends first, unless its deadline only limits the wait
+		}
 	}
 	late := time.NewTimer(most)
 	defer late.Stop()
