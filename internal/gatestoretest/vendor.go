@@ -17,7 +17,7 @@ import (
 
 const (
 	probe, lease, seen = 10 * time.Second, 10 * time.Second, 10 * time.Second
-	noted              = 200 * time.Millisecond
+	noted              = 700 * time.Millisecond // longer than the longest poll
 	shelf              = 12500 * time.Microsecond
 )
 

@@ -556,6 +556,29 @@ func TestSharedCallersThatGiveUp(t *testing.T) {
 	})
 }
 
+// A process whose calls take long does not keep its place from another one.
+func TestSharedPlaceOfLongCalls(t *testing.T) {
+	t.Parallel()
+	for _, takes := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second} {
+		for offset := range 5 {
+			synctest.Test(t, func(t *testing.T) {
+				gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 2, gate.Config{InFlight: 1})
+				defer closeAll(gates)
+				ctx, cancel := context.WithTimeout(t.Context(), 40*takes)
+				defer cancel()
+				var counts [2]atomic.Int64
+				loop(ctx, t, gates, 2, func(i int) {
+					counts[i].Add(1)
+					time.Sleep(takes + time.Duration(97*offset)*time.Millisecond)
+				})
+				for i := range counts {
+					require.Greater(t, 3*counts[i].Load(), counts[0].Load()+counts[1].Load(), "process %d, %v", i, takes)
+				}
+			})
+		}
+	}
+}
+
 // A closed gate has no place that was granted meanwhile, and no goroutine.
 func TestSharedClose(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@
 -- with the ends of their leases; freed, when the last one was; procs, when each process was seen; wait, what each process that was refused
 -- a place is: its name, since when, and last when; lim, most, won, soon and resumed, of the number of places; far, the end of the farthest
 -- hold of any key, and ended: all holds up to this gen were resumed. All times are in µs.
-local probe, lease, seen, noted, shelf = 10000000, 10000000, 10000000, 200000, 12500
+local probe, lease, seen, noted, shelf = 10000000, 10000000, 10000000, 700000, 12500
 local S, dirty = {}, {}
 
 local function moved(s, d)
