@@ -97,7 +97,6 @@ func (g *Gate) send(over bool) (next time.Duration) {
 	for i, h := range holds {
 		switch is := inForce[i]; {
 		case is.For > 0:
-			h.stored = is.Generation
 			g.extend(h.scope, g.now.Add(is.For))
 		case h.hold != nil && h.hold.until.Equal(h.until): // it is about a hold that has been over
 			g.resume(h.scope)

@@ -192,6 +192,19 @@ func TestSharedHolds(t *testing.T) {
 			p.Done(limited{time.Second})
 			q.Done(limited{time.Minute})
 		}, after: time.Minute},
+		"longest counts, another one is learned": {steps: func(w world) {
+			p, q, r := pass(w, 0), pass(w, 0), pass(w, 1)
+			r.Done(limited{time.Second})
+			time.Sleep(1500 * time.Microsecond)
+			ctx, cancel := context.WithCancel(w.Context())
+			go func() { _, _ = w.gates[0].Wait(ctx, gate.Call{}) }()
+			time.Sleep(500 * time.Microsecond)
+			p.Done(limited{time.Second})
+			time.Sleep(10 * time.Millisecond)
+			cancel()
+			q.Done(limited{time.Minute})
+			time.Sleep(10 * time.Millisecond)
+		}, after: time.Minute},
 		"late answer": {steps: func(w world) {
 			p := pass(w, 0)
 			refused(w, 1, time.Second)

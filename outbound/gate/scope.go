@@ -34,7 +34,6 @@ type scope struct {
 	units int64 // that calls wait for
 
 	gen      uint64 // counts holds: only a hold makes the answers to earlier calls late
-	stored   uint64 // the generation in the Store
 	hold     *hold
 	refusals int // in a row, without a told pause
 	pause    time.Duration

@@ -301,8 +301,7 @@ func (g *Gate) granted(slot gatestore.Slot, draws []gatestore.Draw, place bool) 
 
 // learn notes a hold that the Store has, whatever process has begun it.
 func (g *Gate) learn(s *scope, until time.Time, gen uint64) {
-	if s.stored != gen {
-		s.stored = gen
+	if _, inForce := s.held(g.now); !inForce {
 		s.gen++
 	}
 	g.extend(s, until)
