@@ -108,9 +108,10 @@ func (c *call) end() {
 	}
 	g.leaveRamp(c, false)
 	g.land(c.turn)
-	if c.turn = nil; c.given != nil {
+	if c.given != nil && c.turn == nil { // or it may have been sent
 		g.tell(c.given, gatestore.End{Of: c.given.Slot})
 	}
+	c.turn = nil
 	delete(g.calls, c)
 	for _, cl := range c.claims {
 		cl.calls--
