@@ -387,6 +387,24 @@ func TestRefusedCallsAskRarely(t *testing.T) {
 	}
 }
 
+// A key that refuses calls which do not wait is not kept for them.
+func TestRefusedCallsLeaveNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := gate.Config{Limits: []gate.Limit{{Name: "account", N: 1, Per: time.Hour, Key: gate.ByCall}}, MaxWait: -1}
+		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 1, cfg)
+		defer closeAll(gates)
+		for range 2 {
+			if p, err := gates[0].Wait(t.Context(), account("a")); err == nil {
+				p.Done(nil)
+			}
+			time.Sleep(time.Second)
+		}
+		gates[0].Holds() // it looks at wakes
+		require.Zero(t, gates[0].Wakes())
+	})
+}
+
 // What was used under one limit counts under the next.
 func TestSharedLimitIsChanged(t *testing.T) {
 	t.Parallel()

@@ -205,8 +205,9 @@ func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time) {
 	if s.quiet = g.now.Add(askEvery); at.Before(s.quiet) {
 		s.quiet = at
 	}
-	g.refuseUntil(s, s.known)
-	g.wake(s, at)
+	if g.refuseUntil(s, s.known); len(s.parked) > 0 {
+		g.wake(s, at)
+	}
 }
 
 // refuseUntil refuses the calls of a scope that cannot wait until a time.
