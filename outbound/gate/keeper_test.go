@@ -323,7 +323,8 @@ func TestHoldGoesFirst(t *testing.T) {
 // A store of which some operations fail.
 type broken struct {
 	gatestore.Table
-	hold error
+	hold  error
+	holds []int // in the reports that have arrived
 }
 
 func (b *broken) OpenGate(string) (gatestore.Table, error) { return b, nil }
@@ -332,14 +333,58 @@ func (b *broken) Report(ctx context.Context, r gatestore.Report) (gatestore.Stat
 	if len(r.Holds) > 0 && b.hold != nil {
 		return gatestore.State{}, nil, b.hold
 	}
-	return b.Table.Report(ctx, r)
+	state, holds, err := b.Table.Report(ctx, r)
+	if err == nil && len(holds) > 0 {
+		b.holds = append(b.holds, len(holds))
+	}
+	return state, holds, err
+}
+
+// Many holds, as after an outage, go in several reports, and those that are over are not told.
+func TestManyHolds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := gatestoretest.New(2*time.Millisecond, nil)
+		store := &broken{Table: core.Must(v.Process(0).OpenGate(""))}
+		cfg := gate.Config{Name: "ads", Store: store, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}
+		g := core.Must(gate.New(cfg))
+		cfg.Name, cfg.Store = "other", v.Process(1)
+		other := core.Must(gate.New(cfg))
+		defer closeAll([]*gate.Gate{g, other})
+		var permits []*gate.Permit
+		for i := range 500 {
+			p, err := g.Wait(t.Context(), account(fmt.Sprint(i)))
+			require.NoError(t, err)
+			permits = append(permits, p)
+		}
+		v.Fail(true)
+		for i, p := range permits {
+			p.Done(limited{time.Duration(1+i%2) * time.Minute})
+		}
+		time.Sleep(90 * time.Second)
+		v.Fail(false)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		sum := 0
+		for _, n := range store.holds {
+			require.LessOrEqual(t, n, 128)
+			sum += n
+		}
+		require.Equal(t, 250, sum)
+		for i := range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := other.Wait(ctx, account(fmt.Sprint(2*i+1)))
+			require.ErrorIs(t, err, gate.ErrLimited, i)
+			cancel()
+		}
+	})
 }
 
 // A hold that cannot be sent does not stop the calls of other keys.
 func TestHoldCannotBeSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &broken{core.Must(gatestoretest.New(2*time.Millisecond, nil).Process(0).OpenGate("")), errors.New("no memory")}
+		store := &broken{Table: core.Must(gatestoretest.New(2*time.Millisecond, nil).Process(0).OpenGate("")), hold: errors.New("no memory")}
 		g := core.Must(gate.New(gate.Config{Name: "ads", Store: store, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}))
 		defer closeAll([]*gate.Gate{g})
 		refused(t, g, account("a"), 0, time.Minute)
