@@ -51,10 +51,6 @@ type claim struct {
 	paced  bool // the admission was counted
 }
 
-func (c *call) under(s *scope) bool {
-	return slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.scope == s })
-}
-
 func (c *call) grant(err error) {
 	if c.err = err; c.granted != nil {
 		close(c.granted)
