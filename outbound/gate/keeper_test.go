@@ -324,7 +324,8 @@ func TestHoldGoesFirst(t *testing.T) {
 type broken struct {
 	gatestore.Table
 	hold  error
-	holds []int // in the reports that have arrived
+	lost  atomic.Bool // replies are
+	holds []int       // in the reports that have arrived
 }
 
 func (b *broken) OpenGate(string) (gatestore.Table, error) { return b, nil }
@@ -334,6 +335,9 @@ func (b *broken) Report(ctx context.Context, r gatestore.Report) (gatestore.Stat
 		return gatestore.State{}, nil, b.hold
 	}
 	state, holds, err := b.Table.Report(ctx, r)
+	if b.lost.Load() {
+		return gatestore.State{}, nil, errors.New("the reply is lost")
+	}
 	if err == nil && len(holds) > 0 {
 		b.holds = append(b.holds, len(holds))
 	}
@@ -549,6 +553,29 @@ func TestSharedPermitsOfFunction(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A slot is given back once, though the reply to that is lost.
+func TestSlotIsGivenBackOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &broken{Table: core.Must(gatestoretest.New(2*time.Millisecond, nil).Process(0).OpenGate(""))}
+		g := core.Must(gate.New(gate.Config{Name: "ads", Store: store, Limits: []gate.Limit{{N: 1, Per: time.Minute}}}))
+		defer closeAll([]*gate.Gate{g})
+		reserve := func() *gate.Permit {
+			p, err := g.Reserve(t.Context(), gate.Call{})
+			require.NoError(t, err)
+			return p
+		}
+		_, second, third := reserve(), reserve(), reserve()
+		store.lost.Store(true)
+		second.Cancel()
+		time.Sleep(2 * time.Second)
+		store.lost.Store(false)
+		time.Sleep(2 * time.Second)
+		require.WithinDuration(t, second.At, reserve().At, 5*time.Millisecond)
+		require.WithinDuration(t, third.At.Add(time.Minute+50*time.Millisecond), reserve().At, 5*time.Millisecond)
+	})
 }
 
 // Resume of all ends the holds of keys that only other processes know.
