@@ -87,7 +87,7 @@ func TestCallersThatGiveUp(t *testing.T) {
 
 // patient is a context whose deadline does not end it, as that of a job at its gate.
 type patient struct {
-	context.Context //nolint:containedctx // it is a context
+	context.Context
 
 	until time.Time
 }

@@ -12,6 +12,8 @@
 -- with the ends of their leases; freed, when the last one was; procs, when each process was seen; wait, what each process that was refused
 -- a place is: its name, since when, and last when; lim, most, won, soon and resumed, of the number of places; far, the end of the farthest
 -- hold of any key, and ended: all holds up to this gen were resumed. All times are in µs.
+--
+-- noted is longer than the longest poll: a process that waits for a place is not forgotten between two of them.
 local probe, lease, seen, noted, shelf = 10000000, 10000000, 10000000, 700000, 12500
 local S, dirty = {}, {}
 
