@@ -122,6 +122,6 @@ type Hold struct {
 	Key
 
 	For        time.Duration
-	Generation uint64 // of the attempt that was refused, or of the hold in force
+	Generation uint64 // of the attempt that was refused
 	Halve      bool   // the number of places
 }

@@ -436,7 +436,7 @@ func (f *Process) Report(_ context.Context, r gatestore.Report) (gatestore.State
 		for i, h := range holds {
 			v := s.key(h.Key)
 			s.hold(v, h)
-			holds[i].Generation, holds[i].For = v.gen, max(0, v.till-s.now)
+			holds[i].For = max(0, v.till-s.now)
 		}
 		for _, e := range r.Ends {
 			s.end(e)

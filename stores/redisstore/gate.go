@@ -177,13 +177,13 @@ func (t *gateTable) Report(ctx context.Context, r gatestore.Report) (gatestore.S
 		args = append(args, number(int64(id)))
 	}
 	const head = 3
-	reply, err := k.run(ctx, head+2*len(r.Holds), "report", args...)
+	reply, err := k.run(ctx, head+len(r.Holds), "report", args...)
 	if err != nil {
 		return gatestore.State{}, nil, err
 	}
 	inForce := slices.Clone(r.Holds)
 	for i := range inForce {
-		inForce[i].Generation, inForce[i].For = uint64(reply[head+2*i]), time.Duration(reply[head+2*i+1])*time.Microsecond
+		inForce[i].For = time.Duration(reply[head+i]) * time.Microsecond
 	}
 	return stateOf(reply), inForce, nil
 }

@@ -333,7 +333,7 @@ end
 -- report: the name of the process; 1 if it is gone; how many holds, and for each its key, and what hold has; how many attempts that end,
 -- and for each its id, its slot as a time, 1 to end its turns, 1 to end its place, 1 if it has succeeded, how many draws, and for each its
 -- key, its generation, its charge, and the end of the usage of a slot that is given back, or 0; then the ids of places to renew.
--- Reply: places in use, and in force; processes; then for each hold the generation of its key, and how long it is held.
+-- Reply: places in use, and in force; processes; then for each hold how long its key is held.
 function op.report()
   local a, held = 4, {}
   local function arg()
@@ -343,7 +343,7 @@ function op.report()
   for _ = 1, arg() do
     local i = arg()
     hold(i, arg(), arg(), arg() == 1)
-    held[#held + 1], held[#held + 2] = S[i].gen, max(0, S[i].till - now)
+    held[#held + 1] = max(0, S[i].till - now)
   end
   for _ = 1, arg() do
     local id, at, turn, place, ok, fresh = arg(), arg(), arg() == 1, arg() == 1, arg() == 1, true
