@@ -83,12 +83,11 @@ type Grant struct {
 
 // An Answer has the calls that may be sent, and why the others may not.
 type Answer struct {
-	Slots      []Slot
-	Again      time.Duration // when there is a slot, or the hold is over; with Poll, when to ask again; 0 if all calls were granted
-	Poll       bool          // a place or a turn is missing: nothing tells when there is one
-	Draw       int           // the index of the draw that has refused
-	Held       bool          // it is held
-	Generation uint64        // of its hold
+	Slots []Slot
+	Again time.Duration // when there is a slot, or the hold is over; with Poll, when to ask again; 0 if all calls were granted
+	Poll  bool          // a place or a turn is missing: nothing tells when there is one
+	Draw  int           // the index of the draw that has refused
+	Held  bool          // it is held
 }
 
 // A Slot is the permission for one call.
@@ -123,6 +122,6 @@ type Hold struct {
 	Key
 
 	For        time.Duration
-	Generation uint64 // of the attempt that was refused, or of the hold in force
+	Generation uint64 // of the attempt that was refused
 	Halve      bool   // the number of places
 }

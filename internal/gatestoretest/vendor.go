@@ -17,7 +17,7 @@ import (
 
 const (
 	probe, lease, seen = 10 * time.Second, 10 * time.Second, 10 * time.Second
-	noted              = 200 * time.Millisecond
+	noted              = 700 * time.Millisecond // longer than the longest poll
 	shelf              = 12500 * time.Microsecond
 )
 
@@ -241,7 +241,7 @@ func (f *Process) Pass(_ context.Context, ask gatestore.Ask) (g gatestore.Grant,
 				refused = ask.Mode != gatestore.Reserve && (s.shut(&a, ask.Mode, of, no) || ask.InFlight > 0 && s.full(&a, ask, of.ID)) || !s.grant(&a, ask, of)
 			}
 			if refused {
-				no[of.Draws[a.Draw].Key] = gatestore.Answer{Again: a.Again, Poll: a.Poll, Held: a.Held, Generation: a.Generation}
+				no[of.Draws[a.Draw].Key] = gatestore.Answer{Again: a.Again, Poll: a.Poll, Held: a.Held}
 			}
 			passed = passed || len(a.Slots) > 0
 			g.Answers = append(g.Answers, a)
@@ -273,9 +273,9 @@ func (s *script) shut(a *gatestore.Answer, mode gatestore.Mode, of gatestore.Gro
 		n, known := no[d.Key]
 		switch a.Draw = i; {
 		case known && (n.Held || n.Poll || d.Spacing > 0):
-			a.Again, a.Poll, a.Held, a.Generation = n.Again, n.Poll, n.Held, n.Generation
+			a.Again, a.Poll, a.Held = n.Again, n.Poll, n.Held
 		case s.now < v.till:
-			a.Again, a.Held, a.Generation = v.till-s.now, true, v.gen
+			a.Again, a.Held = v.till-s.now, true
 		case mode == gatestore.Again && v.gen != d.Generation:
 			a.Again = time.Microsecond
 		case v.room > 0 && (mode == gatestore.Again && v.find(of.ID) < 0 || mode == gatestore.Pass && len(v.out) >= v.room):
@@ -436,7 +436,7 @@ func (f *Process) Report(_ context.Context, r gatestore.Report) (gatestore.State
 		for i, h := range holds {
 			v := s.key(h.Key)
 			s.hold(v, h)
-			holds[i].Generation, holds[i].For = v.gen, max(0, v.till-s.now)
+			holds[i].For = max(0, v.till-s.now)
 		}
 		for _, e := range r.Ends {
 			s.end(e)

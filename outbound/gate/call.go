@@ -51,10 +51,6 @@ type claim struct {
 	paced  bool // the admission was counted
 }
 
-func (c *call) under(s *scope) bool {
-	return slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.scope == s })
-}
-
 func (c *call) grant(err error) {
 	if c.err = err; c.granted != nil {
 		close(c.granted)
@@ -88,7 +84,9 @@ func (c *call) claim(w want) (had bool) {
 		c.claims = append(c.claims, claim{scope: s, cost: w.cost, seen: s.gen})
 		return false
 	}
-	had = c.claims[i].cost == w.cost
+	if had = c.claims[i].cost == w.cost; !had && c.turn != nil && c.turn.granted != nil {
+		c.claims[i].slot = slot{} // it is for another cost
+	}
 	c.claims[i].cost = w.cost
 	return had
 }
@@ -106,9 +104,10 @@ func (c *call) end() {
 	}
 	g.leaveRamp(c, false)
 	g.land(c.turn)
-	if c.turn = nil; c.given != nil {
+	if c.given != nil && c.turn == nil { // or it may have been sent
 		g.tell(c.given, gatestore.End{Of: c.given.Slot})
 	}
+	c.turn = nil
 	delete(g.calls, c)
 	for _, cl := range c.claims {
 		cl.calls--
@@ -133,8 +132,10 @@ func (c *call) pass(ctx context.Context) error {
 	most := longestSpan
 	if end, has := ctx.Deadline(); c.asks { // the answer of the Store is known by then
 		most = renewEvery
-	} else if !c.deadline.IsZero() && (!has || !end.Equal(c.deadline)) { // two timers for one time: either can fire first
-		most = time.Until(c.deadline)
+	} else if !c.deadline.IsZero() {
+		if most = time.Until(c.deadline); has && end.Equal(c.deadline) {
+			most += pad // the context ends first, unless its deadline only limits the wait
+		}
 	}
 	late := time.NewTimer(most)
 	defer late.Stop()

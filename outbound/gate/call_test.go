@@ -85,6 +85,15 @@ func TestCallersThatGiveUp(t *testing.T) {
 	}
 }
 
+// patient is a context whose deadline does not end it, as that of a job at its gate.
+type patient struct {
+	context.Context
+
+	until time.Time
+}
+
+func (p patient) Deadline() (time.Time, bool) { return p.until, true }
+
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	slow := []gate.Limit{{Name: "calls", N: 1, Per: time.Minute}}
@@ -92,6 +101,7 @@ func TestWaits(t *testing.T) {
 		cfg      gate.Config
 		before   int // calls that are made before
 		deadline time.Duration
+		patience time.Duration // a deadline that does not end the context
 		err      error
 		after    time.Duration
 	}{
@@ -107,6 +117,7 @@ func TestWaits(t *testing.T) {
 		"place":                 {cfg: gate.Config{InFlight: 1}, before: 1, after: 10 * time.Second},
 		"no place in MaxWait":   {cfg: gate.Config{InFlight: 1, MaxWait: time.Second}, before: 1, err: gate.ErrLimited, after: time.Second},
 		"no place, deadline":    {cfg: gate.Config{InFlight: 1}, before: 1, deadline: time.Second, err: context.DeadlineExceeded, after: time.Second},
+		"no place, patience":    {cfg: gate.Config{InFlight: 1}, before: 1, patience: time.Second, err: gate.ErrLimited, after: time.Second + 50*time.Millisecond},
 		"limiter refuses":       {cfg: gate.Config{Limiter: rate.NewLimiter(1, 0)}, err: gate.ErrLimited},
 		"limiter waits":         {cfg: gate.Config{Limiter: rate.NewLimiter(rate.Every(time.Minute), 1)}, before: 1, after: time.Minute},
 		"limiter, too long":     {cfg: gate.Config{Limiter: rate.NewLimiter(rate.Every(time.Minute), 1), MaxWait: time.Second}, before: 1, err: gate.ErrLimited},
@@ -123,6 +134,9 @@ func TestWaits(t *testing.T) {
 				ctx, cancel := t.Context(), func() {}
 				if row.deadline > 0 {
 					ctx, cancel = context.WithTimeout(ctx, row.deadline)
+				}
+				if row.patience > 0 {
+					ctx = patient{ctx, time.Now().Add(row.patience)}
 				}
 				start := time.Now()
 				err := do(ctx, g, gate.Call{}, 0)

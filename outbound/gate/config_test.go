@@ -89,6 +89,35 @@ func TestCallThatCannotBe(t *testing.T) {
 	}
 }
 
+func TestLimitCost(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		call  gate.Call // of the context
+		after time.Duration
+	}{
+		"of the request": {after: time.Minute + 50*time.Millisecond},
+		"of the call":    {call: gate.Call{Costs: map[string]int64{"bytes": 2}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cost := func(r *http.Request) int64 { return r.ContentLength }
+			cfg := gate.Config{Limits: []gate.Limit{{Name: "bytes", N: 10, Per: time.Minute, Burst: 10, Cost: cost}}}
+			bubble(t, cfg, func(t tester, g *gate.Gate) {
+				var sent []string
+				rt, start := g.Transport(answers(&sent, "200")), time.Now()
+				for _, text := range []string{"12345678", "123"} {
+					req, err := http.NewRequestWithContext(g.WithCall(t.Context(), row.call), http.MethodPost, "http://vendor.test", strings.NewReader(text))
+					require.NoError(t, err)
+					resp, err := rt.RoundTrip(req)
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+				}
+				require.Equal(t, row.after, time.Since(start))
+			})
+		})
+	}
+}
+
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	ads := func(scope, delay string) string {

@@ -3,6 +3,8 @@ package gate_test
 import (
 	"context"
 	"errors"
+	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/blame"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/gate"
 )
 
@@ -80,5 +83,41 @@ func TestRefusalAfterCancel(t *testing.T) {
 		require.NoError(t, g.Resume(ctx, "", ""))
 		require.ErrorIs(t, g.Do(ctx, gate.Call{}, func(context.Context) error { cancel(); return ctx.Err() }), context.Canceled)
 		require.Empty(t, g.Holds())
+	})
+}
+
+// Functions that send over Transport take their slots when they are connected. After one that did not, all take them before.
+func TestFunctionsOverTransport(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{Limits: perSecond(1)}, func(t tester, g *gate.Gate) {
+		network := resiltest.NewNetwork()
+		base := resiltest.Serve(t, network.Listen("vendor.test:80"), http.NotFoundHandler()).Transport()
+		base.DisableKeepAlives = true
+		base.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) {
+			time.Sleep(400 * time.Millisecond)
+			return network.DialContext(ctx, "", addr)
+		}
+		rt := g.Transport(base)
+		over := func(ctx context.Context) error {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://vendor.test", nil)
+			require.NoError(t, err)
+			resp, err := rt.RoundTrip(req)
+			require.NoError(t, err)
+			return resp.Body.Close()
+		}
+		alone := func(context.Context) error { return nil }
+		var sent []time.Time
+		for i, fn := range []func(context.Context) error{over, over, alone, alone, over, alone, over, alone} {
+			require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+				err := fn(ctx)
+				sent = append(sent, time.Now())
+				return err
+			}))
+			for k := range i {
+				if i != 2 && k != 2 { // it was not known to send by itself
+					require.GreaterOrEqual(t, sent[i].Sub(sent[k]), time.Duration(i-k)*1050*time.Millisecond, "%d and %d", k, i)
+				}
+			}
+		}
 	})
 }

@@ -195,7 +195,14 @@ func (g *Gate) resume(s *scope) {
 // its places in the Store. Holds stay in the Store.
 func (g *Gate) Close(ctx context.Context) (err error) {
 	_ = g.life.Close() // always nil
-	pools := g.refuse()
+	unlock := g.lock()
+	if g.closed = true; g.drained == nil {
+		if g.drained = make(chan struct{}); len(g.calls) == 0 {
+			close(g.drained)
+		}
+	}
+	pools := g.pools
+	unlock()
 	select {
 	case <-g.drained:
 	case <-ctx.Done():
@@ -206,18 +213,6 @@ func (g *Gate) Close(ctx context.Context) (err error) {
 	}
 	g.leave()
 	return err
-}
-
-// refuse accepts no more calls.
-func (g *Gate) refuse() (pools []pooling) {
-	defer g.lock()()
-	g.closed = true
-	if g.drained == nil {
-		if g.drained = make(chan struct{}); len(g.calls) == 0 {
-			close(g.drained)
-		}
-	}
-	return g.pools
 }
 
 const grace = time.Second // for which Close waits for the calls that it has canceled

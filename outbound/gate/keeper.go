@@ -66,13 +66,15 @@ func (g *Gate) send(over bool) (next time.Duration) {
 		next = retryEvery
 	}
 	due := g.now.Sub(sh.renewed) >= next && (len(g.calls) > 0 || sh.failed != nil)
+	sh.reports = slices.DeleteFunc(sh.reports, func(h report) bool { return !h.until.After(begun) })
+	sh.untried = sh.untried && len(sh.reports) > 0
 	if sh.failed == nil {
+		n := min(len(sh.reports), maxEnds)
 		r.Ends = slices.Clone(sh.ends[:min(len(sh.ends), maxEnds)])
-		holds, sh.reports = sh.reports, nil
+		holds, sh.reports = slices.Clone(sh.reports[:n]), slices.Delete(sh.reports, 0, n)
 	}
 	for _, h := range holds {
-		left := max(time.Microsecond, h.until.Sub(begun))
-		r.Holds = append(r.Holds, gatestore.Hold{Key: h.shared(), For: left, Generation: h.seen, Halve: h.halve})
+		r.Holds = append(r.Holds, gatestore.Hold{Key: h.shared(), For: h.until.Sub(begun), Generation: h.seen, Halve: h.halve})
 	}
 	if due {
 		sh.renewed = begun
@@ -88,7 +90,6 @@ func (g *Gate) send(over bool) (next time.Duration) {
 	defer g.lock()()
 	sh.untried = len(sh.reports) > 0
 	if !g.heard(state, begun, err) { // repeating a report changes nothing, but a slot must be given back only once
-		holds = slices.DeleteFunc(holds, func(h report) bool { return !h.until.After(g.now) })
 		sh.reports = append(holds, sh.reports...)
 		for i := range r.Ends {
 			sh.ends[i].Of.Tails = nil
@@ -98,7 +99,6 @@ func (g *Gate) send(over bool) (next time.Duration) {
 	for i, h := range holds {
 		switch is := inForce[i]; {
 		case is.For > 0:
-			h.stored = is.Generation
 			g.extend(h.scope, g.now.Add(is.For))
 		case h.hold != nil && h.hold.until.Equal(h.until): // the Store knows that this hold is over
 			g.resume(h.scope)

@@ -192,6 +192,19 @@ func TestSharedHolds(t *testing.T) {
 			p.Done(limited{time.Second})
 			q.Done(limited{time.Minute})
 		}, after: time.Minute},
+		"longest counts, another one is learned": {steps: func(w world) {
+			p, q, r := pass(w, 0), pass(w, 0), pass(w, 1)
+			r.Done(limited{time.Second})
+			time.Sleep(1500 * time.Microsecond)
+			ctx, cancel := context.WithCancel(w.Context())
+			go func() { _, _ = w.gates[0].Wait(ctx, gate.Call{}) }()
+			time.Sleep(500 * time.Microsecond)
+			p.Done(limited{time.Second})
+			time.Sleep(10 * time.Millisecond)
+			cancel()
+			q.Done(limited{time.Minute})
+			time.Sleep(10 * time.Millisecond)
+		}, after: time.Minute},
 		"late answer": {steps: func(w world) {
 			p := pass(w, 0)
 			refused(w, 1, time.Second)
@@ -310,7 +323,9 @@ func TestHoldGoesFirst(t *testing.T) {
 // A store of which some operations fail.
 type broken struct {
 	gatestore.Table
-	hold error
+	hold  error
+	lost  atomic.Bool // replies are
+	holds []int       // in the reports that have arrived
 }
 
 func (b *broken) OpenGate(string) (gatestore.Table, error) { return b, nil }
@@ -319,14 +334,61 @@ func (b *broken) Report(ctx context.Context, r gatestore.Report) (gatestore.Stat
 	if len(r.Holds) > 0 && b.hold != nil {
 		return gatestore.State{}, nil, b.hold
 	}
-	return b.Table.Report(ctx, r)
+	state, holds, err := b.Table.Report(ctx, r)
+	if b.lost.Load() {
+		return gatestore.State{}, nil, errors.New("the reply is lost")
+	}
+	if err == nil && len(holds) > 0 {
+		b.holds = append(b.holds, len(holds))
+	}
+	return state, holds, err
+}
+
+// Many holds, as after an outage, go in several reports, and those that are over are not told.
+func TestManyHolds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := gatestoretest.New(2*time.Millisecond, nil)
+		store := &broken{Table: core.Must(v.Process(0).OpenGate(""))}
+		cfg := gate.Config{Name: "ads", Store: store, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}
+		g := core.Must(gate.New(cfg))
+		cfg.Name, cfg.Store = "other", v.Process(1)
+		other := core.Must(gate.New(cfg))
+		defer closeAll([]*gate.Gate{g, other})
+		var permits []*gate.Permit
+		for i := range 500 {
+			p, err := g.Wait(t.Context(), account(fmt.Sprint(i)))
+			require.NoError(t, err)
+			permits = append(permits, p)
+		}
+		v.Fail(true)
+		for i, p := range permits {
+			p.Done(limited{time.Duration(1+i%2) * time.Minute})
+		}
+		time.Sleep(90 * time.Second)
+		v.Fail(false)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		sum := 0
+		for _, n := range store.holds {
+			require.LessOrEqual(t, n, 128)
+			sum += n
+		}
+		require.Equal(t, 250, sum)
+		for i := range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := other.Wait(ctx, account(fmt.Sprint(2*i+1)))
+			require.ErrorIs(t, err, gate.ErrLimited, i)
+			cancel()
+		}
+	})
 }
 
 // A hold that cannot be sent does not stop the calls of other keys.
 func TestHoldCannotBeSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &broken{core.Must(gatestoretest.New(2*time.Millisecond, nil).Process(0).OpenGate("")), errors.New("no memory")}
+		store := &broken{Table: core.Must(gatestoretest.New(2*time.Millisecond, nil).Process(0).OpenGate("")), hold: errors.New("no memory")}
 		g := core.Must(gate.New(gate.Config{Name: "ads", Store: store, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}))
 		defer closeAll([]*gate.Gate{g})
 		refused(t, g, account("a"), 0, time.Minute)
@@ -372,6 +434,24 @@ func TestRefusedCallsAskRarely(t *testing.T) {
 			require.LessOrEqual(t, len(v.Log())-n, 2*20+2, "in 2 seconds")
 		})
 	}
+}
+
+// A key that refuses calls which do not wait is not kept for them.
+func TestRefusedCallsLeaveNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := gate.Config{Limits: []gate.Limit{{Name: "account", N: 1, Per: time.Hour, Key: gate.ByCall}}, MaxWait: -1}
+		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 1, cfg)
+		defer closeAll(gates)
+		for range 2 {
+			if p, err := gates[0].Wait(t.Context(), account("a")); err == nil {
+				p.Done(nil)
+			}
+			time.Sleep(time.Second)
+		}
+		gates[0].Holds() // it looks at wakes
+		require.Zero(t, gates[0].Wakes())
+	})
 }
 
 // What was used under one limit counts under the next.
@@ -434,6 +514,67 @@ func TestSharedReserveCanceled(t *testing.T) {
 		require.NoError(t, permits[2].Wait(t.Context()))
 		require.Equal(t, permits[2].At, time.Now())
 		permits[2].Done(nil)
+	})
+}
+
+// Permits that are used are not given back, and those of a call that turns out to cost more are taken.
+func TestSharedPermitsOfFunction(t *testing.T) {
+	t.Parallel()
+	costs := func(n int64) gate.Call { return gate.Call{Costs: map[string]int64{"": n}} }
+	for name, fn := range map[string]func(t *testing.T, g *gate.Gate) error{
+		"panics": func(*testing.T, *gate.Gate) error { panic("of fn") },
+		"costs more": func(t *testing.T, g *gate.Gate) error {
+			t.Helper()
+			require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+				return g.Do(ctx, costs(8), func(context.Context) error { return nil })
+			}))
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				cfg := gate.Config{Limits: []gate.Limit{{N: 10, Per: time.Minute, Burst: 10}}}
+				gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 2, cfg)
+				defer closeAll(gates)
+				if name == "panics" {
+					require.Panics(t, func() {
+						_ = gates[0].Do(t.Context(), costs(9), func(context.Context) error { return fn(t, gates[0]) })
+					})
+				} else {
+					require.NoError(t, fn(t, gates[0]))
+				}
+				time.Sleep(time.Second)
+				start := time.Now()
+				p, err := gates[1].Wait(t.Context(), costs(3))
+				require.NoError(t, err)
+				require.Greater(t, time.Since(start), 50*time.Second)
+				p.Done(nil)
+			})
+		})
+	}
+}
+
+// A slot is given back once, though the reply to that is lost.
+func TestSlotIsGivenBackOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &broken{Table: core.Must(gatestoretest.New(2*time.Millisecond, nil).Process(0).OpenGate(""))}
+		g := core.Must(gate.New(gate.Config{Name: "ads", Store: store, Limits: []gate.Limit{{N: 1, Per: time.Minute}}}))
+		defer closeAll([]*gate.Gate{g})
+		reserve := func() *gate.Permit {
+			p, err := g.Reserve(t.Context(), gate.Call{})
+			require.NoError(t, err)
+			return p
+		}
+		_, second, third := reserve(), reserve(), reserve()
+		store.lost.Store(true)
+		second.Cancel()
+		time.Sleep(2 * time.Second)
+		store.lost.Store(false)
+		time.Sleep(2 * time.Second)
+		require.WithinDuration(t, second.At, reserve().At, 5*time.Millisecond)
+		require.WithinDuration(t, third.At.Add(time.Minute+50*time.Millisecond), reserve().At, 5*time.Millisecond)
 	})
 }
 
@@ -516,6 +657,29 @@ func TestSharedCallersThatGiveUp(t *testing.T) {
 		require.LessOrEqual(t, most(sent.begun, nil, time.Second), int64(100))
 		require.GreaterOrEqual(t, len(sent.begun), 20*95*9/10)
 	})
+}
+
+// A process whose calls take long does not keep its place from another one.
+func TestSharedPlaceOfLongCalls(t *testing.T) {
+	t.Parallel()
+	for _, takes := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second} {
+		for offset := range 5 {
+			synctest.Test(t, func(t *testing.T) {
+				gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 2, gate.Config{InFlight: 1})
+				defer closeAll(gates)
+				ctx, cancel := context.WithTimeout(t.Context(), 40*takes)
+				defer cancel()
+				var counts [2]atomic.Int64
+				loop(ctx, t, gates, 2, func(i int) {
+					counts[i].Add(1)
+					time.Sleep(takes + time.Duration(97*offset)*time.Millisecond)
+				})
+				for i := range counts {
+					require.Greater(t, 3*counts[i].Load(), counts[0].Load()+counts[1].Load(), "process %d, %v", i, takes)
+				}
+			})
+		}
+	}
 }
 
 // A closed gate has no place that was granted meanwhile, and no goroutine.

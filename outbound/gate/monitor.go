@@ -33,7 +33,9 @@ func (g *Gate) serve() {
 		switch s, at := g.blocked(c); {
 		case s != nil:
 			g.wake(s, at)
-			g.park(c, &s.parked)
+			if g.park(c, &s.parked); c.pool != nil && c.conn == nil { // it does not need what has woken it
+				g.ripe(c.pool.waiting())
+			}
 		case !g.roomy() || !g.token():
 			stop = true
 		case c.pool != nil && c.conn == nil && !c.pool.take(c):
@@ -213,8 +215,8 @@ func (g *Gate) unqueue(c *call) {
 		}
 		g.wake(cl.scope, cl.wake)
 	}
-	if c.pool != nil && q == c.pool.waiting() {
-		g.ripe(q)
+	if c.pool != nil && c.conn == nil {
+		g.ripe(c.pool.waiting())
 	}
 }
 
@@ -237,11 +239,7 @@ func (g *Gate) wake(s *scope, at time.Time) {
 		g.wakes = slices.Insert(g.wakes, i, s)
 		return
 	}
-	for n := 1; n > 0 && len(s.parked) > 0; n-- {
-		if g.ripe(&s.parked); n == 1 && g.byStore() {
-			n = maxAsk // they are asked for together
-		}
-	}
+	g.ripe(&s.parked)
 }
 
 // ripe moves the first call of a queue to ready.

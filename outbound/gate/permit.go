@@ -10,8 +10,9 @@ import (
 // A Permit allows one call. End it with Done or Cancel.
 type Permit struct {
 	// At is the time of the slots of the call. A hold that begins later can delay it.
-	At time.Time
-	c  *call
+	At    time.Time
+	c     *call
+	early time.Duration // before At it asks whether it can be sent
 }
 
 // Wait waits until a call may be sent, and returns its permit: make the call at once, and then call [Permit.Done]. The
@@ -75,7 +76,14 @@ func (p *Permit) book() error {
 		grant, begun, err := g.pass(ask)
 		unlock = g.lock()
 		if g.heard(grant.State, begun, err) {
-			return p.booked(grant.Answers[0], ask.Groups[0].Draws)
+			answer := grant.Answers[0]
+			if len(answer.Slots) == 0 {
+				return c.limited(g.now.Add(answer.Again), c.claims[answer.Draw].name)
+			}
+			of := g.granted(answer.Slots[0], ask.Groups[0].Draws, false)
+			p.At, p.early = of.at, 2*g.trip
+			c.took(of)
+			return nil
 		} else if g.byStore() {
 			return g.storeError(err)
 		}
@@ -99,22 +107,11 @@ func (p *Permit) book() error {
 	return nil
 }
 
-// booked notes the answer of the Store.
-func (p *Permit) booked(answer gatestore.Answer, draws []gatestore.Draw) error {
-	if len(answer.Slots) == 0 {
-		return p.c.limited(p.c.g.now.Add(answer.Again), p.c.claims[answer.Draw].name)
-	}
-	of := p.c.g.granted(answer.Slots[0], draws, false)
-	p.At = of.at
-	p.c.took(of)
-	return nil
-}
-
 // Wait waits until the call may be made: for At, the end of holds, its turn, and a place in flight. Call it right
 // before the call. If the slots are too old, it takes others. It can be called again, such as after a dial: while the
 // permit is still good, it returns at once. The errors are those of [Gate.Wait].
 func (p *Permit) Wait(ctx context.Context) error {
-	if wait := time.Until(p.At) - p.c.g.early(); wait > 0 {
+	if wait := time.Until(p.At) - p.early; wait > 0 {
 		p.c.sleep(ctx, wait)
 	}
 	return p.c.sendable(ctx, true, nil)

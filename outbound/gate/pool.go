@@ -200,7 +200,7 @@ func (p *Pool[K, C]) close1(n *conn[K, C]) {
 	}
 }
 
-// expire closes an idle connection, or all idle connections if one is nil.
+// expire closes an idle connection, or if one is nil, all idle connections, now and later.
 func (p *Pool[K, C]) expire(one *conn[K, C]) {
 	p.g.mu.Lock()
 	var old []*conn[K, C]
@@ -212,17 +212,13 @@ func (p *Pool[K, C]) expire(one *conn[K, C]) {
 		return gone
 	})
 	p.used -= len(old)
+	p.closed = p.closed || one == nil
 	p.g.mu.Unlock()
 	for _, n := range old {
 		p.close1(n)
 	}
 }
 
-func (p *Pool[K, C]) close() {
-	p.g.mu.Lock()
-	p.closed = true
-	p.g.mu.Unlock()
-	p.expire(nil)
-}
+func (p *Pool[K, C]) close() { p.expire(nil) }
 
 func (p *Pool[K, C]) size() int { return p.used }

@@ -166,6 +166,47 @@ func TestPool(t *testing.T) {
 			group.Wait()
 			require.Equal(t, 3, x.most)
 		},
+		"behind a key that is held": func(t tester, x *connections, g *gate.Gate, _ *gate.Pool[string, string]) {
+			p, n := x.pool(g, 1), 0
+			go func() {
+				_, _ = gate.Do(t.Context(), p, "a", func(context.Context, string) (int, error) {
+					if n++; n == 1 {
+						time.Sleep(time.Second)
+						return 0, refusal{time.Minute}
+					}
+					return 0, nil
+				})
+			}()
+			synctest.Wait()
+			go func() { _, _ = use(t.Context(), p, "a") }()
+			synctest.Wait()
+			start := time.Now()
+			together(t, p, "b")
+			require.Equal(t, 2*time.Second, time.Since(start))
+			together(t, p, "a")
+		},
+		"behind a call that gives up": func(t tester, x *connections, g *gate.Gate, _ *gate.Pool[string, string]) {
+			cfg := byAccount
+			cfg.InFlight = 2
+			require.NoError(t, g.SetConfig(cfg))
+			p := x.pool(g, 1)
+			var group sync.WaitGroup
+			begin := func(f func()) {
+				group.Go(f)
+				synctest.Wait()
+			}
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			begin(func() { _, _ = use(t.Context(), p, "a") })
+			begin(func() { _, _ = use(ctx, p, "a") }) // it gets no place for the connection
+			begin(func() { _, _ = use(t.Context(), p, "b") })
+			for range 2 { // one has a place, and the other one waits for it
+				begin(func() { require.NoError(t, do(t.Context(), g, gate.Call{}, 3*time.Second)) })
+			}
+			group.Wait()
+			require.Equal(t, 4*time.Second, time.Since(start))
+		},
 		"under the permit of another call": func(t tester, x *connections, g *gate.Gate, p *gate.Pool[string, string]) {
 			require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error { _, err := use(ctx, p, "a"); return err }))
 			require.EqualValues(t, 1, g.Stats().Sent)

@@ -32,8 +32,7 @@ type scope struct {
 	calls int   // accepted and not ended
 	units int64 // the cost of the waiting calls
 
-	gen      uint64 // counts holds: an answer to a call of an earlier generation is late
-	stored   uint64 // the generation in the Store
+	gen      uint64 // counts holds: only a hold makes the answers to earlier calls late
 	hold     *hold
 	refusals int // in a row, without a pause given by the vendor
 	pause    time.Duration

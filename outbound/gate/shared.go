@@ -173,7 +173,7 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 	at := g.now.Add(answer.Again)
 	if len(calls) > 0 && answer.Again > 0 {
 		if s = calls[0].claims[answer.Draw].scope; answer.Held {
-			g.learn(s, at, answer.Generation)
+			g.learn(s, at)
 			s = nil
 		}
 	}
@@ -207,14 +207,16 @@ func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time) {
 	if s.quiet = g.now.Add(askEvery); at.Before(s.quiet) {
 		s.quiet = at
 	}
-	g.refuseUntil(s, s.known)
-	g.wake(s, at)
+	if g.refuseUntil(s, s.known); len(s.parked) > 0 {
+		g.wake(s, at)
+	}
 }
 
 // refuseUntil refuses those calls of a scope that cannot wait until a time.
 func (g *Gate) refuseUntil(s *scope, until time.Time) {
 	for c := range g.calls {
-		if c.queue != nil && (c.asks && c.queue == &s.parked || !c.deadline.IsZero() && until.After(c.deadline)) && c.under(s) {
+		if c.queue != nil && (c.asks && c.queue == &s.parked || !c.deadline.IsZero() && until.After(c.deadline)) &&
+			slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.scope == s }) {
 			g.unqueue(c)
 			c.grant(c.limited(until, s.name))
 		}
@@ -302,9 +304,8 @@ func (g *Gate) granted(slot gatestore.Slot, draws []gatestore.Draw, place bool) 
 }
 
 // learn notes a hold that the Store reports, whichever process has begun it.
-func (g *Gate) learn(s *scope, until time.Time, gen uint64) {
-	if s.stored != gen {
-		s.stored = gen
+func (g *Gate) learn(s *scope, until time.Time) {
+	if _, inForce := s.held(g.now); !inForce {
 		s.gen++
 	}
 	g.extend(s, until)
@@ -334,7 +335,7 @@ func (c *call) askedAgain(ask gatestore.Ask) bool {
 		}
 	} else if answer := grant.Answers[0]; len(answer.Slots) == 0 {
 		if answer.Held {
-			g.learn(c.claims[answer.Draw].scope, g.now.Add(answer.Again), answer.Generation)
+			g.learn(c.claims[answer.Draw].scope, g.now.Add(answer.Again))
 		}
 		return false
 	} else {
@@ -386,13 +387,4 @@ func (g *Gate) leave() {
 		<-stopped
 	}
 	sh.cancel()
-}
-
-// early is how long before its slot a call asks the Store whether it can be sent.
-func (g *Gate) early() time.Duration {
-	if g.shared == nil {
-		return 0
-	}
-	defer g.lock()()
-	return 2 * g.trip
 }

@@ -355,6 +355,30 @@ func TestHeldRequestTakesNoAnswerAway(t *testing.T) {
 	})
 }
 
+// A request that net/http sends again by itself, over another connection, takes another slot.
+func TestRequestOverTwoConnections(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{Limits: perSecond(1)}, func(t tester, g *gate.Gate) {
+		var arrived []time.Duration
+		start := time.Now()
+		base := resiltest.Serve(t, resiltest.NewNetwork().Listen("vendor.test:80"), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			if arrived = append(arrived, time.Since(start)); len(arrived) == 2 {
+				panic(http.ErrAbortHandler)
+			}
+		})).Transport()
+		rt := g.Transport(base)
+		for range 2 {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://vendor.test", nil)
+			require.NoError(t, err)
+			resp, err := rt.RoundTrip(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+		}
+		const slot = 1050 * time.Millisecond
+		require.Equal(t, []time.Duration{0, slot, 2 * slot}, arrived)
+	})
+}
+
 func TestTransportEnds(t *testing.T) {
 	t.Parallel()
 	down := errors.New("down")

@@ -430,3 +430,22 @@ func TestOutage(t *testing.T) {
 	t.Parallel()
 	outage(t, 1000)
 }
+
+// A job whose gate does not say when it passes waits there for two seconds at most, so that other jobs of the queue have the worker.
+func TestJobAtBusyGate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := core.Must(gate.New(gate.Config{InFlight: 1}))
+		p, err := g.Wait(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		var ran atomic.Int64
+		r, _ := start(t, jobs.Queue{Concurrency: 1, Gate: g, Handler: func(context.Context, jobs.Job) error { ran.Add(1); return nil }})
+		enqueue(t, r, jobs.Job{})
+		time.Sleep(10 * time.Second)
+		require.NotZero(t, r.Stats().Limited)
+		require.Zero(t, g.Stats().Sent)
+		p.Done(nil)
+		time.Sleep(5 * time.Second)
+		require.EqualValues(t, 1, ran.Load())
+	})
+}

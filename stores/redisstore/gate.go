@@ -127,7 +127,7 @@ func (t *gateTable) Pass(ctx context.Context, ask gatestore.Ask) (g gatestore.Gr
 			args = append(args, k.index(d.Key), usec(d.Spacing), usec(d.Lead), usec(d.Unit), number(int64(d.Generation)))
 		}
 	}
-	const head, answer, slot = 3, 5, 5
+	const head, answer, slot = 3, 4, 5
 	reply, err := k.run(ctx, head, "pass", args...)
 	if err != nil {
 		return g, err
@@ -141,7 +141,7 @@ func (t *gateTable) Pass(ctx context.Context, ask gatestore.Ask) (g gatestore.Gr
 		n := width * int(reply[0])
 		a := gatestore.Answer{
 			Draw: max(0, int(reply[1])-1), Again: time.Duration(reply[2]) * time.Microsecond,
-			Held: reply[3] == 2, Poll: reply[3] == 3, Generation: uint64(reply[4]),
+			Held: reply[3] == 2, Poll: reply[3] == 3,
 		}
 		for r := range slices.Chunk(reply[answer:answer+n], width) {
 			s := gatestore.Slot{ID: uint64(r[0]), At: time.Duration(r[1]) * time.Microsecond, Turn: r[2] == 1, Probe: r[3] == 1, Time: uint64(r[4])}
@@ -178,13 +178,13 @@ func (t *gateTable) Report(ctx context.Context, r gatestore.Report) (gatestore.S
 		args = append(args, number(int64(id)))
 	}
 	const head = 3
-	reply, err := k.run(ctx, head+2*len(r.Holds), "report", args...)
+	reply, err := k.run(ctx, head+len(r.Holds), "report", args...)
 	if err != nil {
 		return gatestore.State{}, nil, err
 	}
 	inForce := slices.Clone(r.Holds)
 	for i := range inForce {
-		inForce[i].Generation, inForce[i].For = uint64(reply[head+2*i]), time.Duration(reply[head+2*i+1])*time.Microsecond
+		inForce[i].For = time.Duration(reply[head+i]) * time.Microsecond
 	}
 	return stateOf(reply), inForce, nil
 }

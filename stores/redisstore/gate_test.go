@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -168,6 +169,74 @@ func TestGateClockGoesBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, g.Answers[0].Slots, 1)
 	require.True(t, g.Answers[0].Slots[0].Probe)
+}
+
+// The usage of a key, its slots and its turns are as old as before.
+func TestGateUsageWhenClockGoesBack(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, startServer(t).virtual(t), Config{})
+	now := time.UnixMicro(epoch).Add(100 * time.Hour)
+	s.clock = func() time.Time { return now }
+	vendor := gatestore.Draw{Key: gatestore.Key{Vendor: true}}
+	draw := gatestore.Draw{Key: gatestore.Key{Limit: "account", Key: "a"}, Spacing: time.Minute, Unit: time.Minute}
+	for name, row := range map[string]struct {
+		mode  gatestore.Mode
+		late  bool
+		n     int                                              // calls that pass before
+		then  func(of gatestore.Table, slots []gatestore.Slot) // after that
+		unit  time.Duration
+		after time.Duration // since the clock has gone back
+		want  time.Duration // until the next one
+	}{
+		"tail": {n: 1, want: time.Minute},
+		"last": {n: 1, unit: 30 * time.Second, want: 30 * time.Second},
+		"pace": {n: 1, late: true, want: time.Minute - 12500*time.Microsecond},
+		"spare": {mode: gatestore.Reserve, n: 3, then: func(of gatestore.Table, slots []gatestore.Slot) {
+			back := slots[1]
+			back.Tails[0] = 0
+			_, _, err := of.Report(t.Context(), gatestore.Report{Process: "p", Ends: []gatestore.End{{Of: back, Draws: []gatestore.Draw{vendor, draw}}}})
+			require.NoError(t, err)
+		}, want: time.Minute},
+		"out": {then: func(of gatestore.Table, _ []gatestore.Slot) {
+			_, _, err := of.Report(t.Context(), gatestore.Report{Process: "p", Holds: []gatestore.Hold{{Key: draw.Key, For: time.Second}}})
+			require.NoError(t, err)
+			now = now.Add(time.Second)
+			ask := gatestore.Ask{Process: "p", Mode: gatestore.Pass, Groups: []gatestore.Group{{Calls: 1, Draws: []gatestore.Draw{vendor, {Key: draw.Key}}}}}
+			g, err := of.Pass(t.Context(), ask)
+			require.NoError(t, err)
+			require.True(t, g.Answers[0].Slots[0].Probe)
+		}, after: 10 * time.Second},
+	} {
+		table, err := s.OpenGate(name)
+		require.NoError(t, err)
+		d := draw
+		ask := gatestore.Ask{Process: "p", Mode: cmp.Or(row.mode, gatestore.Pass), Late: row.late, Ahead: time.Hour}
+		if row.mode == "" {
+			ask.Ahead = 0
+		}
+		pass := func(n int) gatestore.Answer {
+			ask.Groups = []gatestore.Group{{Calls: n, Draws: []gatestore.Draw{vendor, d}}}
+			g, err := table.Pass(t.Context(), ask)
+			require.NoError(t, err, name)
+			return g.Answers[0]
+		}
+		var slots []gatestore.Slot
+		if row.n > 0 {
+			slots = pass(row.n).Slots
+			require.Len(t, slots, row.n, name)
+		}
+		if row.then != nil {
+			row.then(table, slots)
+		}
+		now = now.Add(-time.Hour)
+		if row.unit > 0 {
+			d.Spacing, d.Unit = row.unit, row.unit
+		}
+		ask.Mode, ask.Ahead = gatestore.Pass, 0
+		pass(1)
+		now = now.Add(row.after)
+		require.Equal(t, row.want, pass(1).Again, name)
+	}
 }
 
 func TestGateErrors(t *testing.T) {

@@ -13,7 +13,8 @@
 -- wait, the processes that were refused a place: name, since when it waits, and when it last asked; lim, most, won, soon and resumed, of
 -- the number of places; far, the end of the farthest hold of any key; ended, the generation up to which all holds were resumed. All times
 -- are in µs.
-local probe, lease, seen, noted, shelf = 10000000, 10000000, 10000000, 200000, 12500
+-- noted is longer than the longest poll: a process that waits for a place is not forgotten between two of them.
+local probe, lease, seen, noted, shelf = 10000000, 10000000, 10000000, 700000, 12500
 local S, dirty = {}, {}
 
 local function moved(s, d)
@@ -106,7 +107,7 @@ local op = {}
 -- generation that the call has seen, if it asks again.
 --
 -- Reply: places in use, and in force; processes; then for each group: how many calls pass; of the first that does not, the draw that
--- refuses (0: none), when it can pass, or is to ask again, why (1: slot, 2: hold, 3: a place or turn), and the generation of the hold; and
+-- refuses (0: none), when it can pass, or is to ask again, and why (1: slot, 2: hold, 3: a place or turn); and
 -- for each that passes its id, its slot, 1 if it has a turn, 1 if it is a probe, the slot as a time, and for each draw the generation, and
 -- the end of the usage if a slot was taken, or 0.
 function op.pass()
@@ -124,11 +125,11 @@ function op.pass()
       if n and (n[2] ~= 1 or d.charge > 0) then
         return k, unpack(n)
       elseif now < s.till then
-        return k, s.till - now, 2, s.gen
+        return k, s.till - now, 2
       elseif mode == 'again' and s.gen ~= d.gen then
-        return k, 1, 1, 0
+        return k, 1, 1
       elseif s.room > 0 and (mode == 'again' and not find(s.out, own) or mode == 'pass' and #s.out >= 2 * s.room) then
-        return k, min(poll((s.out[#s.out] or now) - probe), max((s.out[2] or now) - now, 1000)), 3, 0
+        return k, min(poll((s.out[#s.out] or now) - probe), max((s.out[2] or now) - now, 1000)), 3
       end
     end
   end
@@ -136,7 +137,7 @@ function op.pass()
   local function full(own)
     if mode == 'again' then
       if V.places[own] then return nil end
-      return 1, 1, 3, 0
+      return 1, 1, 3
     end
     local mine, ahead, first = nil, 0, now + 500000
     for _, w in ipairs(V.wait) do
@@ -153,7 +154,7 @@ function op.pass()
     end
     for _, t in pairs(V.places) do first = min(first, t) end
     dirty[1] = true
-    return 1, max(1000, min(poll(V.freed), first - now)), 3, 0
+    return 1, max(1000, min(poll(V.freed), first - now)), 3
   end
 
   -- recount counts the usage by another charge of a permit: the number of permits stays, and the next slot comes after the last one.
@@ -204,12 +205,12 @@ function op.pass()
   -- try returns why a call does not pass, or adds to the reply what it is granted.
   local function try(D, own, out)
     if mode ~= 'reserve' then
-      local k, again, why, gen = shut(D, own)
-      if not k and inflight > 0 then k, again, why, gen = full(own) end
-      if k then return k, again, why, gen end
+      local k, again, why = shut(D, own)
+      if not k and inflight > 0 then k, again, why = full(own) end
+      if k then return k, again, why end
     end
     local at, last, most = slot(D)
-    if at > most then return last, at - now, 1, 0 end
+    if at > most then return last, at - now, 1 end
     local id, turn, first = own, 0, 0
     if mode ~= 'again' then
       V.seq = max(V.seq + 1, now)
@@ -266,15 +267,15 @@ function op.pass()
       recount(D[k])
     end
     a = a + 3 + 5 * #D
-    local k, again, why, gen
+    local k, again, why
     while passed < n do
-      k, again, why, gen = try(D, own, out)
+      k, again, why = try(D, own, out)
       if k then break end
       passed = passed + 1
     end
     any = any or passed > 0
-    if k then no[D[k].i] = {again, why, gen} end
-    for _, v in ipairs({passed, k or 0, again or 0, why or 0, gen or 0}) do reply[#reply + 1] = v end
+    if k then no[D[k].i] = {again, why} end
+    for _, v in ipairs({passed, k or 0, again or 0, why or 0}) do reply[#reply + 1] = v end
     for _, v in ipairs(out) do reply[#reply + 1] = v end
   end
   if any then saw(name) end
@@ -332,7 +333,7 @@ end
 -- report: the name of the process; 1 if it is gone; how many holds, and for each its key, and what hold has; how many attempts that end,
 -- and for each its id, its slot as a time, 1 to end its turns, 1 to end its place, 1 if it has succeeded, how many draws, and for each its
 -- key, its generation, its charge, and the end of the usage of a slot that is given back, or 0; then the ids of places to renew.
--- Reply: places in use, and in force; processes; then for each hold the generation of its key, and how long it is held.
+-- Reply: places in use, and in force; processes; then for each hold how long its key is held.
 function op.report()
   local a, held = 4, {}
   local function arg()
@@ -342,7 +343,7 @@ function op.report()
   for _ = 1, arg() do
     local i = arg()
     hold(i, arg(), arg(), arg() == 1)
-    held[#held + 1], held[#held + 2] = S[i].gen, max(0, S[i].till - now)
+    held[#held + 1] = max(0, S[i].till - now)
   end
   for _ = 1, arg() do
     local id, at, turn, place, ok, fresh = arg(), arg(), arg() == 1, arg() == 1, arg() == 1, true

@@ -1,0 +1,14 @@
+package gate
+
+// Ready returns how many calls are looked at, and Wakes how many scopes wake one.
+func (g *Gate) Ready() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.ready)
+}
+
+func (g *Gate) Wakes() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.wakes)
+}
