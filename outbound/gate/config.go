@@ -36,7 +36,8 @@ type Config struct {
 	InFlight int
 	// Slack is the longest time by which one call can take longer from its slot to the vendor than another one. A call that
 	// is not sent within half of it gets another slot; the other half is for the network. The rate is N in each Per + Slack.
-	// If zero, it is 50 milliseconds.
+	// With a Store, slots in a reply that took longer than usual by half of it are not used: it should be larger if the
+	// round trips to the server vary. If zero, it is 50 milliseconds.
 	Slack time.Duration
 
 	// Classify returns what a response, or an error, says about limits. It is called for each response and each error of a
