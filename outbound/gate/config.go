@@ -37,7 +37,8 @@ type Config struct {
 	InFlight int
 	// Slack is the largest difference, between any two calls, in the time from the slot to the vendor. A call that is not
 	// sent within half of Slack gets another slot; the other half is for the network. The rate is N in each Per + Slack.
-	// If zero, it is 50 milliseconds.
+	// With a Store, a slot is not used if its reply took longer than usual by half of Slack: set a larger Slack if the
+	// round trips to the server vary. If zero, it is 50 milliseconds.
 	Slack time.Duration
 
 	// Classify returns what a response, or an error, says about limits. It is called for each response and each error of a call, except for
