@@ -102,7 +102,7 @@ func (l *local) chargeAll(ctx context.Context) bool {
 }
 
 // charge charges the store with the permits of a key that were granted here and have not recovered,
-// up to the limit. A failed charge stays a debt, though the store might have counted it: charging
+// up to each limit. A failed charge stays a debt, though the store might have counted it: charging
 // twice is better than not at all.
 func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
 	whole := ctx // its end is not a failure of the store
@@ -118,17 +118,11 @@ func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
 		}
 	}
 	s.mu.Unlock()
-	sent, r := time.Now(), limits.Result{}
-	if cost > 0 { // together: a take under one of joined limits alone would forget the others
-		r, c.err = l.table.inner.Apply(ctx, key, p.at, limits.Op{Kind: limits.TakeAtMost, Cost: cost})
-	}
+	c.err = l.take(ctx, key, k, p, cost, 0)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case c.err == nil:
-		if cost > 0 {
-			k.learn(p, &r, sent)
-		}
 		for a, debt := range debts {
 			l.owe(a, -debt)
 		}
@@ -137,4 +131,37 @@ func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
 	}
 	k.charge = nil
 	close(c.over)
+}
+
+// take takes permits of a key at the store, except the last ones. What is above the smallest of joined
+// limits is taken of the larger ones alone, before: the store then forgets the smallest, and the last
+// permits fill it.
+func (l *local) take(ctx context.Context, key string, k *known, p *plan, permits, last int64) error {
+	var larger []limits.Spec
+	for _, part := range p.parts {
+		if min(permits, part.capacity) > p.capacity {
+			larger = append(larger, part.limit)
+		}
+	}
+	if len(larger) > 0 {
+		of, err := l.table.Plan(larger)
+		if err == nil {
+			err = l.take(ctx, key, k, planOf(of), permits, p.capacity)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if permits = min(permits, p.capacity) - last; permits <= 0 {
+		return nil
+	}
+	sent := time.Now()
+	r, err := l.table.inner.Apply(ctx, key, p.at, limits.Op{Kind: limits.TakeAtMost, Cost: permits})
+	if err == nil {
+		s := l.shard(key)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		k.learn(p, &r, sent)
+	}
+	return err
 }

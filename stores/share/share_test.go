@@ -223,6 +223,32 @@ func TestUsageIsChargedToTheStore(t *testing.T) {
 	})
 }
 
+// TestUsageOfALongLimitIsCharged: also what has recovered under shorter ones, which are then full for one period more.
+func TestUsageOfALongLimitIsCharged(t *testing.T) {
+	t.Parallel()
+	second, minute, day := ratelimit.FixedWindow(10, time.Second), ratelimit.FixedWindow(400, time.Minute), ratelimit.FixedWindow(1000, 24*time.Hour)
+	bubbles(t, map[string]ratelimit.Limit{
+		"two": second.And(day), "long first": day.And(second), "three": minute.And(day).And(second),
+		"four": second.And(day).And(minute).And(ratelimit.TokenBucket(20, time.Second, 400)),
+	}, func(t *testing.T, limit ratelimit.Limit) {
+		t.Helper()
+		stores, limiters := newGroup(t, 1, limit)
+		down(stores)
+		sum := int64(0)
+		for range 50 {
+			sum += takeAll(t, limiters[0], "k")
+			time.Sleep(time.Second)
+		}
+		require.GreaterOrEqual(t, sum, int64(400))
+		up(stores)
+		require.False(t, take(t, limiters[0], "k", 1).Allowed, "the second is full")
+		for i, all := range limits.Limit(limit).Specs() {
+			one := ratelimit.Limit(limits.Of(all))
+			require.Equal(t, max(0, limits.Capacity(all)-sum), inStore(t, stores[0], one, "k"), "%d", i)
+		}
+	})
+}
+
 // TestADebtIsChargedBeforeTheNextDecision: without the goroutine too.
 func TestADebtIsChargedBeforeTheNextDecision(t *testing.T) {
 	t.Parallel()
