@@ -171,6 +171,30 @@ func TestAShareBeginsWithTheKnownUsage(t *testing.T) {
 	})
 }
 
+// TestKnownUsageUnderAnotherLimit: a window of a second would end with this second, whatever the store says of the hour.
+func TestKnownUsageUnderAnotherLimit(t *testing.T) {
+	t.Parallel()
+	for name, other := range map[string]func(l *ratelimit.Limiter, earlier ratelimit.Result) error{
+		"peek":    func(l *ratelimit.Limiter, _ ratelimit.Result) error { _, err := l.Peek(t.Context(), "k"); return err },
+		"refusal": func(l *ratelimit.Limiter, _ ratelimit.Result) error { _, err := l.Take(t.Context(), "k", 5); return err },
+		"refund":  func(l *ratelimit.Limiter, earlier ratelimit.Result) error { return l.Refund(t.Context(), earlier) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				stores, limiters := newGroup(t, 1, ratelimit.PerHour(100))
+				short := ratelimittest.Under(t, limiters[0], ratelimit.AlignedWindow(5, time.Second))
+				earlier := take(t, short, "k", 1)
+				time.Sleep(time.Second)
+				require.EqualValues(t, 100, takeAll(t, limiters[0], "k"))
+				require.NoError(t, other(short, earlier))
+				down(stores)
+				require.Zero(t, takeAll(t, limiters[0], "k"))
+			})
+		})
+	}
+}
+
 // TestAWindowEndsWithThatOfTheStore: what is known of a window holds to its end, and a
 // bucket is repaid.
 func TestAWindowEndsWithThatOfTheStore(t *testing.T) {
