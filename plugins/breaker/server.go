@@ -82,7 +82,7 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		if ok {
 			b = s.group.For(key)
 		}
-		if !ok || reject.Observed(w, func(o any) bool { x, ok := o.(*exchange); return ok && x.breaker == b }) {
+		if !ok || reject.Observed(r.Context(), w, func(o any) bool { x, ok := o.(*exchange); return ok && x.breaker == b }) {
 			next.ServeHTTP(w, r)
 			return
 		}
