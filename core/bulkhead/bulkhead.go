@@ -157,8 +157,8 @@ func (b *Bulkhead) Config() Config { return *b.config() }
 
 func (b *Bulkhead) config() *Config { return &b.life.Load().Config }
 
-// SetConfig replaces the Config while the bulkhead is in use. Calls in flight go on, and waiters keep their place, but for one that is
-// heavier than the new Limit. A limit that Backoff has lowered stays, within the new bounds. An empty Name and a nil Registry stay as
+// SetConfig replaces the Config while the bulkhead is in use. Calls in flight go on, and waiters keep their place: one that is heavier
+// than the new Limit runs alone. A limit that Backoff has lowered stays, within the new bounds. An empty Name and a nil Registry stay as
 // they are. Another one, and each error of [Config.Validate], is a [*core.ConfigError], and nothing changes.
 func (b *Bulkhead) SetConfig(cfg Config) error {
 	if err := b.life.SetConfig(cfg, nil); err != nil {

@@ -16,8 +16,8 @@ const budgetCalls = 1000
 // safe for concurrent use. The zero value allows no retry.
 //
 // It works with tokens. A call pays in a part of one when its first attempt has ended, well or badly; a rejected attempt was not
-// made, and does not pay, nor does a call inside of another retry. A retry takes one token; one that is not made in the end, because
-// of a canceled wait or a rejection, costs nothing.
+// made, and does not pay, nor does a call inside of a retry of another policy. A retry takes one token; one that is not made in the
+// end, because of a canceled wait or a rejection, costs nothing.
 type Budget struct {
 	calls stripe.Counter // that paid in
 
