@@ -176,6 +176,21 @@ func TestValuesKeepTime(t *testing.T) {
 	})
 }
 
+// A value that is not deleted when it could be means nothing, however old it is.
+func TestValuesAreOld(t *testing.T) {
+	t.Parallel()
+	for _, limit := range ratelimit.Every(10, time.Hour) {
+		synctest.Test(t, func(t *testing.T) {
+			values := newRows()
+			l := values.on(t, "api", limit)
+			for age := 2 * time.Hour; age < 10_000*time.Hour; age += age/4 + 13*time.Minute {
+				require.True(t, take(t, l, "k", 10).Allowed, "%v: after %v", limit, age)
+				time.Sleep(age)
+			}
+		})
+	}
+}
+
 // A value that cannot be read is an error of the store, until it is gone.
 func TestValuesUnreadable(t *testing.T) {
 	t.Parallel()

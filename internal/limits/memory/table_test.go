@@ -750,3 +750,23 @@ func TestOweRaisesAndNeverForgives(t *testing.T) {
 		})
 	}
 }
+
+// TestOweAfterARefund: a debt leaves it known that a refund has moved the takes after it, so they are found.
+func TestOweAfterARefund(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table, ids := newTestTable(t, 0, TokenBucket(1, time.Second, 10))
+		apply := func(op limits.Op) limits.Result {
+			r, err := table.Apply(t.Context(), "k", ids[0], op)
+			require.NoError(t, err)
+			return r
+		}
+		refund := func(of limits.Result) int64 {
+			return apply(limits.Op{Kind: limits.Refund, Cost: of.Permits, Receipt: of.Receipt}).Remaining
+		}
+		first, second := apply(limits.Op{Cost: 4}), apply(limits.Op{Cost: 4})
+		require.EqualValues(t, 6, refund(first))
+		require.NoError(t, table.Owe("k", ids[0], 6, time.Now().Add(6*time.Second)))
+		require.EqualValues(t, 8, refund(second))
+	})
+}
