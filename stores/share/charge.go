@@ -136,7 +136,7 @@ func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
 // take takes permits of a key at the store, except the last ones. What is above the smallest of joined
 // limits is taken of the larger ones alone, before: the store then forgets the smallest, and the last
 // permits fill it.
-func (l *local) take(ctx context.Context, key string, k *known, p *plan, permits, last int64) error {
+func (l *local) take(ctx context.Context, key string, k *known, p *plan, permits, last int64) (err error) {
 	var larger []limits.Spec
 	for _, part := range p.parts {
 		if min(permits, part.capacity) > p.capacity {
@@ -144,16 +144,13 @@ func (l *local) take(ctx context.Context, key string, k *known, p *plan, permits
 		}
 	}
 	if len(larger) > 0 {
-		of, err := l.table.Plan(larger)
-		if err == nil {
+		of, failed := l.table.Plan(larger)
+		if err = failed; err == nil {
 			err = l.take(ctx, key, k, planOf(of), permits, p.capacity)
 		}
-		if err != nil {
-			return err
-		}
 	}
-	if permits = min(permits, p.capacity) - last; permits <= 0 {
-		return nil
+	if permits = min(permits, p.capacity) - last; permits <= 0 || err != nil {
+		return err
 	}
 	sent := time.Now()
 	r, err := l.table.inner.Apply(ctx, key, p.at, limits.Op{Kind: limits.TakeAtMost, Cost: permits})
