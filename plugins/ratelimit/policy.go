@@ -37,8 +37,6 @@ type policy struct {
 	refusal *reject.Body // 429
 }
 
-const maxInteger = 999_999_999_999_999 // of a structured field
-
 // prepared returns the text about the limits that have decided, which can be those of one key or of an Override, and which of them it
 // was.
 func (l *limit) prepared(r *Result) (all []policy, decided *policy) {
@@ -62,12 +60,14 @@ func newPolicies(name string, plan *limits.Plan) *policies {
 		}
 		item := httpsfv.NewItem(unique)
 		quoted, _ := httpsfv.Marshal(item) // an error leaves the field out: see ServerOptions.validate
-		item.Params.Add("q", min(rule.Capacity, maxInteger))
+		item.Params.Add("q", rule.Capacity)
 		if fill, _ := limits.FillTime(rule.Spec); fill >= time.Second {
 			item.Params.Add("w", reject.Seconds(fill))
 		}
 		line, _ := httpsfv.Marshal(item)
-		p.all = append(p.all, policy{unique, quoted, line, bodyOf(quotaExceeded(unique))})
+		r := quotaExceeded(unique)
+		body := reject.Details{Status: r.Status, Type: r.Type, Title: r.Title, Detail: r.Detail, Policies: r.Policies}.Body()
+		p.all = append(p.all, policy{unique, quoted, line, body})
 	}
 	return p
 }
@@ -82,8 +82,4 @@ func quotaExceeded(name string) server.Rejection {
 		Detail:   "Rate limit exceeded.",
 		Policies: []string{name},
 	}
-}
-
-func bodyOf(r server.Rejection) *reject.Body {
-	return reject.Details{Status: r.Status, Type: r.Type, Title: r.Title, Detail: r.Detail, Policies: r.Policies}.Body()
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/server"
 )
@@ -23,7 +24,7 @@ var (
 // of requests. To give the permits back, pass take to Refund of the limiter. The fields of the response change only if it is refused. While the store fails
 // with Allow, and with Shadow, it returns true.
 func (s *Server) Respond(w http.ResponseWriter, r *http.Request, key string, n int64) (take Result, ok bool) {
-	opts := s.options(r.Context())
+	opts := override.Apply(r.Context(), s.shared, &s.opts)
 	if opts.Disabled || opts.Allow != nil && opts.Allow(r) {
 		return Result{Allowed: true}, true
 	}
@@ -57,7 +58,7 @@ func (o *ServerOptions) refuse(w http.ResponseWriter, r *http.Request, c *charge
 		rej.Status, rej.Type, rej.Title = http.StatusRequestEntityTooLarge, "", ""
 		rej.Detail = "The request costs " + strconv.FormatInt(c.n, 10) + ", and the limit is " + strconv.FormatInt(c.result.Limit, 10) + "."
 	}
-	o.reject(w, r, rej)
+	reject.With(w, r, rej, rej.RetryAfter, o.OnRejected, server.Reject)
 }
 
 // fail answers a request that is not decided by a limit, unless Shadow lets it pass.
@@ -73,11 +74,6 @@ func (o *ServerOptions) fail(w http.ResponseWriter, r *http.Request, status int,
 		rej = server.Rejection{Status: status, RetryAfter: -1, Err: err}
 	}
 	reject.Mark(w, func() error { return err }) // whatever the error: the handler is not called
-	o.reject(w, r, rej)
-	return false
-}
-
-// reject answers a request that is not served.
-func (o *ServerOptions) reject(w http.ResponseWriter, r *http.Request, rej server.Rejection) {
 	reject.With(w, r, rej, rej.RetryAfter, o.OnRejected, server.Reject)
+	return false
 }
