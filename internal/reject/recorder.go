@@ -73,7 +73,7 @@ func Observed(ctx context.Context, w http.ResponseWriter, is func(observer any) 
 		}
 	}
 	outer, ok := ctx.Value(buffered{}).(buffered)
-	return ok && Observed(outer.ctx, outer.w, is)
+	return ok && Observed(outer.ctx, outer.w, is) //nolint:contextcheck // that of the same request, outside
 }
 
 type buffered struct {
