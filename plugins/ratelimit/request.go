@@ -28,7 +28,7 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 
 // passes reports whether a request goes on to the handler. If not, it is answered.
 func (s *Server) passes(w http.ResponseWriter, r *http.Request) bool {
-	opts := override.Apply(r.Context(), s.shared, &s.opts)
+	opts := s.options(r.Context())
 	switch {
 	case opts.Disabled:
 		return true
@@ -60,6 +60,14 @@ func (s *Server) passes(w http.ResponseWriter, r *http.Request) bool {
 	opts.inform(w.Header(), charges[decides:decides+1], 0)
 	opts.refuse(w, r, c)
 	return false
+}
+
+// options returns the options for a request.
+func (s *Server) options(ctx context.Context) *ServerOptions {
+	if !s.overridden.Load() {
+		return &s.opts
+	}
+	return override.Apply(ctx, s.shared, &s.opts)
 }
 
 // A charge is permits of one key that a request takes, and the decision about them.

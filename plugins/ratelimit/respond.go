@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/server"
 )
@@ -24,7 +23,7 @@ var (
 // of requests. To give the permits back, pass take to Refund of the limiter. The fields of the response change only if it is refused. While the store fails
 // with Allow, and with Shadow, it returns true.
 func (s *Server) Respond(w http.ResponseWriter, r *http.Request, key string, n int64) (take Result, ok bool) {
-	opts := override.Apply(r.Context(), s.shared, &s.opts)
+	opts := s.options(r.Context())
 	if opts.Disabled || opts.Allow != nil && opts.Allow(r) {
 		return Result{Allowed: true}, true
 	}

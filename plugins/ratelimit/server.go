@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/override"
@@ -36,9 +37,10 @@ type Server struct {
 
 // shared is what a Server has in common with those of Named.
 type shared struct {
-	limiter *Limiter
-	opts    ServerOptions
-	limits  sync.Map // name in Config.Limits, or "", to *limit
+	limiter    *Limiter
+	opts       ServerOptions
+	overridden atomic.Bool // Override was called
+	limits     sync.Map    // name in Config.Limits, or "", to *limit
 }
 
 // A rule is how requests are charged: those of a route, those of a layer, or all others.
@@ -127,6 +129,7 @@ func (s *Server) Named(name string) *Server {
 // Override returns a context under which f changes the options of this plugin, for an outer middleware. Routes and Layers stay.
 // For other limits, use Override of the limiter. Overrides nest; the innermost is applied last.
 func (s *Server) Override(ctx context.Context, f func(*ServerOptions)) context.Context {
+	s.overridden.Store(true)
 	return override.Context(ctx, s.shared, f)
 }
 
