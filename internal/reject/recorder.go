@@ -72,18 +72,15 @@ func Observed(ctx context.Context, w http.ResponseWriter, is func(observer any) 
 			return true
 		}
 	}
-	outer, ok := ctx.Value(buffered{}).(buffered)
-	return ok && Observed(outer.ctx, outer.w, is) //nolint:contextcheck // that of the same request, outside
+	outer, _ := ctx.Value(buffered{}).(func(func(any) bool) bool)
+	return outer != nil && outer(is)
 }
 
-type buffered struct {
-	ctx context.Context //nolint:containedctx // that of the request outside
-	w   http.ResponseWriter
-}
+type buffered struct{}
 
 // Buffered returns the context of a handler whose writer has no Unwrap to w, as in a http.TimeoutHandler.
 func Buffered(ctx context.Context, w http.ResponseWriter) context.Context {
-	return context.WithValue(ctx, buffered{}, buffered{ctx, w})
+	return context.WithValue(ctx, buffered{}, func(is func(any) bool) bool { return Observed(ctx, w, is) })
 }
 
 // Header returns the header of the writer below.
