@@ -33,8 +33,8 @@ func Idempotent(req *http.Request) bool {
 //
 // net/http has no type for a refused CONNECT: its error is the reason phrase of the proxy. NotSent recognizes the
 // standard phrases, such as "Proxy Authentication Required". A RoundTripper that returns such an error for a request
-// that it has sent must wrap it. The base that [New] makes returns a [*net.OpError] with the Op "proxyconnect" instead,
-// whatever the phrase; OnProxyConnectResponse of another [http.Transport] can do the same.
+// that it has sent must wrap it. OnProxyConnectResponse of an [http.Transport] can return a [*net.OpError] with the Op
+// "proxyconnect" instead, whatever the phrase.
 func NotSent(err error) bool {
 	if err == nil {
 		return false

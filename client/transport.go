@@ -57,11 +57,10 @@ func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 // defaultBase returns a clone of [http.DefaultTransport], or http.DefaultTransport itself if the program has set one of
 // another type.
 func defaultBase() http.RoundTripper {
-	shared := http.DefaultTransport //nolint:forbidigo // it is cloned; a program that sets another type wants it used
-	if t, ok := shared.(*http.Transport); ok {
+	if t, ok := http.DefaultTransport.(*http.Transport); ok { //nolint:forbidigo // it is cloned
 		return t.Clone()
 	}
-	return shared
+	return http.DefaultTransport //nolint:forbidigo // a program that sets another type wants it used
 }
 
 // RoundTrip sends a request through the plugins.

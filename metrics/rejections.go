@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/reject"
+	"github.com/gresil/gresil/internal/roundtrip"
 )
 
 // A rejection is a class of rejected HTTP requests.
@@ -41,18 +42,24 @@ func (c *Collector) Handler(next http.Handler) http.Handler {
 //	httpClient := &http.Client{Transport: collector.Transport(client.New(nil, breakers, retries))}
 func (c *Collector) Transport(next http.RoundTripper) http.RoundTripper {
 	c.usual("client", "rate_limited", "none", "circuit_open", "none", "rejected", "none")
-	return transport(func(req *http.Request) (*http.Response, error) {
-		resp, err := next.RoundTrip(req)
-		if errors.Is(err, core.ErrRejected) {
-			c.count("client", err, 0)
-		}
-		return resp, err
-	})
+	return &transport{c, next}
 }
 
-type transport func(*http.Request) (*http.Response, error)
+type transport struct {
+	collector *Collector
+	next      http.RoundTripper
+}
 
-func (t transport) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(req)
+	if errors.Is(err, core.ErrRejected) {
+		t.collector.count("client", err, 0)
+	}
+	return resp, err
+}
+
+// CloseIdleConnections passes the call on.
+func (t *transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.next) }
 
 // usual begins to export the usual rejections at 0, so that a rate includes the first. pairs alternates reasons and codes.
 func (c *Collector) usual(side string, pairs ...string) {

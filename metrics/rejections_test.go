@@ -97,6 +97,13 @@ type answering func(*http.Request) (*http.Response, error)
 
 func (f answering) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+type closing struct {
+	http.RoundTripper
+	closed bool
+}
+
+func (c *closing) CloseIdleConnections() { c.closed = true }
+
 func TestTransport(t *testing.T) {
 	t.Parallel()
 	c := core.Must(metrics.New(&core.Registry{}, metrics.Config{}))
@@ -122,4 +129,7 @@ func TestTransport(t *testing.T) {
 		"http_rejections_total none circuit_open client": 1, "http_rejections_total none rate_limited client": 0,
 		"http_rejections_total none bulkhead client": 1, "http_rejections_total none rejected client": 1,
 	}, samples(t, gatherer(t, c), "http_"))
+	var next closing
+	(&http.Client{Transport: c.Transport(&next)}).CloseIdleConnections()
+	require.True(t, next.closed)
 }

@@ -140,6 +140,7 @@ func TestSetConfig(t *testing.T) {
 		"open stays":                {"SFFF", breaker.Config{Failures: -1, Window: 4, OpenDelay: backoff.Constant{}}, "R", breaker.Open},
 		"slow calls":                {"SSS", breaker.Config{Failures: -1, Window: 4, SlowCall: time.Second, SlowRate: 0.5}, "ss R", breaker.Open},
 		"fewer trials":              {"SFFF- FS", breaker.Config{Trials: 3}, "F R", breaker.Open},
+		"no trial is left":          {"SFFF- SS", breaker.Config{Trials: 2}, "S", breaker.Closed},
 		"more trials":               {"SFFF- SS", breaker.Config{Trials: 6}, "S S", breaker.Closed},
 	} {
 		synctest.Test(t, func(t *testing.T) {

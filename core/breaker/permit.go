@@ -54,7 +54,7 @@ func (b *Breaker) acquireLocked(ctx context.Context) (Permit, error) {
 	b.announce(b.unlock()) // before a trial is admitted, since an observer can panic
 	b.mu.Lock()
 	refusal := b.refusal.Load()
-	if b.state == HalfOpen && b.admitted < b.rules.Trials {
+	if b.state == HalfOpen && (b.admitted < b.rules.Trials || b.admitted == b.trials.calls) { // with fewer Trials now, the next one decides
 		b.admitted++
 		b.latest, refusal = now, nil
 	}

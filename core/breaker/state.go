@@ -28,12 +28,10 @@ func (s State) String() string {
 	return text.Name(s, "closed", "open", "half_open", "forced_open", "disabled", "metrics_only")
 }
 
-// MarshalText returns the text of String.
+// MarshalText returns the text of String. A value that is no state is an error.
 func (s State) MarshalText() ([]byte, error) {
-	if s > MetricsOnly {
-		return nil, errState(s.String())
-	}
-	return []byte(s.String()), nil
+	text := []byte(s.String())
+	return text, new(State).UnmarshalText(text)
 }
 
 // UnmarshalText reads the text of String. Any other text is an error.
@@ -44,11 +42,7 @@ func (s *State) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return errState(strconv.Quote(string(text)))
-}
-
-func errState(value string) error {
-	return validate.Bad("breaker.State", value, "must be closed, open, half_open, forced_open, disabled or metrics_only")
+	return validate.Bad("breaker.State", strconv.Quote(string(text)), "must be closed, open, half_open, forced_open, disabled or metrics_only")
 }
 
 // A StateChange is a change of the state of a breaker.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -176,18 +177,50 @@ func TestValuesKeepTime(t *testing.T) {
 	})
 }
 
+// A value that is not deleted when it could be means nothing, however old it is.
+func TestValuesAreOld(t *testing.T) {
+	t.Parallel()
+	for _, limit := range ratelimit.Every(10, time.Hour) {
+		synctest.Test(t, func(t *testing.T) {
+			values := newRows()
+			l := values.on(t, "api", limit)
+			for age := 2 * time.Hour; age < 10_000*time.Hour; age += age/4 + 13*time.Minute {
+				require.True(t, take(t, l, "k", 10).Allowed, "%v: after %v", limit, age)
+				time.Sleep(age)
+			}
+		})
+	}
+}
+
 // A value that cannot be read is an error of the store, until it is gone.
 func TestValuesUnreadable(t *testing.T) {
 	t.Parallel()
 	values, key := newRows(), "6:broken:k"
 	l := values.on(t, "broken", ratelimit.Limit{})
-	broken := []string{
-		"5", `{"At":1,"Counts":[{"Limit":{"Algorithm":9}}]}`,
-		`{"At":1,"Counts":[{"Limit":{"Algorithm":2,"Permits":1,"Period":1,"Segments":0}}]}`,
+	value := func(version, limit, state string) string {
+		return fmt.Sprintf(`{"Version":%s,"At":1,"Values":[{"Limit":%s,"State":%s}]}`, version, limit, state)
 	}
-	for _, state := range []string{"[1]", "[3,1,1,1]", "[-2,1]", "[6,1,1,1]"} {
-		for _, algorithm := range []string{"3", "4"} {
-			broken = append(broken, `{"At":1,"Counts":[{"Limit":{"Algorithm":`+algorithm+`,"Permits":1,"Period":1},"State":{"List":`+state+`}}]}`)
+	limit := func(algorithm int, more string) string {
+		return fmt.Sprintf(`{"Algorithm":%d,"Permits":1,"Period":1%s}`, algorithm, more)
+	}
+	fixed, bucket, window, counter, log := limit(0, ""), limit(1, `,"Burst":1`), limit(2, `,"Segments":2`), limit(3, ""), limit(4, "")
+	window = strings.Replace(window, `"Period":1`, `"Period":2`, 1)
+	broken := []string{"5", "{", value("2", fixed, "{}"), value("1", limit(9, ""), "{}"), value("1", limit(2, ""), "{}")}
+	broken = append(broken, `{"Version":1,"Values":[`+strings.Repeat(`{"Limit":`+fixed+`},`, 4)+`{"Limit":`+fixed+`}]}`)
+	for limit, c := range map[string]struct{ readable, not []string }{
+		fixed:   {[]string{"null"}, []string{"[1]"}},
+		bucket:  {[]string{"null"}, []string{"[1]"}},
+		window:  {[]string{"null", "[2,1]"}, []string{"[1]", "[2,1,1]", "[3,1,1,1]", "[0,1]", "[4,1]"}},
+		log:     {[]string{"null", "[2,1]"}, []string{"[1]", "[2,1,1]", "[3,1,1,1]", "[-2,1]", "[6,1,1,1]"}},
+		counter: {[]string{"null", "[1,1,1]"}, []string{"[1]", "[1,1]", "[1,1,1,1]"}},
+	} {
+		for _, list := range c.readable {
+			values.byKey[key] = value("1", limit, `{"List":`+list+`}`)
+			_, err := l.Take(t.Context(), "k", 1)
+			require.NoError(t, err, values.byKey[key])
+		}
+		for _, list := range c.not {
+			broken = append(broken, value("1", limit, `{"List":`+list+`}`))
 		}
 	}
 	for _, value := range broken {

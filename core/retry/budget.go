@@ -16,7 +16,7 @@ const budgetCalls = 1000
 // safe for concurrent use. The zero value allows no retry.
 //
 // It works with tokens. When the first attempt of a call ends, successful or not, the call pays in a part of a token. Rejected attempts,
-// which were not made, and calls inside of another retry do not pay. A retry takes one token. If it is not made after all, because of a
+// which were not made, and calls inside of a retry of another policy do not pay. A retry takes one token. If it is not made after all, because of a
 // canceled wait or a rejection, the token is put back.
 type Budget struct {
 	calls stripe.Counter // calls that have paid in

@@ -67,10 +67,12 @@ func (a *Account) End(now int64) int64 {
 	return end
 }
 
-// Moved reports whether refunds have moved takes of the account: it must know that to give back no permits
-// twice.
-func (a *Account) Moved() bool {
-	return slices.ContainsFunc(a.Values(), func(v Value) bool { return v.Moved > 0 && v.Rule.Spec.Algorithm == TokenBucket })
+// Moved reports whether refunds have moved takes of the account that have not recovered: it must know that to give back no
+// permits twice.
+func (a *Account) Moved(now int64) bool {
+	return slices.ContainsFunc(a.Values(), func(v Value) bool {
+		return v.Moved > 0 && v.Rule.Spec.Algorithm == TokenBucket && v.Rule.alg.over(v.State, now) > now
+	})
 }
 
 // Touch writes words anew as of now, so that they can be read for another Horizon.

@@ -32,7 +32,7 @@ func (r *Rule) reads(s State) bool {
 	case SlidingCounter:
 		return n == 0 || n >= counterHead && n%2 == 1
 	case SlidingWindow, SlidingLog:
-		return n == 0 || n >= segmentsHead && n%2 == 0 && s.List[0] >= segmentsHead && s.List[0] <= int64(n) && s.List[0]%2 == 0
+		return n == 0 || n%2 == 0 && s.List[0] >= segmentsHead && s.List[0] <= int64(n) && s.List[0]%2 == 0
 	}
 	return false
 }
@@ -59,10 +59,7 @@ func (s *Plans) Decode(bytes []byte) (a Account, at int64, err error) {
 	}
 	for _, v := range r.Values {
 		p, err := s.Plan([]Spec{v.Limit})
-		if err != nil {
-			return Account{}, 0, err
-		}
-		if !p.Rules[0].reads(v.State) {
+		if err != nil || !p.Rules[0].reads(v.State) {
 			return Account{}, 0, errValue
 		}
 		a.Add(Value{p.Rules[0], v.State})

@@ -2,6 +2,7 @@ package reject
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -64,14 +65,22 @@ func (rec *Recorder) Rejected() error { return rec.rejected }
 // Call it before the handler runs. OnHeader is called by the goroutine that sends, and must use only Header of the writer.
 func (rec *Recorder) Observe(o interface{ OnHeader(status int) }) { rec.observer = o }
 
-// Observed reports whether is says so of the observer of w, or of a writer that w wraps.
-func Observed(w http.ResponseWriter, is func(observer any) bool) bool {
+// Observed reports whether is says so of the observer of w, or of a writer that w wraps, or one behind a [Buffered] of ctx.
+func Observed(ctx context.Context, w http.ResponseWriter, is func(observer any) bool) bool {
 	for rec := range recorders(w) {
 		if is(rec.observer) {
 			return true
 		}
 	}
-	return false
+	outer, _ := ctx.Value(buffered{}).(func(func(any) bool) bool)
+	return outer != nil && outer(is)
+}
+
+type buffered struct{}
+
+// Buffered returns the context of a handler whose writer has no Unwrap to w, as in a http.TimeoutHandler.
+func Buffered(ctx context.Context, w http.ResponseWriter) context.Context {
+	return context.WithValue(ctx, buffered{}, func(is func(any) bool) bool { return Observed(ctx, w, is) })
 }
 
 // Header returns the header of the writer below.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/internal/waitq"
@@ -172,5 +173,31 @@ func TestLineReservesForLongestWait(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []time.Duration{time.Hour, 2*time.Hour - time.Second, 2*time.Hour - 2*time.Second}, asked)
 		require.False(t, lines.Has("k"))
+	})
+}
+
+// A failure of the store that lets one waiter pass has all others ask at once: otherwise each waits for its own.
+func TestLineWithoutDecisions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var lines waitq.Lines[int]
+		var waiters sync.WaitGroup
+		begun := time.Now()
+		for range 20 {
+			waiters.Go(func() {
+				slot, err := lines.Wait(t.Context(), nil, "k", 100*time.Hour, &waitq.Caller[int]{
+					Weight: 1, Every: time.Hour, Room: 99, Queued: func() {},
+					After: func(_, more int64) time.Duration { return time.Duration(more) * time.Hour },
+					Reserve: func(context.Context, time.Duration) (waitq.Slot[int], error) {
+						time.Sleep(time.Second)
+						return waitq.Slot[int]{Free: true}, nil
+					},
+				})
+				assert.NoError(t, err)
+				assert.True(t, slot.Free)
+			})
+		}
+		waiters.Wait()
+		require.Equal(t, 2*time.Second, time.Since(begun))
 	})
 }

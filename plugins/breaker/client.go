@@ -118,15 +118,11 @@ func (o *ClientOptions) judge(permit *breaker.Permit, req *http.Request, resp *h
 	case outcome == core.Failure && err == nil && resp != nil && roundtrip.Limited(req.Context(), resp):
 		permit.Done(core.Ignored) // the gate makes other requests wait, which an open breaker would reject
 	case outcome == core.Failure:
-		permit.Failed(retryAfter(resp))
+		wait, _ := client.RetryAfter(resp)
+		permit.Failed(wait)
 	default:
 		permit.Done(outcome)
 	}
-}
-
-func retryAfter(resp *http.Response) time.Duration {
-	wait, _ := client.RetryAfter(resp)
-	return wait
 }
 
 // A sending is a request on its way through the next transport.

@@ -82,23 +82,18 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		if ok {
 			b = s.group.For(key)
 		}
-		if !ok || reject.Observed(w, func(o any) bool { x, ok := o.(*exchange); return ok && x.breaker == b }) {
+		if !ok || reject.Observed(r.Context(), w, func(o any) bool { x, ok := o.(*exchange); return ok && x.breaker == b }) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		permit, err := b.Acquire(r.Context())
 		if err != nil {
-			opts.reject(w, r, err)
+			reject.With(w, r, server.Rejection{Err: err}, 0, opts.OnRejected, server.Reject)
 			return
 		}
 		x := &exchange{opts: opts, request: r, breaker: b, permit: permit}
 		x.serve(next, w)
 	})
-}
-
-// reject answers a request that was not admitted.
-func (o *ServerOptions) reject(w http.ResponseWriter, r *http.Request, err error) {
-	reject.With(w, r, server.Rejection{Err: err}, 0, o.OnRejected, server.Reject)
 }
 
 // An exchange is one request. It is judged once.

@@ -19,6 +19,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/server"
 )
 
@@ -242,13 +243,18 @@ func TestServerAroundItself(t *testing.T) {
 	half := breaker.Config{Trials: 1, Initial: breaker.HalfOpen}
 	for name, c := range map[string]struct {
 		inner breaker.ServerOptions
+		cuts  int    // between them
 		want  uint64 // counted
 	}{
-		"one breaker":     {breaker.ServerOptions{}, 1},
-		"another breaker": {breaker.ServerOptions{Key: server.Pattern}, 2},
+		"one breaker":              {breaker.ServerOptions{}, 0, 1},
+		"one breaker, behind cuts": {breaker.ServerOptions{}, 2, 1},
+		"another breaker":          {breaker.ServerOptions{Key: server.Pattern}, 0, 2},
 	} {
 		group := newGroup(t, half)
 		handler := breaker.NewServer(group, c.inner).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		for range c.cuts {
+			handler = timeout.NewServer(nil, timeout.ServerOptions{Cut: true}).Handler(handler)
+		}
 		mux := http.NewServeMux()
 		mux.Handle("/a", handler)
 		outer := breaker.NewServer(group, breaker.ServerOptions{}).Handler(mux)

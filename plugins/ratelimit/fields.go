@@ -96,7 +96,7 @@ func appendItem(list []byte, item string, r *Result) []byte {
 	if len(list) > 0 {
 		list = append(list, ", "...)
 	}
-	list = strconv.AppendInt(append(append(list, item...), ";r="...), min(r.Remaining, maxInteger), 10)
+	list = strconv.AppendInt(append(append(list, item...), ";r="...), r.Remaining, 10)
 	if r.NextAfter > 0 {
 		list = strconv.AppendInt(append(list, ";t="...), reject.Seconds(r.NextAfter), 10)
 	}

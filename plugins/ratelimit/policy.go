@@ -37,8 +37,6 @@ type policy struct {
 	refusal *reject.Body // 429
 }
 
-const maxInteger = 999_999_999_999_999 // of a structured field
-
 // prepared returns the policies of the limits that were applied, which can be those of one key or of an Override, and the one that decided.
 func (l *limit) prepared(r *Result) (all []policy, decided *policy) {
 	p, plan := l.current.Load(), r.Receipt.Plan
@@ -61,12 +59,14 @@ func newPolicies(name string, plan *limits.Plan) *policies {
 		}
 		item := httpsfv.NewItem(unique)
 		quoted, _ := httpsfv.Marshal(item) // an error leaves the field out: see ServerOptions.validate
-		item.Params.Add("q", min(rule.Capacity, maxInteger))
+		item.Params.Add("q", rule.Capacity)
 		if fill, _ := limits.FillTime(rule.Spec); fill >= time.Second {
 			item.Params.Add("w", reject.Seconds(fill))
 		}
 		line, _ := httpsfv.Marshal(item)
-		p.all = append(p.all, policy{unique, quoted, line, bodyOf(quotaExceeded(unique))})
+		r := quotaExceeded(unique)
+		body := reject.Details{Status: r.Status, Type: r.Type, Title: r.Title, Detail: r.Detail, Policies: r.Policies}.Body()
+		p.all = append(p.all, policy{unique, quoted, line, body})
 	}
 	return p
 }
@@ -81,8 +81,4 @@ func quotaExceeded(name string) server.Rejection {
 		Detail:   "Rate limit exceeded.",
 		Policies: []string{name},
 	}
-}
-
-func bodyOf(r server.Rejection) *reject.Body {
-	return reject.Details{Status: r.Status, Type: r.Type, Title: r.Title, Detail: r.Detail, Policies: r.Policies}.Body()
 }

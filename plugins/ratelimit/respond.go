@@ -57,7 +57,7 @@ func (o *ServerOptions) refuse(w http.ResponseWriter, r *http.Request, c *charge
 		rej.Status, rej.Type, rej.Title = http.StatusRequestEntityTooLarge, "", ""
 		rej.Detail = "The request costs " + strconv.FormatInt(c.n, 10) + ", and the limit is " + strconv.FormatInt(c.result.Limit, 10) + "."
 	}
-	o.reject(w, r, rej)
+	reject.With(w, r, rej, rej.RetryAfter, o.OnRejected, server.Reject)
 }
 
 // fail answers a request that fails for another reason than a limit, unless Shadow lets it pass.
@@ -73,11 +73,6 @@ func (o *ServerOptions) fail(w http.ResponseWriter, r *http.Request, status int,
 		rej = server.Rejection{Status: status, RetryAfter: -1, Err: err}
 	}
 	reject.Mark(w, func() error { return err }) // whatever the error: the handler is not called
-	o.reject(w, r, rej)
-	return false
-}
-
-// reject answers a request that is not served.
-func (o *ServerOptions) reject(w http.ResponseWriter, r *http.Request, rej server.Rejection) {
 	reject.With(w, r, rej, rej.RetryAfter, o.OnRejected, server.Reject)
+	return false
 }

@@ -42,11 +42,6 @@ func (c *Client) Override(ctx context.Context, f func(*ClientOptions)) context.C
 	return override.Context(ctx, c, f)
 }
 
-// disabled reports whether requests under ctx have no limit.
-func (c *Client) disabled(ctx context.Context) bool {
-	return override.Apply(ctx, c, &c.opts).Disabled
-}
-
 // Phase returns client.Overall, or the phase just inside of client.Attempt with PerAttempt.
 func (c *Client) Phase() client.Phase {
 	if c.opts.PerAttempt {

@@ -19,8 +19,8 @@ func (x *serving) cut(h http.Handler) {
 	note := reject.Watched(ctx)
 	if note == nil {
 		ctx, note = reject.Watch(ctx)
-		x.r = x.r.WithContext(ctx)
 	}
+	x.r = x.r.WithContext(reject.Buffered(ctx, x.w))
 	w := &cutWriter{ResponseWriter: x.w, serving: x, note: note}
 	x.run(h, w, func() {
 		x.err = nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/internal/deadline"
+	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/roundtrip"
 )
 
@@ -23,7 +24,7 @@ func (t *transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.ne
 // RoundTrip sends req within the limit.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	caller := req.Context()
-	if t.client.disabled(caller) {
+	if override.Apply(caller, t.client, &t.client.opts).Disabled {
 		return t.next.RoundTrip(req)
 	}
 	limit := t.client.timeout.Limit(caller)

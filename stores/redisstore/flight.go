@@ -135,7 +135,8 @@ func (n *node) flyOnce(ctx context.Context, flights []*flight) {
 	for _, f := range flights {
 		is := f.items[0].script
 		if f.followed || is != before { // a repeated flight would come after the one that follows; or it is the first of its script
-			f.text = !n.knows(is)
+			_, known := n.scripts.Load(is) // if the server does not, its text saves the round trip of a NOSCRIPT reply
+			f.text = !known
 		}
 		before = is
 	}
@@ -146,7 +147,7 @@ func (n *node) flyOnce(ctx context.Context, flights []*flight) {
 		case isNoScript(err):
 			f.text, again = true, append(again, f)
 		case f.text && err == nil:
-			n.learn(f.items[0].script)
+			n.scripts.Store(f.items[0].script, true)
 		}
 	}
 	if again != nil {

@@ -171,12 +171,3 @@ func (n *node) named(err error) error {
 func (n *node) send(ctx context.Context, f func() error) error {
 	return n.conns.Do(ctx, n.processor(), f)
 }
-
-// knows reports whether learn has noted that the server has a script. Otherwise its text is sent at once, which saves
-// the round trip of a NOSCRIPT reply.
-func (n *node) knows(is *script) bool {
-	_, known := n.scripts.Load(is)
-	return known
-}
-
-func (n *node) learn(is *script) { n.scripts.Store(is, true) }

@@ -101,7 +101,7 @@ func (l *local) chargeAll(ctx context.Context) bool {
 	return !failed.Load() && ctx.Err() == nil
 }
 
-// charge charges the store with the permits of a key that were granted here and have not recovered, up to the limit.
+// charge charges the store with the permits of a key that were granted here and have not recovered, up to each limit.
 // After a failed charge the debt remains, though the store might have counted it: charging twice is better than not at
 // all.
 func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
@@ -118,17 +118,11 @@ func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
 		}
 	}
 	s.mu.Unlock()
-	sent, r := time.Now(), limits.Result{}
-	if cost > 0 { // under all joined limits at once: a take under one of them would drop the usage of the others
-		r, c.err = l.table.inner.Apply(ctx, key, p.at, limits.Op{Kind: limits.TakeAtMost, Cost: cost})
-	}
+	c.err = l.take(ctx, key, k, p, cost, 0)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case c.err == nil:
-		if cost > 0 {
-			k.learn(p, &r, sent)
-		}
 		for a, debt := range debts {
 			l.owe(a, -debt)
 		}
@@ -137,4 +131,34 @@ func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
 	}
 	k.charge = nil
 	close(c.over)
+}
+
+// take takes permits of a key at the store, except the last ones. What is above the smallest of joined
+// limits is taken of the larger ones alone, before: the store then forgets the smallest, and the last
+// permits fill it.
+func (l *local) take(ctx context.Context, key string, k *known, p *plan, permits, last int64) (err error) {
+	var larger []limits.Spec
+	for _, part := range p.parts {
+		if min(permits, part.capacity) > p.capacity {
+			larger = append(larger, part.limit)
+		}
+	}
+	if len(larger) > 0 {
+		of, failed := l.table.Plan(larger)
+		if err = failed; err == nil {
+			err = l.take(ctx, key, k, planOf(of), permits, p.capacity)
+		}
+	}
+	if permits = min(permits, p.capacity) - last; permits <= 0 || err != nil {
+		return err
+	}
+	sent := time.Now()
+	r, err := l.table.inner.Apply(ctx, key, p.at, limits.Op{Kind: limits.TakeAtMost, Cost: permits})
+	if err == nil {
+		s := l.shard(key)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		k.learn(p, &r, sent)
+	}
+	return err
 }

@@ -45,7 +45,7 @@ type account struct {
 }
 
 // know returns the state of a key, and creates it if there is none. If the shard is full, it evicts one of a few other
-// keys: the one that recovers first or, if all have debts or takes under way, any of them.
+// keys with its debt: the one that recovers first or, if all have debts or takes under way, any of them.
 func (l *local) know(s *shard, key string) *known {
 	if k := s.keys[key]; k != nil {
 		return k
@@ -60,21 +60,14 @@ func (l *local) know(s *shard, key string) *known {
 				break
 			}
 		}
-		l.drop(s, victim)
+		for _, a := range s.keys[victim].parts {
+			l.owe(a, -a.debt)
+		}
+		delete(s.keys, victim)
 	}
 	k := &known{}
 	s.keys[strings.Clone(key)] = k
 	return k
-}
-
-// drop removes a key and its debt.
-func (l *local) drop(s *shard, key string) {
-	if k := s.keys[key]; k != nil {
-		for _, a := range k.parts {
-			l.owe(a, -a.debt)
-		}
-		delete(s.keys, key)
-	}
 }
 
 // end returns the time at which a key will have recovered at the store. For a key with a debt or a take under way, it

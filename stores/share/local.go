@@ -200,9 +200,10 @@ func (l *local) remote(ctx context.Context, key string, p *plan, op limits.Op) (
 	case op.Kind == limits.Reset:
 		_, _ = l.forget(ctx, s, key, p, l.table.instances().n)
 	case r.Receipt.At >= 0:
-		k.failures = 0
-		k.learn(p, &r, sent)
-		l.prune(k, p)
+		if k.failures = 0; r.Permits > 0 || k.plan == nil || k.plan == p { // other limits do not say how those of the last take stand
+			k.learn(p, &r, sent)
+			l.prune(k, p)
+		}
 	}
 	if s.keys[key] == k && k.idle() {
 		delete(s.keys, key)

@@ -171,6 +171,33 @@ func TestAShareBeginsWithTheKnownUsage(t *testing.T) {
 	})
 }
 
+// TestKnownUsageUnderAnotherLimit: a window of a second would end with this second, whatever the store says of the hour.
+func TestKnownUsageUnderAnotherLimit(t *testing.T) {
+	t.Parallel()
+	for name, other := range map[string]func(l *ratelimit.Limiter, earlier ratelimit.Result) error{
+		"peek": func(l *ratelimit.Limiter, _ ratelimit.Result) error { _, err := l.Peek(t.Context(), "k"); return err },
+		"refusal": func(l *ratelimit.Limiter, _ ratelimit.Result) error {
+			_, err := l.Take(t.Context(), "k", 5)
+			return err
+		},
+		"refund": func(l *ratelimit.Limiter, earlier ratelimit.Result) error { return l.Refund(t.Context(), earlier) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				stores, limiters := newGroup(t, 1, ratelimit.PerHour(100))
+				short := ratelimittest.Under(t, limiters[0], ratelimit.AlignedWindow(5, time.Second))
+				earlier := take(t, short, "k", 1)
+				time.Sleep(time.Second)
+				require.EqualValues(t, 100, takeAll(t, limiters[0], "k"))
+				require.NoError(t, other(short, earlier))
+				down(stores)
+				require.Zero(t, takeAll(t, limiters[0], "k"))
+			})
+		})
+	}
+}
+
 // TestAWindowEndsWithThatOfTheStore: what is known of a window holds to its end, and a
 // bucket is repaid.
 func TestAWindowEndsWithThatOfTheStore(t *testing.T) {
@@ -219,6 +246,33 @@ func TestUsageIsChargedToTheStore(t *testing.T) {
 		for _, l := range limiters {
 			require.Zero(t, storeOf(l).owing.Load())
 			require.False(t, storeOf(l).charging.Load(), "nothing runs any more")
+		}
+	})
+}
+
+// TestUsageOfALongLimitIsCharged: also what has recovered under shorter ones, which are then full for one period more.
+func TestUsageOfALongLimitIsCharged(t *testing.T) {
+	t.Parallel()
+	second, minute, day := ratelimit.FixedWindow(10, time.Second), ratelimit.FixedWindow(400, time.Minute), ratelimit.FixedWindow(1000, 24*time.Hour)
+	bubbles(t, map[string]ratelimit.Limit{
+		"two": second.And(day), "long first": day.And(second), "three": minute.And(day).And(second),
+		"four": second.And(day).And(minute).And(ratelimit.TokenBucket(20, time.Second, 400)),
+	}, func(t *testing.T, limit ratelimit.Limit) {
+		t.Helper()
+		stores, limiters := newGroup(t, 1, limit)
+		down(stores)
+		sum := int64(0)
+		for range 50 {
+			sum += takeAll(t, limiters[0], "k")
+			time.Sleep(time.Second)
+		}
+		require.GreaterOrEqual(t, sum, int64(400))
+		time.Sleep(hold + hold/2) // after a failure nothing is sent, and here, between two ticks, nothing fails
+		up(stores)
+		require.False(t, take(t, limiters[0], "k", 1).Allowed, "the second is full")
+		for i, all := range limits.Limit(limit).Specs() {
+			one := ratelimit.Limit(limits.Of(all))
+			require.Equal(t, max(0, limits.Capacity(all)-sum), inStore(t, stores[0], one, "k"), "%d", i)
 		}
 	})
 }

@@ -75,7 +75,8 @@ func (s *sharer) Open(name string) (limits.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := newTable(s, inner)
+	t := &table{inner: inner, store: s, counts: limits.Counting(inner)}
+	t.Plans = limits.NewPlans(limits.Clock{}, t.prepare)
 	s.tables[name] = t
 	return t, nil
 }

@@ -30,12 +30,6 @@ type plan struct {
 	shares   sync.Map    // from the number of instances to the *limits.Plan in memory
 }
 
-func newTable(s *sharer, inner limits.Table) *table {
-	t := &table{inner: inner, store: s, counts: limits.Counting(inner)}
-	t.Plans = limits.NewPlans(limits.Clock{}, t.prepare)
-	return t
-}
-
 // Unwrap returns the table of the wrapped store.
 func (t *table) Unwrap() limits.Table { return t.inner }
 

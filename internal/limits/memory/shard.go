@@ -263,7 +263,7 @@ func (s *shard) evict(t *Table, now int64) {
 		s.account(t, &a, n, now)
 		d := a.Debt(now)
 		if victim < 0 || d.Until < owes.Until {
-			victim, owes, moved = i, d, a.Moved()
+			victim, owes, moved = i, d, a.Moved(now)
 		}
 		if d.Until <= now {
 			break

@@ -216,6 +216,24 @@ func checkDebtInAFlood(t *testing.T, takes int) {
 	})
 }
 
+// TestRecoveredKeyTakesNoRefundAlong: only an eviction of a bucket with usage, whose takes were moved, has its shard refuse refunds.
+func TestRecoveredKeyTakesNoRefundAlong(t *testing.T) {
+	t.Parallel()
+	for recovered, left := range map[time.Duration]int64{time.Second: 96, 50 * time.Second: 100} {
+		tab, ids := newTestTable(t, 16, TokenBucket(1, time.Second, 100), PerHour(100))
+		first := mustApply(t, tab, 0, "moved", ids[0], limits.Op{Cost: 5})
+		mustApply(t, tab, 0, "moved", ids[0], limits.Op{Cost: 15})
+		mustApply(t, tab, 0, "moved", ids[0], limits.Op{Kind: limits.Refund, Cost: 5, Receipt: first.Receipt})
+		took := mustApply(t, tab, 0, "k", ids[1], limits.Op{Cost: 4})
+		for i := range 14 {
+			mustApply(t, tab, 0, fmt.Sprint(i), ids[1], limits.Op{Cost: 90})
+		}
+		mustApply(t, tab, recovered, "in the place of moved", ids[1], limits.Op{Cost: 1})
+		r := mustApply(t, tab, recovered, "k", ids[1], limits.Op{Kind: limits.Refund, Cost: 4, Receipt: took.Receipt})
+		require.Equal(t, left, r.Remaining, "%v", recovered)
+	}
+}
+
 func TestMemoryKeepsTheMostIndebted(t *testing.T) {
 	t.Parallel()
 	tab, ids := newTestTable(t, 200, TokenBucket(1, time.Second, 1000))
@@ -731,4 +749,24 @@ func TestOweRaisesAndNeverForgives(t *testing.T) {
 			require.ErrorIs(t, owe("k", id, -1, until), core.ErrConfig)
 		})
 	}
+}
+
+// TestOweAfterARefund: a debt leaves it known that a refund has moved the takes after it, so they are found.
+func TestOweAfterARefund(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table, ids := newTestTable(t, 0, TokenBucket(1, time.Second, 10))
+		apply := func(op limits.Op) limits.Result {
+			r, err := table.Apply(t.Context(), "k", ids[0], op)
+			require.NoError(t, err)
+			return r
+		}
+		refund := func(of limits.Result) int64 {
+			return apply(limits.Op{Kind: limits.Refund, Cost: of.Permits, Receipt: of.Receipt}).Remaining
+		}
+		first, second := apply(limits.Op{Cost: 4}), apply(limits.Op{Cost: 4})
+		require.EqualValues(t, 6, refund(first))
+		require.NoError(t, table.Owe("k", ids[0], 6, time.Now().Add(6*time.Second)))
+		require.EqualValues(t, 8, refund(second))
+	})
 }
