@@ -317,7 +317,7 @@ func TestClockGoesBackBeforeARefusal(t *testing.T) {
 	ctx := context.Background()
 	client := startServer(t).virtual(t)
 	s := newStore(t, client, Config{})
-	now := time.Now()
+	now := time.Now().Truncate(time.Hour).Add(time.Hour / 2) // no window ends meanwhile
 	s.clock = func() time.Time { return now }
 	table := open(t, s, "look")
 	fast, hour := ratelimit.TokenBucket(1_000_000, time.Millisecond, 1_000_000), time.Hour
