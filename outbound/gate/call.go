@@ -133,7 +133,7 @@ func (c *call) pass(ctx context.Context) error {
 	if end, has := ctx.Deadline(); c.asks { // the answer of the Store is known by then
 		most = renewEvery
 	} else if !c.deadline.IsZero() {
-		if most = time.Until(c.deadline); has && end.Equal(c.deadline) {
+		if most = min(longestSpan, time.Until(c.deadline)); has && end.Equal(c.deadline) {
 			most += pad // the context ends first, unless its deadline only limits the wait
 		}
 	}

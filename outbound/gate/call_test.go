@@ -117,6 +117,7 @@ func TestWaits(t *testing.T) {
 		"place":                 {cfg: gate.Config{InFlight: 1}, before: 1, after: 10 * time.Second},
 		"no place in MaxWait":   {cfg: gate.Config{InFlight: 1, MaxWait: time.Second}, before: 1, err: gate.ErrLimited, after: time.Second},
 		"no place, deadline":    {cfg: gate.Config{InFlight: 1}, before: 1, deadline: time.Second, err: context.DeadlineExceeded, after: time.Second},
+		"place, far deadline":   {cfg: gate.Config{InFlight: 1}, before: 1, deadline: math.MaxInt64, after: 10 * time.Second},
 		"no place, patience":    {cfg: gate.Config{InFlight: 1}, before: 1, patience: time.Second, err: gate.ErrLimited, after: time.Second + 50*time.Millisecond},
 		"limiter refuses":       {cfg: gate.Config{Limiter: rate.NewLimiter(1, 0)}, err: gate.ErrLimited},
 		"limiter waits":         {cfg: gate.Config{Limiter: rate.NewLimiter(rate.Every(time.Minute), 1)}, before: 1, after: time.Minute},

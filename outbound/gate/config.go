@@ -36,9 +36,8 @@ type Config struct {
 	// read to its end, or its context ends; a probe without an answer, for 10 seconds. If zero, there is no limit.
 	InFlight int
 	// Slack is the largest difference, between any two calls, in the time from the slot to the vendor. A call that is not
-	// sent within half of Slack gets another slot; the other half is for the network. The rate is N in each Per + Slack.
-	// With a Store, a slot is not used if its reply took longer than usual by half of Slack: set a larger Slack if the
-	// round trips to the server vary. If zero, it is 50 milliseconds.
+	// sent within half of Slack gets another slot; the other half is for the network, and with a Store for replies that are
+	// late. The rate is N in each Per + Slack. If zero, it is 50 milliseconds.
 	Slack time.Duration
 
 	// Classify returns what a response, or an error, says about limits. It is called for each response and each error of a call, except for

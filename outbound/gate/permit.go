@@ -80,7 +80,7 @@ func (p *Permit) book() error {
 			if len(answer.Slots) == 0 {
 				return c.limited(g.now.Add(answer.Again), c.claims[answer.Draw].name)
 			}
-			of := g.granted(answer.Slots[0], ask.Groups[0].Draws, false, g.now) // it keeps what it was promised
+			of := g.granted(answer.Slots[0], ask.Groups[0].Draws, false)
 			p.At, p.early = of.at, 2*g.trip
 			c.took(of)
 			return nil

@@ -144,18 +144,18 @@ func (g *Gate) ask() {
 			grant.Answers = make([]gatestore.Answer, len(calls))
 		}
 		for i, answer := range grant.Answers {
-			g.answer(answer, ask.Groups[i].Draws, calls[i], begun)
+			g.answer(answer, ask.Groups[i].Draws, calls[i])
 		}
 	})
 }
 
 // answer admits the calls that the Store has granted. The others wait for the time or the end that its answer names. Calls that have given
 // up are no longer in asked.
-func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*call, begun time.Time) {
+func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*call) {
 	asked := &g.asked
 	calls = slices.DeleteFunc(calls, func(c *call) bool { return c.queue != asked })
 	for _, slot := range answer.Slots {
-		p := g.granted(slot, draws, g.most > 0, begun)
+		p := g.granted(slot, draws, g.most > 0)
 		if len(calls) == 0 || !calls[0].current() {
 			g.tell(p, gatestore.End{Of: slot, Turn: p.Turn, Place: p.place})
 			continue
@@ -298,12 +298,8 @@ func (g *Gate) pass(ask gatestore.Ask) (grant gatestore.Grant, begun time.Time, 
 	return grant, begun, err
 }
 
-// granted notes a slot that the Store has given. If the reply took too long, the time of the slot is not known well enough: it is not used,
-// and question takes another one.
-func (g *Gate) granted(slot gatestore.Slot, draws []gatestore.Draw, place bool, begun time.Time) *granted {
-	if g.now.Sub(begun) > g.trip+g.settings().slack()/2 {
-		slot.Tails = make([]uint64, len(slot.Tails))
-	}
+// granted notes a slot that the Store has given.
+func (g *Gate) granted(slot gatestore.Slot, draws []gatestore.Draw, place bool) *granted {
 	return &granted{Slot: slot, draws: draws, at: g.now.Add(slot.At), checked: g.now, place: place}
 }
 
@@ -343,7 +339,7 @@ func (c *call) askedAgain(ask gatestore.Ask) bool {
 		}
 		return false
 	} else {
-		c.took(g.granted(answer.Slots[0], ask.Groups[0].Draws, false, begun))
+		c.took(g.granted(answer.Slots[0], ask.Groups[0].Draws, false))
 	}
 	p.checked = g.now
 	return true
