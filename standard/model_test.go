@@ -152,7 +152,8 @@ func (l load) run(t *testing.T, listen func(name string) net.Listener) {
 	require.True(t, resiltest.Eventually(func() bool {
 		return base.Settled() && !slices.ContainsFunc(servers, func(s *resiltest.Server) bool { return s.Open.Load() != 0 }) &&
 			!slices.ContainsFunc(uploads, func(b *resiltest.Body) bool { return b.Closes() == 0 })
-	}), "%d bodies are open, %d requests are in flight", base.Open.Load(), base.InFlight.Load())
+	}), "%d bodies are open, %d requests are in flight, %d uploads are not closed", base.Open.Load(), base.InFlight.Load(),
+		len(slices.DeleteFunc(slices.Clone(uploads), func(b *resiltest.Body) bool { return b.Closes() > 0 })))
 	for _, b := range uploads {
 		require.Equal(t, 1, b.Closes(), "of a request's body")
 	}
