@@ -252,7 +252,7 @@ func (m *memory) Control(_ context.Context, queue string, v Verb, names ...strin
 	return n, nil
 }
 
-// clear removes what is not loaded of a group.
+// clear removes the records of a group that are in no call yet, and returns their number.
 func (l *line) clear(g *group) int {
 	gone := slices.Concat(g.pending, g.failed)
 	lost := g.waiting

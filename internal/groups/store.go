@@ -125,7 +125,7 @@ const (
 	Pause  Verb = "pause"  // nothing is taken of the group
 	Resume Verb = "resume" // ends a pause
 	Retry  Verb = "retry"  // what has failed is pending, and due; it holds no key
-	Delete Verb = "delete" // what is not loaded is removed
+	Delete Verb = "delete" // records that are in no call yet are removed
 )
 
 // A Group is the state of a group. It exists while it has records or is paused.

@@ -33,7 +33,7 @@ func (g *Gate) serve() {
 		switch s, at := g.blocked(c); {
 		case s != nil:
 			g.wake(s, at)
-			if g.park(c, &s.parked); c.pool != nil && c.conn == nil { // it does not need what has woken it
+			if g.park(c, &s.parked); c.pool != nil && c.conn == nil { // it does not use the free connection
 				g.ripe(c.pool.waiting())
 			}
 		case !g.roomy() || !g.token():

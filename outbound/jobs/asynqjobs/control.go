@@ -28,11 +28,13 @@ func (e *engine) List(ctx context.Context, queue, state string) iter.Seq2[groups
 		var tasks []*asynq.TaskInfo
 		page := 1
 		counts, err := e.Inspect(ctx, queue)
-		if err == nil && counts[0] == (groups.Counts{}) {
-			return
+		if err == nil {
+			if counts[0] == (groups.Counts{}) {
+				return
+			}
+			_ = e.redis.SAdd(ctx, "asynq:queues", queue).Err() // Redis can have lost it; asynq adds it once in each process
 		}
-		_ = e.redis.SAdd(ctx, "asynq:queues", queue).Err() // Redis can have lost it; asynq adds it once in each process
-		if err == nil && state == string(jobs.Failed) {    // they are at the end of the list
+		if err == nil && state == string(jobs.Failed) { // they are at the end of the list
 			var n int64
 			n, err = e.redis.ZCount(ctx, prefix(queue)+"retry", "-inf", "("+strconv.Itoa(far)).Result()
 			page += int(n) / pageSize

@@ -18,7 +18,8 @@ const (
 )
 
 // enter waits until the job can run. A job whose last delivery ended with its process runs alone, so that only it is charged if it ends
-// this process too; others run beside each other. While a job waits, the end of the process is not charged to it. The caller calls leave
+// this process too; others run beside each other. A job that has waited for mostAlone runs beside the others, since one of them can be
+// waiting for it. While a job waits, the end of the process is not charged to it. The caller calls leave
 // when the job has run.
 func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (leave func(), err error) {
 	stage, client, key, places := l.engine.stage, l.engine.redis, prefix(l.queue)+"t:"+e.ID, int64(1)
@@ -41,7 +42,7 @@ func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (leave fun
 	defer cancel()
 	defer context.AfterFunc(l.stopping, cancel)() //nolint:contextcheck // it ends with Run
 	if stage.Acquire(waiting, places) != nil {
-		leave, err = func() {}, l.stopping.Err() // otherwise it runs beside others: one of them can wait for it
+		leave, err = func() {}, l.stopping.Err()
 	}
 	if err = cmp.Or(l.engine.send(ctx, func() error { return client.HDel(ctx, key, fieldWaits).Err() }), err); err != nil {
 		leave()
