@@ -205,9 +205,10 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 		if s.req.GetBody != nil {
 			r.GetBody = func() (io.ReadCloser, error) { // for a repetition by net/http itself
 				fresh, err := s.req.GetBody()
-				if err != nil {
-					return nil, err
+				if err != nil || fresh == nil || fresh == http.NoBody {
+					return fresh, err
 				}
+				s.closeBody() // in a try that is held back, net/http could not
 				s.setBody(fresh)
 				return kept{s.body, &held}, nil
 			}

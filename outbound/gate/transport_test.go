@@ -315,6 +315,55 @@ func TestGatesInRow(t *testing.T) {
 	})
 }
 
+// A try that is held back closes its connection, which net/http takes for a reason to try again, with another body.
+func TestHeldRequestGetsAnotherBody(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		fresh io.ReadCloser
+		err   error
+	}{
+		"another":       {fresh: resiltest.NewBody("text")},
+		"none":          {},
+		"an empty one":  {fresh: http.NoBody},
+		"GetBody fails": {err: errors.New("gone")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
+				var got []string
+				rt := g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
+					if got == nil {
+						refused(t, g, gate.Call{}, 0, time.Second) //nolint:contextcheck // another call
+						synctest.Wait()
+						httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
+						require.NoError(t, r.Body.Close())
+						again, err := r.GetBody()
+						require.Equal(t, row.err, err)
+						if again != nil {
+							require.NoError(t, again.Close())
+						}
+						got = []string{}
+						return nil, context.Canceled
+					}
+					return answers(&got, "200").RoundTrip(r)
+				}))
+				body := resiltest.NewBody("text")
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://vendor.test", body)
+				require.NoError(t, err)
+				req.GetBody = func() (io.ReadCloser, error) { return row.fresh, row.err }
+				resp, err := rt.RoundTrip(req)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, []string{"text"}, got)
+				require.Equal(t, 1, body.Closes())
+				if fresh, ok := row.fresh.(*resiltest.Body); ok {
+					require.Equal(t, 1, fresh.Closes())
+				}
+			})
+		})
+	}
+}
+
 // net/http gives a connection to the next call before the caller has the answer to this one, if that has no body: the next one must
 // not close it then.
 func TestHeldRequestTakesNoAnswerAway(t *testing.T) {
