@@ -11,6 +11,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/internal/blame"
 )
 
@@ -29,10 +30,10 @@ type Signal struct {
 
 // Classify is the default of Config.Classify. It reports a refusal because of a limit for a response with the status 429, a response with a
 // Retry-After and any status from 400 on, a quota error in Google's JSON, ENHANCE_YOUR_CALM of HTTP/2, and an error that has a method
-// RetryAfter() time.Duration and does not match core.ErrRejected. For a quota error of Google Ads, Limit is "account" or "developer".
+// RetryAfter() time.Duration and does not match core.ErrRejected, nor is that of a retry that ended with a rejection. For a quota error of Google Ads, Limit is "account" or "developer".
 func Classify(resp *http.Response, err error) Signal {
 	switch {
-	case errors.Is(err, core.ErrRejected):
+	case errors.Is(err, core.ErrRejected), rejectedLater(err):
 		return Signal{}
 	case err != nil:
 		pause, ok := core.RetryAfter(err)
@@ -48,6 +49,13 @@ func Classify(resp *http.Response, err error) Signal {
 		}
 	}
 	return s
+}
+
+// rejectedLater reports whether err is that of a retry which one of our mechanisms has rejected after an attempt. What it asks for is not
+// of the vendor.
+func rejectedLater(err error) bool {
+	e, ok := errors.AsType[*retry.Error](err)
+	return ok && e.Reason == "rejected"
 }
 
 // byHeader is Classify without the body.
@@ -110,6 +118,7 @@ func googleJSON(body io.Reader) (s Signal, ok bool) {
 
 const (
 	maxPeek   = 64 << 10
+	peekTime  = 5 * time.Second       // for the body that Classify reads; then it is closed
 	stallTime = 10 * time.Millisecond // how long a hold waits for the body of a refusal
 	stallHold = 2 * time.Second       // the hold while the body is read: Classify can still find that there is no limit
 )
@@ -139,6 +148,7 @@ func (s *settings) signal(resp *http.Response, stalled func(Signal)) Signal {
 	}
 	var seen bytes.Buffer
 	body := resp.Body
+	defer time.AfterFunc(peekTime, func() { _ = body.Close() }).Stop()
 	resp.Body = io.NopCloser(io.TeeReader(io.LimitReader(body, maxPeek), &seen))
 	defer func() {
 		if resp.Body = body; seen.Len() > 0 {

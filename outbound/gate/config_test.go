@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/gate"
 )
 
@@ -229,7 +230,7 @@ func TestHoldBeforeStalledBody(t *testing.T) {
 					require.NoError(t, err)
 					_ = resp.Body.Close()
 				}()
-				for range 100 { // of the body
+				for range 40 { // of the body
 					time.Sleep(100 * time.Millisecond)
 					require.Len(t, g.Holds(), 1)
 				}
@@ -238,6 +239,30 @@ func TestHoldBeforeStalledBody(t *testing.T) {
 				require.Len(t, g.Holds(), 1)
 				require.InDelta(t, row.held, time.Until(g.Holds()[0].Until), float64(time.Second))
 			})
+		})
+	}
+}
+
+// A body that never ends is closed: the header decides, and the call ends.
+func TestClassifyOfEndlessBody(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]int{http.StatusTooManyRequests: 1, http.StatusInternalServerError: 0} {
+		bubble(t, gate.Config{MaxAttempts: 1}, func(t tester, g *gate.Gate) {
+			rt := g.Transport(resiltest.NewScript(resiltest.Reply{
+				Status: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: "{", Stall: -1,
+			}))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://vendor.test", nil)
+			require.NoError(t, err)
+			start := time.Now()
+			resp, err := rt.RoundTrip(req)
+			require.NoError(t, err)
+			require.Equal(t, 5*time.Second, time.Since(start))
+			require.Equal(t, status, resp.StatusCode)
+			got, err := io.ReadAll(resp.Body)
+			require.Equal(t, "{", string(got))
+			require.Error(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Len(t, g.Holds(), want)
 		})
 	}
 }

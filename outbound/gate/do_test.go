@@ -11,8 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/gate"
@@ -119,5 +121,25 @@ func TestFunctionsOverTransport(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// What a breaker inside a function asks for after an attempt is not asked by the vendor.
+func TestDoAroundRetryAndBreaker(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
+		down := core.Must(breaker.New(breaker.Config{Failures: 1}))
+		again := core.Must(retry.New(retry.Config{MaxAttempts: 3, Backoff: backoff.Constant{Delay: time.Millisecond}}))
+		calls := 0
+		err := g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+			calls++
+			_, err := retry.Do(ctx, again, func(ctx context.Context) (int, error) {
+				return breaker.Do(ctx, down, func(context.Context) (int, error) { return 0, errors.New("down") })
+			})
+			return err
+		})
+		require.ErrorIs(t, err, breaker.ErrOpen)
+		require.Equal(t, 1, calls)
+		require.Empty(t, g.Holds())
 	})
 }
