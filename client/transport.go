@@ -81,8 +81,9 @@ func (t *Transport) Check() (found []string) {
 	if t.err != nil {
 		found = strings.Split(t.err.Error(), "\n")
 	}
-	found = append(found, t.plugins.Inversions("client")...)
-	slices.Concat(t.plugins, t.within).Pairs(func(outer, inner phase.Place[Phase, Plugin]) {
+	all := slices.Concat(t.plugins, t.within)
+	found = append(found, all.Inversions("client")...)
+	all.Pairs(func(outer, inner phase.Place[Phase, Plugin]) {
 		if o, i := outer.Plugin, inner.Plugin; o.Phase() == Attempts && i.Phase() == Attempts && reflect.TypeOf(o) == reflect.TypeOf(i) {
 			found = append(found, fmt.Sprintf("client: %s is around %s: each repeats the attempts of the other", outer, inner))
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/plugins/breaker"
@@ -34,8 +35,9 @@ type ClientConfig struct {
 	// Total has no limit.
 	Attempt timeout.Config
 
-	// Gate admits each request. If nil, it is a gate without limits, which keeps the pauses that hosts ask for. That gate does not repeat
-	// requests, since Retry does.
+	// Gate admits each request. If nil, it is a gate without limits, which keeps the pauses that hosts ask for. A 429 without one begins a pause
+	// of 1 second, the next one of 2, and so on, up to half the Limit of Attempt (5 seconds if it has none). That gate does not repeat requests,
+	// since Retry does.
 	Gate *gate.Gate
 	// Plugins are further plugins, at the places of their phases.
 	Plugins []client.Plugin
@@ -95,7 +97,12 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	c := &Client{}
 	var err error
 	if cfg.Gate == nil {
-		if cfg.Gate, err = gate.New(gate.Config{Name: cfg.Name, Registry: cfg.Registry, MaxAttempts: 1}); err == nil {
+		longest := cfg.Attempt.Limit / 2 // so that three attempts fit in Total
+		if cfg.Attempt.Limit < 0 {
+			longest = 5 * time.Second
+		}
+		untold := backoff.Exponential{Delay: min(time.Second, longest), Max: longest, Jitter: -1}
+		if cfg.Gate, err = gate.New(gate.Config{Name: cfg.Name, Registry: cfg.Registry, MaxAttempts: 1, Backoff: untold}); err == nil {
 			c.parts = append(c.parts, own{cfg.Gate})
 		}
 	}

@@ -147,7 +147,7 @@ func TestClientPause(t *testing.T) {
 		wait time.Duration
 	}{
 		"429":                      {429, http.Header{"Retry-After": {"5"}}, 5 * time.Second},
-		"429 without a wait":       {429, nil, 15 * time.Second},
+		"429 without a wait":       {429, nil, time.Second},
 		"503":                      {503, http.Header{"Retry-After": {"5"}}, 5 * time.Second},
 		"a limit of one resource":  {200, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"3600"}}, 0},
 		"a failure without a wait": {500, nil, 0},
@@ -172,6 +172,30 @@ func TestClientPause(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A host that refuses all requests without a wait gets each of the attempts, and its last answer is returned.
+func TestClientRefusedWithoutWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stub := resiltest.NewScript(resiltest.Reply{Status: http.StatusTooManyRequests})
+		c := newClient(t, standard.ClientConfig{Base: stub})
+		for range 20 {
+			start, calls := time.Now(), stub.Calls()
+			resp, err := c.Get("http://one.test/")
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			require.Equal(t, 3, stub.Calls()-calls)
+			require.LessOrEqual(t, time.Since(start), 20*time.Second)
+		}
+		stub.Set(resiltest.Reply{})
+		start := time.Now()
+		resp, err := c.Get("http://one.test/")
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.LessOrEqual(t, time.Since(start), 6*time.Second)
+	})
 }
 
 // Any number of requests that are refused together, and later ones, wait for the end of the pause: no breaker opens.

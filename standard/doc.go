@@ -6,7 +6,7 @@
 //	}
 //	resp, err := c.Get("https://api.example.com/orders")
 //
-// A request has 30 seconds in all. It is sent up to 3 times if it can be repeated. Each attempt has 10 seconds until the headers of its
+// A request has 30 seconds in all, and after a redirect again: Client.Timeout limits both together. It is sent up to 3 times if it can be repeated. Each attempt has 10 seconds until the headers of its
 // response, and is rejected while its host keeps failing. If a host asks for a pause, nothing is sent to it until the pause is over. For a
 // vendor that limits its callers, set Gate.
 //

@@ -65,6 +65,8 @@ func (l load) replies() []resiltest.Reply {
 		{Status: 503, Header: header("Retry-After", "1")},
 		{Status: 503, Endless: true},
 		{Status: 503, Body: "half", Stall: -1},
+		{Status: 500, Header: header("Content-Type", "application/json"), Body: "{", Stall: -1},
+		{Status: 429, Header: header("Content-Type", "application/json"), Body: "{", Stall: -1},
 		{Status: 503, Body: "half", Reset: true},
 		{Status: 503, Unread: true, Header: header("Connection", "close")},
 		{Status: 413, Unread: true},
@@ -233,7 +235,7 @@ func (l load) request(ctx context.Context, t *testing.T, c *http.Client, url str
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		end = "the end of the connection"
 	default:
-		end = "other: " + errors.Unwrap(err).Error()
+		end = "other: " + cmp.Or(errors.Unwrap(err), err).Error()
 	}
 	note(end, took)
 }
