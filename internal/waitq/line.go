@@ -191,16 +191,18 @@ func (ls *Lines[T]) advance(key string, l *line[T]) {
 	ls.n.Store(int64(len(ls.byKey)))
 }
 
-// ask reserves permits within the time of the one who waits longest for as many, as others get them if w leaves.
+// ask reserves permits within the time of the last who waits for as many, as others get them if w leaves. Who waits longer asks again.
 func (ls *Lines[T]) ask(key string, l *line[T], w *Waiter[place[T]]) {
 	a := &ask[T]{by: w, to: w, changes: l.changes}
 	w.Value.ask = a
 	l.asking++
+	other := l.queue.Last() // not all of a long queue for each permit
+	for other.Weight != w.Weight {
+		other = waiter[place[T]](other.place.Prev())
+	}
 	last := w.Value.deadline
-	for other := range l.queue.All() {
-		if d := other.Value.deadline; other.Weight == w.Weight && d.After(last) {
-			last = d
-		}
+	if d := other.Value.deadline; d.After(last) {
+		last = d
 	}
 	ctx, c := w.Value.ctx, w.Value.Caller
 	go func() {
@@ -454,9 +456,13 @@ func (l *line[T]) retract() {
 	l.returning++
 	l.changes++
 	l.far = false
+	counted := l.queue.Weight() - l.behind // those who hold a slot are counted
 	l.due, l.first, l.behind = time.Now(), 0, l.queue.Weight()
-	for w := range l.queue.All() {
+	for w := l.queue.First(); w != nil && counted > 0; w = waiter[place[T]](w.place.Next()) {
 		p := &w.Value
+		if p.counted {
+			counted -= w.Weight
+		}
 		if p.counted = false; p.held {
 			p.held = false
 			l.giveBack(w, p.slot)

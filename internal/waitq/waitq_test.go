@@ -150,28 +150,35 @@ func TestASignalIsNeverLost(t *testing.T) {
 	})
 }
 
-// Another waiter gets what the head has reserved if that leaves, so it reserves within the time of the one who waits longest.
-func TestLineReservesForLongestWait(t *testing.T) {
+// Another waiter gets what the head has reserved if that leaves, so it reserves within the time of the last. One who waits longer asks again.
+func TestLineReservesForLast(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var lines waitq.Lines[int]
 		var asked []time.Duration
-		for _, most := range []time.Duration{time.Hour, 10 * time.Second, 2 * time.Hour} {
+		var refused [4]bool
+		begun := time.Now()
+		for i, most := range []time.Duration{time.Hour, 10 * time.Second, 2 * time.Hour, 20 * time.Second} {
 			go func() {
-				_, _ = lines.Wait(t.Context(), nil, "k", most, &waitq.Caller[int]{
-					Weight: 1, Every: time.Second, Room: 9, Queued: func() {},
+				slot, err := lines.Wait(t.Context(), nil, "k", most, &waitq.Caller[int]{
+					Weight: 1, Every: time.Hour, Room: 9, Queued: func() {}, Refuse: func(time.Duration) int { return 0 },
 					After: func(_, more int64) time.Duration { return time.Duration(more) * time.Second },
 					Reserve: func(_ context.Context, most time.Duration) (waitq.Slot[int], error) {
 						asked = append(asked, most)
-						return waitq.Slot[int]{At: time.Now().Add(time.Second)}, nil
+						time.Sleep(time.Second)
+						at := begun.Add(time.Duration(len(asked)-1) * time.Minute)
+						return waitq.Slot[int]{At: at, Refused: at.Sub(begun) > most}, nil
 					},
 				})
+				assert.NoError(t, err)
+				refused[i] = slot.Refused
 			}()
 			synctest.Wait()
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Hour)
 		synctest.Wait()
-		require.Equal(t, []time.Duration{time.Hour, 2*time.Hour - time.Second, 2*time.Hour - 2*time.Second}, asked)
+		require.Equal(t, []time.Duration{time.Hour, 19 * time.Second, 2*time.Hour - 2*time.Second}, asked)
+		require.Equal(t, [4]bool{false, true, false, true}, refused)
 		require.False(t, lines.Has("k"))
 	})
 }

@@ -74,7 +74,7 @@ type Route struct {
 type Layer struct {
 	// Key is the key whose permits are taken. The layer does not apply to a request without a key. If nil, all requests share one key.
 	Key server.Key
-	// Limit is a name in Config.Limits. No two Layers can have the same Limit.
+	// Limit is a name in Config.Limits. No two Layers can have the same Limit. While SetConfig has removed the name, the layer does not apply.
 	Limit string
 }
 

@@ -123,7 +123,7 @@ func (s *Server) charges(all []charge, r *http.Request, opts *ServerOptions) ([]
 		u = more[i]
 	}
 	for _, l := range s.layers {
-		if key, ok := l.key(r); ok {
+		if key, ok := l.key(r); ok && s.limiter.Under(l.under) != s.limiter { // else SetConfig has removed its name
 			all = append(all, charge{limit: l.limit, key: l.prefix + key, n: most})
 		}
 	}

@@ -122,6 +122,21 @@ func TestLayers_Order(t *testing.T) {
 	require.EqualValues(t, 2, s.left(t, "#limit:route:bob", "route"))
 }
 
+// A Layer whose name SetConfig has removed does not apply: Config.Limit, which is that of a key, would be that of all clients together.
+func TestLayers_RemovedName(t *testing.T) {
+	t.Parallel()
+	cfg := ratelimit.Config{Limit: ratelimit.PerHour(3), Limits: map[string]ratelimit.Limit{"all": ratelimit.PerHour(4)}}
+	s := serve(t, cfg, ratelimit.ServerOptions{Key: server.Header("User"), Weight: cost, Layers: []ratelimit.Layer{{Limit: "all"}}})
+	get := func(user, cost string) int { return fetch(s, "/", "User", user, "Cost", cost).Code }
+	require.Equal(t, 200, get("ann", "1"))
+	require.NoError(t, s.limits.SetConfig(ratelimit.Config{Limit: cfg.Limit}))
+	require.Equal(t, 200, get("bob", "3"))
+	require.Equal(t, 429, get("bob", "1"))
+	require.NoError(t, s.limits.SetConfig(cfg))
+	require.Equal(t, 200, get("cid", "3"), "it took nothing meanwhile")
+	require.Equal(t, 429, get("ann", "1"), "and applies again")
+}
+
 // A request that may be of several Routes takes the highest of their weights from each layer.
 func TestLayers_HighestWeight(t *testing.T) {
 	t.Parallel()
