@@ -207,6 +207,9 @@ func TestReject_UnreadBody(t *testing.T) {
 		{name: "chunked, stalls", sent: post + "Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n", closes: true},
 		{name: "chunked, complete", sent: post + "Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n", closes: true},
 		{name: "waits for 100 Continue", sent: post + "Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n", closes: true},
+		{name: "asked for the close, goes on", sent: post + "Connection: close\r\nContent-Length: 1000\r\n\r\n12345", rest: strings.Repeat("1", 995), closes: true},
+		{name: "long, asked for the close", sent: post + "Connection: close\r\nContent-Length: 1000000\r\n\r\n12345", rest: strings.Repeat("1", 60000), closes: true},
+		{name: "HTTP/1.0", sent: strings.Replace(post, "1.1", "1.0", 1) + "Content-Length: 1000\r\n\r\n12345", rest: strings.Repeat("1", 995), closes: true},
 		{name: "read by the handler", sent: first("/read") + "Content-Length: 5\r\n\r\n12345"},
 		{name: "hidden writer, stalls", sent: first("/hidden") + "Content-Length: 1000\r\n\r\n12345", closes: true},
 	} {
@@ -236,6 +239,7 @@ func TestReject_UnreadBody(t *testing.T) {
 				_, err = io.Copy(io.Discard, resp.Body)
 				require.NoError(t, err)
 				if tt.closes {
+					synctest.Wait() // a connection that is closed at once is closed now
 					if tt.rest != "" {
 						_ = core.Must(io.WriteString(conn, tt.rest))
 					}

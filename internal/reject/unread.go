@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -19,8 +20,10 @@ const (
 // A body that is here already is read, and the connection can be used again. Reading is the
 // only way to learn whether it is, and if it is not, ends the context of r. Then the answer
 // closes the connection: net/http sends it first, and reads up to 256 KiB for at most a second
-// more, since the client might otherwise get a reset instead of the answer. Two bodies are not tried: a chunked one, since
-// after a failed read the rest could not be read, and one whose client waits for a
+// more, since the client might otherwise get a reset instead of the answer. If the client has
+// asked for the close, net/http reads no more and closes at once, unless it believes that the
+// body is too large: then it waits for half a second. Two bodies are not tried: a chunked one,
+// since after a failed read the rest could not be read, and one whose client waits for a
 // 100 Continue, which the read would send. HTTP/2 needs none of this.
 func release(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor != 1 || r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 || w.Header().Get("Connection") == "close" {
@@ -32,7 +35,15 @@ func release(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Connection", "close")
 	_ = conn.SetReadDeadline(time.Now().Add(linger)) // a writer that cannot has another connection
+	if r.Close {
+		for u, ok := w.(unwrapper); ok; u, ok = w.(unwrapper) {
+			w = u.Unwrap()
+		}
+		_, _ = http.MaxBytesReader(w, io.NopCloser(strings.NewReader("too large")), 0).Read(make([]byte, 1))
+	}
 }
+
+type unwrapper interface{ Unwrap() http.ResponseWriter }
 
 // ended reads what is here of the body of r, and reports whether that was all of it.
 func ended(conn *http.ResponseController, r *http.Request) bool {

@@ -83,6 +83,7 @@ func (t *Table[T]) Find(r *http.Request, by Seen) (first T, more []T) {
 	}
 	x := search[T]{Table: t, host: lowerName(r.Host)}
 	x.all(r.Method, r.URL, by, true)
+	x.add(x.look(x.mux, r), true)    // for a ServeMux further in, H and h. are not h
 	if r.Method == http.MethodHead { // with GetHead of chi
 		x.all(http.MethodGet, r.URL, by, false)
 	}
