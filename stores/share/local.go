@@ -192,7 +192,7 @@ func (l *local) remote(ctx context.Context, key string, p *plan, op limits.Op) (
 	_, unsent := limits.IsUnsent(err)
 	k.landed(cost, err != nil && !unsent)
 	switch {
-	case err != nil && blame.EndedBy(ctx, err):
+	case err != nil && op.Kind != limits.Refund && blame.EndedBy(ctx, err): // the caller has; a refund has a time of its own
 	case err != nil:
 		k.failed(err)
 	case op.Kind == limits.Reset:

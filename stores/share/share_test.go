@@ -652,6 +652,26 @@ func TestAChargeThatFails(t *testing.T) {
 	})
 }
 
+// TestRefundsWithoutAReply: the limiter ends them, so they are failures of the store.
+func TestRefundsWithoutAReply(t *testing.T) {
+	t.Parallel()
+	bubbles(t, kinds(100, time.Hour), func(t *testing.T, limit ratelimit.Limit) {
+		t.Helper()
+		slow := &ratelimittest.Slow{Store: inMemory()}
+		l := newLimiter(t, newStore(t, slow, Config{}), limit)
+		var taken [failures]ratelimit.Result
+		for i := range taken {
+			taken[i] = take(t, l, "k", 1)
+		}
+		slow.Set(time.Minute)
+		for _, r := range taken {
+			require.Error(t, l.Refund(t.Context(), r))
+		}
+		slow.Set(0)
+		require.Negative(t, take(t, l, "k", 1).Receipt.At, "nothing is sent")
+	})
+}
+
 // TestAChargeIsNotWaitedForTooLong: a caller waits no longer than its context lasts.
 func TestAChargeIsNotWaitedForTooLong(t *testing.T) {
 	t.Parallel()
