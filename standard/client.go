@@ -35,7 +35,8 @@ type ClientConfig struct {
 	Attempt timeout.Config
 
 	// Gate admits each request. If nil, it is a gate without limits, which keeps the pauses that hosts ask for. That gate does not repeat
-	// requests, since Retry does.
+	// requests, since Retry does. A Gate of your own repeats those that the vendor refuses, up to its MaxAttempts in each attempt of Retry: by
+	// the defaults of both, a GET is sent up to 15 times.
 	Gate *gate.Gate
 	// Plugins are further plugins, at the places of their phases.
 	Plugins []client.Plugin
