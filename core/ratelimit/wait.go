@@ -135,8 +135,7 @@ func (s *setting) spread(permits func(limits.Spec) int64) (longest time.Duration
 // Do waits for one permit of a key, and then runs operation.
 func Do[T any](ctx context.Context, l *Limiter, key string, operation func(context.Context) (T, error)) (T, error) {
 	if _, err := l.Wait(ctx, key, 1); err != nil {
-		var zero T
-		return zero, err
+		return *new(T), err
 	}
 	return operation(ctx)
 }
