@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -146,7 +148,11 @@ func (c *Collector) metric(name, help string, typ prometheus.ValueType, n float6
 func (c *Collector) desc(name, help string, labels []string) (desc *prometheus.Desc, values []string) {
 	var names []string
 	for i := 0; i < len(labels); i += 2 {
-		names, values = append(names, labels[i]), append(values, labels[i+1])
+		value := labels[i+1]
+		if !utf8.ValidString(value) { // such as the host of http://%FF/: package prometheus would panic
+			value = strconv.QuoteToASCII(value)
+		}
+		names, values = append(names, labels[i]), append(values, value)
 	}
 	return prometheus.NewDesc(c.namespace+"_"+name, help, names, nil), values
 }

@@ -268,16 +268,18 @@ func TestHosts(t *testing.T) {
 		plugins.NewClient(accounts, plugins.ClientOptions{Key: func(*http.Request) (string, bool) { return "", true }})
 		_, _ = breaker.Do(t.Context(), vendor.For("api.example.com"), succeed)
 		require.NoError(t, vendor.For("other.example.com").OpenFor(time.Hour))
+		_, _ = breaker.Do(t.Context(), vendor.For("\xff.example.com"), succeed) // of a URL with %FF
 		_, _ = breaker.Do(t.Context(), accounts.For("secret"), succeed)
 		got := samples(t, gatherer(t, c), "breaker_")
 		if hosts {
 			requireSample(t, 1, got, "breaker_state other.example.com vendor open")
 			requireSample(t, 1, got, "breaker_calls_total api.example.com vendor success")
-			requireSample(t, 2, got, "breaker_keys vendor")
+			requireSample(t, 1, got, `breaker_calls_total "\xff.example.com" vendor success`)
+			requireSample(t, 3, got, "breaker_keys vendor")
 			require.NotContains(t, got, "breaker_calls_total vendor success")
 		} else {
 			requireSample(t, 1, got, "breaker_state vendor open")
-			requireSample(t, 1, got, "breaker_calls_total vendor success")
+			requireSample(t, 2, got, "breaker_calls_total vendor success")
 		}
 		requireSample(t, 1, got, "breaker_calls_total accounts success")
 		for name := range got {

@@ -118,15 +118,24 @@ func (l load) run(t *testing.T, listen func(name string) net.Listener) {
 		ends[end]++
 		slowest = max(slowest, took)
 	}
+	track := func(b io.ReadCloser) io.ReadCloser {
+		upload := resiltest.WrapBody(b)
+		mu.Lock()
+		defer mu.Unlock()
+		uploads = append(uploads, upload)
+		return upload
+	}
 	// each hop of a redirect has a total of its own, hence the Timeout
 	hc := &http.Client{Timeout: loadAttempts * l.attempt, Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
 		if req.Body != nil { // before a redirect http.Client closes it by itself, and again
-			upload := resiltest.WrapBody(req.Body)
-			mu.Lock()
-			uploads = append(uploads, upload)
-			mu.Unlock()
 			req = req.WithContext(req.Context())
-			req.Body = upload
+			req.Body = track(req.Body)
+			if again := req.GetBody; again != nil { // for an attempt of Retry or of the Gate, or for a repetition by net/http itself
+				req.GetBody = func() (io.ReadCloser, error) {
+					body, err := again()
+					return track(body), err
+				}
+			}
 		}
 		return c.Transport.RoundTrip(req)
 	})}

@@ -108,9 +108,7 @@ func rulesOf(c *Config) *Config {
 		r.SlowRate = math.Inf(1)
 	}
 	r.Window = cmp.Or(c.Window, defaultWindow)
-	if r.MinCalls = cmp.Or(c.MinCalls, 20); c.WindowTime == 0 {
-		r.MinCalls = min(r.MinCalls, r.Window)
-	}
+	r.MinCalls = cmp.Or(c.MinCalls, min(20, r.Window))
 	if c.OpenDelay == nil {
 		r.OpenDelay = backoff.Exponential{Delay: defaultOpenTime, Max: 10 * time.Minute, Jitter: 0.2}
 	}

@@ -13,9 +13,9 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 	if err != nil {
 		return *new(T), err
 	}
-	outcome := running
+	outcome, returned := core.Ignored, false
 	defer func() {
-		if outcome == running {
+		if !returned {
 			if v := recover(); v != nil { // nil after a Goexit
 				defer panic(v)
 				outcome = core.Failure
@@ -24,7 +24,7 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 		permit.Done(outcome)
 	}()
 	result, err := operation(ctx)
-	outcome = core.Ignored // if Classify panics
+	returned = true
 	if classify := b.config(ctx).Classify; classify != nil {
 		outcome = classify(ctx, result, err)
 	} else {
@@ -32,9 +32,6 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 	}
 	return result, blame.Strip(err)
 }
-
-// running is the outcome of an operation that has not returned. Permit.Done treats it as [core.Ignored].
-const running = core.Failure + 1
 
 // Run does the same as [Do]. It makes the Breaker a core.Mechanism.
 func (b *Breaker) Run(ctx context.Context, next core.Next) (any, error) { return Do(ctx, b, next.Run) }

@@ -29,11 +29,10 @@ func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 		return Permit{breaker: b, ctx: ctx, word: word &^ calm}, nil
 	case Disabled:
 		return Permit{}, nil
-	case Open, ForcedOpen: // refusal belongs to this state, or to a later one
+	case Open, HalfOpen, ForcedOpen: // refusal belongs to this state, or to a later one
 		if e := b.refusal.Load(); e != nil && e.State != HalfOpen && e.RetryAfter() != 0 {
 			return b.reject(ctx, e)
 		}
-	case HalfOpen:
 	}
 	return b.acquireLocked(ctx)
 }
@@ -86,9 +85,7 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 	if b == nil {
 		return
 	}
-	if p.breaker = nil; outcome > core.Failure {
-		outcome = core.Ignored
-	}
+	p.breaker = nil
 	var now, took time.Duration
 	if p.word&timed != 0 {
 		now = b.now()
@@ -116,19 +113,17 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, slow bool, now, took, 
 		now = b.now()
 	}
 	b.lock(p.ctx, now)
-	switch late := p.word>>wordBits != b.generation; {
-	case !late && outcome != core.Ignored:
-		b.count(now, outcome == core.Failure, slow)
+	if late := p.word>>wordBits != b.generation; late || outcome == core.Ignored {
+		if outcome = core.Ignored; !late {
+			b.admitted-- // it matters while half-open only
+		}
+		b.ignored.Add(1)
+	} else {
+		b.count(outcome == core.Failure, slow)
 		if b.state != MetricsOnly && (trip > 0 || !b.far()) {
 			b.decide(p.ctx, min(least, b.rules.MaxRetryAfter), min(trip, b.rules.MaxRetryAfter))
 		}
 		b.publish()
-	case !late:
-		b.admitted-- // it matters while half-open only
-		fallthrough
-	default:
-		outcome = core.Ignored
-		b.ignored.Add(1)
 	}
 	queued := b.unlock()
 	if b.life.Calls() {
@@ -139,7 +134,7 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, slow bool, now, took, 
 }
 
 // count adds a call to the counters, and to the trials or the window.
-func (b *Breaker) count(now time.Duration, failed, slow bool) {
+func (b *Breaker) count(failed, slow bool) {
 	if b.row++; !failed {
 		b.row = 0
 	}
@@ -148,7 +143,7 @@ func (b *Breaker) count(now time.Duration, failed, slow bool) {
 	case b.state == HalfOpen:
 		b.trials.add(failed, slow, 1)
 	case b.buckets != nil:
-		b.buckets.add(now, failed, slow)
+		b.buckets.add(failed, slow)
 	default:
 		b.ring.add(failed, slow)
 	}

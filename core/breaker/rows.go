@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/gresil/gresil/internal/registry"
@@ -13,11 +14,8 @@ func (b *Breaker) show(secret bool) registry.Row {
 	if e := b.refusal.Load(); e != nil {
 		until = e.until
 	}
-	verbs, ok := map[State][]string{Closed: {"force_open"}, ForcedOpen: {"close"}}[s.State]
-	if !ok {
-		verbs = []string{"close", "force_open"}
-	}
-	return registry.Row{Key: b.key, Secret: secret, Alarm: alarms[s.State], Verbs: verbs, Cells: []registry.Cell{
+	others := slices.DeleteFunc([]string{"close", "force_open"}, func(verb string) bool { return verbs[verb] == s.State })
+	return registry.Row{Key: b.key, Secret: secret, Alarm: alarms[s.State], Verbs: others, Cells: []registry.Cell{
 		{Name: "state", Value: s.State.String()},
 		{Name: "since", Value: s.Since},
 		{Name: "until", Value: until},
@@ -32,10 +30,12 @@ var alarms = [...]registry.Alarm{ //nolint:gochecknoglobals // a constant
 	ForcedOpen: registry.Notice, Disabled: registry.Notice, MetricsOnly: registry.Notice,
 }
 
+// verbs are the states that the verbs of a row set.
+var verbs = map[string]State{"close": Closed, "force_open": ForcedOpen} //nolint:gochecknoglobals // a constant
+
 // control applies a verb to a row.
 func (b *Breaker) control(_ context.Context, verb, _ string) (n int, err error) {
-	to := map[string]State{"close": Closed, "force_open": ForcedOpen}
-	return 1, b.SetState(to[verb]) //nolint:contextcheck // it takes none
+	return 1, b.SetState(verbs[verb]) //nolint:contextcheck // it takes none
 }
 
 // rows returns the rows of the keys that are neither closed nor in the state in which a new one begins.

@@ -46,12 +46,11 @@ func (b *Breaker) stats() (s Stats, w counts) {
 
 // snapshot returns the Stats. The caller holds the lock.
 func (b *Breaker) snapshot() Stats {
-	s := Stats{
+	return Stats{
 		State: b.state, Since: b.base.Add(b.since),
 		Successes: uint64(b.total.calls-b.total.failures) + b.calm.Load(), Failures: uint64(b.total.failures), Slow: uint64(b.total.slow),
 		Ignored: b.ignored.Load(), Rejected: b.rejected.Load(), Opened: b.openings.Load(),
-	}
-	return s.in(*b.window)
+	}.in(*b.window)
 }
 
 // in returns s with the counts of a window.

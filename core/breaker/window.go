@@ -91,8 +91,8 @@ func (b *buckets) turn(now time.Duration) {
 	b.over = time.Duration(b.newest+1) * b.width
 }
 
-func (b *buckets) add(now time.Duration, failed, slow bool) {
-	b.turn(now)
+// add adds a call to the present tenth: see turn.
+func (b *buckets) add(failed, slow bool) {
 	b.each[b.newest%bucketCount].add(failed, slow, 1)
 	b.counts.add(failed, slow, 1)
 }

@@ -118,8 +118,7 @@ func (b *Bulkhead) open(key string) *cell {
 func Do[T any](ctx context.Context, b *Bulkhead, key string, operation func(context.Context) (T, error)) (T, error) {
 	permit, err := b.Acquire(ctx, key, 1)
 	if err != nil {
-		var none T
-		return none, err
+		return *new(T), err
 	}
 	outcome := core.Ignored
 	defer func() { permit.Done(outcome) }()

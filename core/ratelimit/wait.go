@@ -63,12 +63,9 @@ func (l *Limiter) waited(ctx context.Context, key string, n int64, r Result) (Re
 
 // line waits in the queue of a key.
 func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key string, n int64, most, hint time.Duration) (Result, error) {
-	start, queued := time.Now(), false
-	defer func() {
-		if queued {
-			l.waiting.Add(-1)
-		}
-	}()
+	start := time.Now()
+	l.waiting.Add(1)
+	defer l.waiting.Add(-1)
 	slot, err := l.lines.Wait(ctx, l.open.Done(), key, most, &waitq.Caller[Result]{
 		Weight: n, Every: set.every(n), Room: cmp.Or(cfg.MaxQueue, max(1000, 2*set.plan.Capacity)), Hint: hint, After: set.after,
 		Reserve: func(ctx context.Context, most time.Duration) (waitq.Slot[Result], error) {
@@ -86,11 +83,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 			r.Receipt.Plan = set.plan
 			return r
 		},
-		Queued: func() {
-			queued = true
-			l.waiting.Add(1)
-			l.emitCall(ctx, key, n, "waiting for permits")
-		},
+		Queued: func() { l.emitCall(ctx, key, n, "waiting for permits") },
 	})
 	waited := time.Since(start)
 	switch r := &slot.Value; {
@@ -135,8 +128,7 @@ func (s *setting) spread(permits func(limits.Spec) int64) (longest time.Duration
 // Do waits for one permit of a key, and then runs operation.
 func Do[T any](ctx context.Context, l *Limiter, key string, operation func(context.Context) (T, error)) (T, error) {
 	if _, err := l.Wait(ctx, key, 1); err != nil {
-		var zero T
-		return zero, err
+		return *new(T), err
 	}
 	return operation(ctx)
 }

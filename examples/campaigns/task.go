@@ -20,7 +20,7 @@ type task struct {
 	sent     map[int]*demo.Process // calls on their way, and who has sent them
 	inFlight []string              // the names of calls that were sent when their worker ended
 	ended    []bool                // by number
-	ends     []end
+	half     []int                 // by campaign: the served calls, until half of all were
 	gates    map[*demo.Process]int // attempts that the gate of a worker let pass
 	passed   int                   // by all of them
 	attempts int                   // that were sent
@@ -31,16 +31,11 @@ type task struct {
 	percent  float64 // of a processor, that Redis used
 }
 
-// An end is the time at which a call was served, since the start.
-type end struct {
-	at       time.Duration
-	campaign int
-}
-
 func newTask(c config, screen *demo.Screen) *task {
 	c.Run = demo.NewRun()
 	t := &task{
-		config: c, sent: map[int]*demo.Process{}, inFlight: []string{}, ended: make([]bool, c.total()), gates: map[*demo.Process]int{},
+		config: c, sent: map[int]*demo.Process{}, inFlight: []string{}, ended: make([]bool, c.total()),
+		half: make([]int, c.Campaigns), gates: map[*demo.Process]int{},
 	}
 	t.workers = &demo.Workers{Task: t, Name: "worker", Number: c.Workers, Kill: c.Kill, Screen: screen}
 	return t
@@ -88,8 +83,9 @@ func (t *task) end(n int, served bool, why string) {
 	switch {
 	case again:
 	case served:
-		t.served++
-		t.ends = append(t.ends, end{time.Since(t.workers.Start), n % t.Campaigns})
+		if t.served++; 2*t.served <= t.total() {
+			t.half[n%t.Campaigns]++
+		}
 	default:
 		t.failed++
 		t.workers.Note(why)
@@ -113,16 +109,10 @@ func (t *task) Progress() (done, total int, text string) {
 	return done, total, fmt.Sprintf("%d of %d served, %d failed", t.served, total, t.failed)
 }
 
-// halves returns the parts that were served at half of the time, of the campaigns with the smallest and the largest.
+// halves returns the parts that were served when half of all calls were, of the campaigns with the smallest and the largest.
 func (t *task) halves() (worst, best float64) {
-	served := make([]int, t.Campaigns)
-	for _, e := range t.ends {
-		if e.at <= t.ends[len(t.ends)-1].at/2 {
-			served[e.campaign]++
-		}
-	}
 	part := func(n int) float64 { return demo.Round(float64(n) / float64(t.Calls)) }
-	return part(slices.Min(served)), part(slices.Max(served))
+	return part(slices.Min(t.half)), part(slices.Max(t.half))
 }
 
 // work makes the calls, and measures what Redis needs. No job is left there.

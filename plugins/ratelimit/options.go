@@ -82,9 +82,9 @@ type Layer struct {
 func (o *ServerOptions) validate(limiter *Limiter) error {
 	check := validate.Of("ratelimit.ServerOptions")
 	cfg := limiter.Config()
-	known := func(name, field string, i int) {
+	known := func(name, field string, i int, none bool) {
 		_, ok := cfg.Limits[name]
-		check.That(ok, fmt.Sprintf("%s[%d].Limit", field, i), strconv.Quote(name), "must be a name in Config.Limits")
+		check.That(ok || none, fmt.Sprintf("%s[%d].Limit", field, i), strconv.Quote(name), "must be a name in Config.Limits")
 	}
 	patterns := make([]string, len(o.Routes))
 	for i, r := range o.Routes {
@@ -92,13 +92,11 @@ func (o *ServerOptions) validate(limiter *Limiter) error {
 		if reason := phase.Problem(patterns[:i+1]); reason != "" {
 			check.That(false, fmt.Sprintf("Routes[%d].Pattern", i), strconv.Quote(r.Pattern), reason)
 		}
-		if r.Limit != "" {
-			known(r.Limit, "Routes", i)
-		}
+		known(r.Limit, "Routes", i, r.Limit == "")
 	}
 	seen := map[string]bool{}
 	for i, l := range o.Layers {
-		known(l.Limit, "Layers", i)
+		known(l.Limit, "Layers", i, false)
 		check.That(!seen[l.Limit], fmt.Sprintf("Layers[%d].Limit", i), strconv.Quote(l.Limit), "must not be that of another Layer")
 		seen[l.Limit] = true
 	}

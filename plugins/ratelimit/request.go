@@ -40,8 +40,7 @@ func (s *Server) passes(w http.ResponseWriter, r *http.Request) bool {
 		}
 		return true
 	}
-	var room [1]charge
-	charges, err := s.charges(room[:0], r, opts)
+	charges, err := s.charges(make([]charge, 0, 1), r, opts) // on the stack
 	if err != nil {
 		return opts.fail(w, r, http.StatusInternalServerError, err)
 	}
@@ -57,7 +56,6 @@ func (s *Server) passes(w http.ResponseWriter, r *http.Request) bool {
 		opts.inform(w.Header(), charges, decides)
 		return true
 	}
-	opts.inform(w.Header(), charges[decides:decides+1], 0)
 	opts.refuse(w, r, c)
 	return false
 }
@@ -97,7 +95,7 @@ func (s *Server) charges(all []charge, r *http.Request, opts *ServerOptions) ([]
 		first, more = s.routes.Find(r, seen)
 	}
 	most := int64(0)
-	for i, u := 0, first; ; i++ {
+	for _, u := range append([]*rule{first}, more...) {
 		c := charge{limit: u.limit, key: key, n: 1}
 		if u.prefix != "" || strings.HasPrefix(key, "#") {
 			c.key = cmp.Or(u.prefix, markKey) + key
@@ -117,10 +115,6 @@ func (s *Server) charges(all []charge, r *http.Request, opts *ServerOptions) ([]
 		} else {
 			all = append(all, c)
 		}
-		if i == len(more) {
-			break
-		}
-		u = more[i]
 	}
 	for _, l := range s.layers {
 		if key, ok := l.key(r); ok && s.limiter.Under(l.under) != s.limiter { // else SetConfig has removed its name
@@ -146,15 +140,15 @@ func (u *rule) cost(r *http.Request, opts *ServerOptions) (int64, error) {
 // take takes all charges or none, in their order, and returns which of them decides: the one that refuses, or the one with the
 // fewest permits left. An error is never a refusal.
 func (o *ServerOptions) take(ctx context.Context, limiter *Limiter, charges []charge) (decides int, err error) {
-	waits, all := o.Wait && !o.Shadow, ctx
-	if waits && len(charges) > 1 {
-		all = waitq.Begin(ctx) // MaxWait limits all of them together
+	waits := o.Wait && !o.Shadow
+	if waits {
+		ctx = waitq.Begin(ctx) // MaxWait limits all of them together
 	}
 	for i := range charges {
 		c := &charges[i]
 		if !waits {
 			c.result, err = c.limit.limiter.Take(ctx, c.key, c.n)
-		} else if c.result, err = c.limit.limiter.Wait(all, c.key, c.n); errors.Is(err, ErrLimited) {
+		} else if c.result, err = c.limit.limiter.Wait(ctx, c.key, c.n); errors.Is(err, ErrLimited) {
 			err = nil
 		}
 		if err != nil || !c.result.Allowed {

@@ -34,13 +34,13 @@ func (s *Server) Respond(w http.ResponseWriter, r *http.Request, key string, n i
 	if take = c[0].result; take.Allowed || take.Limit <= 0 || opts.Shadow {
 		return take, true
 	}
-	opts.inform(w.Header(), c, 0)
 	opts.refuse(w, r, &c[0])
 	return take, false
 }
 
-// refuse answers a request that a limit has refused. The fields are set before.
+// refuse answers a request that a limit has refused.
 func (o *ServerOptions) refuse(w http.ResponseWriter, r *http.Request, c *charge) {
+	o.inform(w.Header(), []charge{*c}, 0)
 	_, p := c.limit.prepared(&c.result)
 	why := func() error {
 		return &LimitedError{Name: c.limit.limiter.Name(), Limit: c.limit.under, Key: c.key, Result: c.result}

@@ -68,9 +68,6 @@ func (k *known) claim() *charge {
 // chargeAll charges the debts of all keys, until ctx ends, and reports whether all were charged. A debt whose charge
 // failed remains.
 func (l *local) chargeAll(ctx context.Context) bool {
-	if l.owing.Load() == 0 {
-		return true
-	}
 	var failed atomic.Bool
 	var wg sync.WaitGroup
 	places := make(chan struct{}, chargers)

@@ -7,7 +7,6 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/gresil/gresil/internal/blame"
@@ -31,8 +30,7 @@ type local struct {
 	memory *memory.Table
 	seed   maphash.Seed
 	shards [16]shard
-	most   int          // keys of a shard
-	owing  atomic.Int64 // accounts with a debt
+	most   int // keys of a shard
 }
 
 func (l *local) shard(key string) *shard {
@@ -194,7 +192,7 @@ func (l *local) remote(ctx context.Context, key string, p *plan, op limits.Op) (
 	_, unsent := limits.IsUnsent(err)
 	k.landed(cost, err != nil && !unsent)
 	switch {
-	case err != nil && blame.EndedBy(ctx, err):
+	case err != nil && op.Kind != limits.Refund && blame.EndedBy(ctx, err): // the caller has; a refund has a time of its own
 	case err != nil:
 		k.failed(err)
 	case op.Kind == limits.Reset:
@@ -281,16 +279,9 @@ func (l *local) used(ctx context.Context, key string, a *account) int64 {
 
 // owe adds permits to the debt of an account; a negative number reduces it.
 func (l *local) owe(a *account, permits int64) {
-	had, change := a.debt > 0, int64(0)
-	a.debt = max(0, a.debt+permits)
-	switch {
-	case had && a.debt == 0:
-		change = -1
-	case !had && a.debt > 0:
-		change = 1
-	}
-	l.owing.Add(change)
-	l.table.store.owing.Add(change)
+	before := a.debt
+	a.debt = max(0, before+permits)
+	l.table.store.owing.Add(a.debt - before)
 }
 
 // forget drops the usage and the debt of a key in this process, except for takes under way, which the store might grant

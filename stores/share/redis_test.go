@@ -243,7 +243,7 @@ func TestAShareOfACluster(t *testing.T) {
 		}
 		require.NotEmpty(t, local)
 		require.NotEmpty(t, remote)
-		require.EqualValues(t, len(local), storeOf(l).owing.Load())
+		require.EqualValues(t, 29*len(local), storeOf(l).owing.Load())
 		proxies[lost].Resume()
 		require.Eventually(t, func() bool { return storeOf(l).owing.Load() == 0 }, time.Minute, 10*time.Millisecond)
 		for _, key := range slices.Concat(local, remote) {

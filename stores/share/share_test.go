@@ -609,7 +609,7 @@ func checkBounds(t *testing.T, most int) {
 	}
 	require.LessOrEqual(t, known, most)
 	require.Greater(t, known, most*3/4)
-	require.EqualValues(t, known, l.owing.Load())
+	require.EqualValues(t, known, s.owing.Load())
 	for _, allowed := range []bool{true, false} {
 		r, err := l.Apply(t.Context(), "0", id, limits.Op{Cost: 1})
 		require.NoError(t, err)
@@ -642,13 +642,33 @@ func TestAChargeThatFails(t *testing.T) {
 		}
 		synctest.Wait()
 		require.LessOrEqual(t, reached.Load(), int64(200+10*101))
-		accounts := int64(len(limits.Limit(limit).Specs()))
-		require.Equal(t, accounts, storeOf(l).owing.Load())
+		owed := 10 * int64(len(limits.Limit(limit).Specs()))
+		require.Equal(t, owed, storeOf(l).owing.Load())
 		time.Sleep(3 * chargeEvery)
-		require.Equal(t, accounts, storeOf(l).owing.Load())
+		require.Equal(t, owed, storeOf(l).owing.Load())
 		for i := range 100 {
 			require.InDelta(t, 90, inStore(t, &group{Failing: &ratelimittest.Failing{Store: memory}}, limit, fmt.Sprint(i)), 0.5)
 		}
+	})
+}
+
+// TestRefundsWithoutAReply: the limiter ends them, so they are failures of the store.
+func TestRefundsWithoutAReply(t *testing.T) {
+	t.Parallel()
+	bubbles(t, kinds(100, time.Hour), func(t *testing.T, limit ratelimit.Limit) {
+		t.Helper()
+		slow := &ratelimittest.Slow{Store: inMemory()}
+		l := newLimiter(t, newStore(t, slow, Config{}), limit)
+		var taken [failures]ratelimit.Result
+		for i := range taken {
+			taken[i] = take(t, l, "k", 1)
+		}
+		slow.Set(time.Minute)
+		for _, r := range taken {
+			require.Error(t, l.Refund(t.Context(), r))
+		}
+		slow.Set(0)
+		require.Negative(t, take(t, l, "k", 1).Receipt.At, "nothing is sent")
 	})
 }
 

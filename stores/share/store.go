@@ -37,7 +37,7 @@ type sharer struct {
 	stop     context.CancelFunc
 	wake     chan struct{} // receives when the store is available
 	charging atomic.Bool   // whether the goroutine that charges debts runs
-	owing    atomic.Int64  // debts of all tables
+	owing    atomic.Int64  // the sum of all debts, in permits
 }
 
 // New wraps a store. It does not use the store yet, and starts no goroutine. The Close method of the result charges the
@@ -130,7 +130,7 @@ func (s *sharer) indebted() {
 
 // available has the debts charged soon, since the store has just decided.
 func (s *sharer) available() {
-	if s.owing.Load() > 0 {
+	if s.owing.Load() != 0 {
 		select {
 		case s.wake <- struct{}{}:
 		default:

@@ -272,14 +272,12 @@ func (s *shard) evict(t *Table, now int64) {
 	if moved {
 		s.forgot = now + 1
 	}
-	if owes.Until <= now {
-		s.remove(t, victim)
-		return
+	if owes.Until > now {
+		if s.sketch == nil {
+			s.sketch = newSketch(t.maxKeys / len(t.shards))
+		}
+		s.sketch.add(s.slots[victim].tag>>tagShift, owes, now)
+		t.evicted.Add(1)
 	}
-	if s.sketch == nil {
-		s.sketch = newSketch(t.maxKeys / len(t.shards))
-	}
-	s.sketch.add(s.slots[victim].tag>>tagShift, owes, now)
-	t.evicted.Add(1)
 	s.remove(t, victim)
 }
