@@ -44,7 +44,7 @@ func TestRoute_Selects(t *testing.T) {
 		{"GET", "/a%2Fb", "/ > /a/b"},
 		{"GET", "/health/", "/health/{$}"},
 		{"POST", "http://api.example.com/export", "api.example.com/"},
-		{"GET", "http://API.example.com./users/7", "api.example.com/"},
+		{"GET", "http://API.example.com./users/7", "GET /users/{id} > api.example.com/"}, // a mux takes it for another host
 		{"POST", "/login.v2/", "/ > POST /login.v2"},
 		{"POST", "/v2.login.json", "/ > POST /v2.login"},
 		{"POST", "/api/login.json", "POST /api/login > POST /api/{any}"},

@@ -119,8 +119,10 @@ func TestRoutes_Instead(t *testing.T) {
 		{"GET", "/app.js", []string{`"app";q=7;w=3600`}},
 		{"GET", "/other.js", []string{others}},
 		{"GET", "http://api.example.com/any", []string{host}},
-		{"GET", "http://API.Example.com:8080/any", []string{host}},
-		{"GET", "http://api.example.com.:80/any", []string{host}},
+		{"GET", "http://api.example.com:8080/any", []string{host}},
+		{"GET", "http://API.Example.com:8080/any", []string{host, others}}, // a mux takes it for another host
+		{"GET", "http://api.example.com.:80/any", []string{host, others}},
+		{"POST", "http://api.example.com./export", []string{host, export}},
 		{"GET", "/users/../me", []string{others, me}}, // CleanPath below a prefix
 		{"GET", "/users/x/../../me", []string{others, me}},
 		{"OPTIONS", "*", []string{others}},
