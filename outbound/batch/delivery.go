@@ -43,7 +43,8 @@ type delivery[T, R any] struct {
 
 	b       *Batcher[T, R]
 	batch   groups.Batch
-	losses  int // processes that ended with this batch
+	died    bool // a process ended with this batch since it was taken
+	losses  int  // processes that ended with it, or with one that it was a part of
 	all     []int
 	records []T
 	call    gate.Call
@@ -64,14 +65,14 @@ func (d *delivery[T, R]) deliver(ctx, stopping, working context.Context) {
 	for i := range d.batch.Records {
 		d.all = append(d.all, i)
 	}
-	if lost := d.losses + d.batch.Losses; d.losses > 0 && lost >= min(suspicious, d.MaxDeliveries) {
-		err := fmt.Errorf("batch: %d processes ended, or lost the engine, during the call", lost)
-		if len(d.all) > 1 {
-			d.losses, d.batch.Losses = 0, suspicious
+	if d.died && d.losses >= min(suspicious, d.MaxDeliveries) {
+		err := fmt.Errorf("batch: %d processes ended, or lost the engine, during the call", d.losses)
+		switch {
+		case len(d.all) > 1:
+			d.losses = suspicious
 			d.halve(err)
 			return
-		}
-		if lost >= d.MaxDeliveries {
+		case d.losses >= d.MaxDeliveries:
 			d.fail(err, 0)
 			return
 		}
@@ -84,7 +85,7 @@ func (d *delivery[T, R]) deliver(ctx, stopping, working context.Context) {
 	if d.Gate != nil {
 		d.call = d.GateCall(d.batch.Group, d.records)
 		d.Pass = func(ctx context.Context, f func(context.Context) error) error { return d.Gate.Do(ctx, d.call, f) }
-		if d.losses+d.batch.Losses > 0 || d.held() { // a call that has ended a process runs alone
+		if d.losses > 0 || d.held() { // a call that has ended a process runs alone
 			d.Patience = shortHold
 		}
 	}
@@ -209,7 +210,7 @@ func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, 
 
 // again has records sent again. If the call was not made, its losses still count.
 func (d *delivery[T, R]) again(id string, after time.Duration, attempts int, records []int) {
-	losses := d.losses + d.batch.Losses
+	losses := d.losses
 	if d.Called {
 		losses = 0
 	}
@@ -255,11 +256,9 @@ func (d *delivery[T, R]) settle(ctx, stopping context.Context) bool {
 		case ctx.Err() != nil, stopping.Err() != nil && tries >= lastTries:
 			return false
 		}
-		timer := time.NewTimer(hesitation)
 		select {
-		case <-timer.C:
+		case <-time.After(hesitation):
 		case <-ctx.Done():
-			timer.Stop()
 		}
 	}
 }
