@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
@@ -418,4 +420,52 @@ func BenchmarkGroupsCPU(b *testing.B) {
 			b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "µs-of-redis/op")
 		})
 	}
+}
+
+// Batchers without records to send cost as much as one, however many there are: also those whose records have failed, wait or are paused.
+// What another process adds is still seen at once.
+func TestIdleGroupsCost(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	sent := make(chan int, 1)
+	for i := range 100 {
+		b := core.Must(batch.New(batch.Config[int, int]{
+			Name: strconv.Itoa(i), Engine: s.engine, FlushSize: 1,
+			Send: func(_ context.Context, _ string, records []int) ([]batch.Result[int], error) {
+				if records[0] == poisonRecord {
+					return nil, core.Permanent(errors.New("no"))
+				}
+				sent <- records[0]
+				return make([]batch.Result[int], len(records)), nil
+			},
+		}))
+		switch i % 4 {
+		case 1:
+			_, err := b.Add(ctx, poisonRecord)
+			require.NoError(t, err)
+		case 2:
+			require.NoError(t, b.Pause(ctx, ""))
+			_, err := b.Add(ctx, 1)
+			require.NoError(t, err)
+		}
+		running.Go(func() { assert.NoError(t, b.Run(ctx)) })
+	}
+	other := core.Must(batch.New(batch.Config[int, int]{
+		Name: "3", Engine: core.Must(asynqjobs.New(s.client, asynqjobs.Config{})), FlushSize: 1,
+		Send: func(context.Context, string, []int) ([]batch.Result[int], error) { return nil, nil },
+	}))
+	eventually(t, func() bool { // all have found that nothing is due
+		began, before := time.Now(), s.commands(t)
+		time.Sleep(3 * time.Second)
+		rate := float64(s.commands(t)-before) / time.Since(began).Seconds()
+		t.Logf("%.0f commands a second", rate)
+		return rate < 100
+	}, "100 commands a second at most")
+	_, err := other.Add(ctx, 1)
+	require.NoError(t, err)
+	eventually(t, func() bool { return len(sent) == 1 }, "the record is sent")
 }
