@@ -14,6 +14,7 @@
 --   err       a hash of the errors of failed records by ID
 --   v         the time of the last change of a group that Take can see, for a while
 --   r:ID      the result of a record that is done
+--   u:ID      the ID of the record that has taken the payload of this one, for as long as an Add can be repeated
 -- and of each group:
 --   g:GROUP   a hash: due, how many pending records are; flight and wait, how many are in batches that are taken and that wait;
 --             paused; call; err
@@ -183,11 +184,18 @@ end
 local function added()
   local opt, id, key, payload, flush, most = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
   local keys = base .. 'k:' .. opt
-  local holder = key ~= '' and call('HGET', keys, key)
-  if holder then
+  local known = key ~= '' and call('GET', base .. 'u:' .. id) -- an Add is repeated if its reply was lost
+  if not known and (call('HEXISTS', rec, id) == 1 or call('EXISTS', base .. 'r:' .. id) == 1) then
+    known = id
+  end
+  local holder = not known and key ~= '' and call('HGET', keys, key)
+  if known then
+    id = known
+  elseif holder then
     call('HSET', rec, holder, sub(call('HGET', rec, holder), 1, 24 + #key) .. payload)
+    call('SET', base .. 'u:' .. id, holder, 'PX', 60000)
     id = holder
-  elseif call('HEXISTS', rec, id) == 0 and call('EXISTS', base .. 'r:' .. id) == 0 then -- otherwise it was sent again
+  else
     if call('HLEN', rec) >= most then
       return {'', 0}
     end

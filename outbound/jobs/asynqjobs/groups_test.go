@@ -70,6 +70,10 @@ func TestGroupsInRedis(t *testing.T) {
 			set ahead=0 again=1h; take q = a #1; state = 1 1h0m0s; load p = a: 1; load q = a: 1; replace q 1=; load q = -; state = 0 never`,
 		"lost job": `add a 1; flush; take p = a #1; sleep 30m; load p = a: 1; sleep 59s; load p = a: 1; sleep 59s; take = -; state = 1 1s
 			sleep 1s; set ahead=0; take q = a #1; load q = a: 1; replace p 1=; sleep 2m; take = -`,
+		// An Add that is repeated, since its reply was lost, changes nothing, also if its record has another content since.
+		"added twice with a key": `add a 1/x; add a 2/x = 1; add a 1/x = 1; flush; next p = a: 2; add a 3/x; add a 4/x = 3; add a 5/x = 3
+			add a 4/x = 3; add a 1/x = 1; flush; next q = a: 5; add a 4/x = 3; records = 2; replace p 1=; replace q 3=; add a 4/x = 3; add a 1/x = 1
+			records = 0`,
 		// What waits does so for as long as it would, whatever is done to the clock of the server, within a second.
 		"clock that goes back": `add a 1; sleep 10m; add b 2; flush b; next p; replace p p:0:20m; state = 2 20m0s; sleep -5h; state = 2 20m0s
 			sleep 19m; take = -; sleep 1m; take p = b p; groups = a:1/0/0,old=-5h0m0s,next=-4h0m0s b:0/1/0,call=-4h30m0s; load p = b: 2
