@@ -62,8 +62,10 @@ func (d *delivery[T, R]) deliver(ctx, stopping, working context.Context) {
 			d.judgeCall(groups.Panicked(panicked, v), false)
 		}
 	}()
-	for i := range d.batch.Records {
+	bytes := 0
+	for i, r := range d.batch.Records {
 		d.all = append(d.all, i)
+		bytes += len(r.Payload)
 	}
 	if d.died && d.losses >= min(suspicious, d.MaxDeliveries) {
 		err := fmt.Errorf("batch: %d processes ended, or lost the engine, during the call", d.losses)
@@ -76,6 +78,10 @@ func (d *delivery[T, R]) deliver(ctx, stopping, working context.Context) {
 			d.fail(err, 0)
 			return
 		}
+	}
+	if len(d.all) > d.MaxRecords || len(d.all) > 1 && d.MaxBytes > 0 && bytes > d.MaxBytes { // they were lowered
+		d.halve(nil)
+		return
 	}
 	if !d.decode() {
 		return
