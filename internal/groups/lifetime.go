@@ -95,9 +95,11 @@ func (l *Lifetime) Close(ctx context.Context, rest func(stopping, working contex
 	case <-ctx.Done():
 	}
 	l.end()
+	late := time.NewTimer(lateness)
+	defer late.Stop()
 	select {
 	case <-ended:
-	case <-time.After(lateness):
+	case <-late.C:
 	}
 	return context.Cause(ctx)
 }

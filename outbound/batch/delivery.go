@@ -262,9 +262,11 @@ func (d *delivery[T, R]) settle(ctx, stopping context.Context) bool {
 		case ctx.Err() != nil, stopping.Err() != nil && tries >= lastTries:
 			return false
 		}
+		timer := time.NewTimer(hesitation)
 		select {
-		case <-time.After(hesitation):
+		case <-timer.C:
 		case <-ctx.Done():
+			timer.Stop()
 		}
 	}
 	return false

@@ -523,8 +523,9 @@ func (q *expiringQueue) Run(ctx context.Context, queue string, w groups.Worker) 
 		deliveries.Go(func() { handle(first, e) })
 		time.Sleep(time.Second)
 		time.AfterFunc(time.Second, end)
-		e.Losses = 1
-		return handle(ctx, e)
+		second := e
+		second.Losses = 1
+		return handle(ctx, second)
 	}
 	q.Queue.Run(ctx, queue, w)
 }

@@ -31,15 +31,17 @@ func (b *Batcher[T, R]) Call(ctx context.Context, record T) (value R, err error)
 	b.waiting[id] = append(b.waiting[id], mine)
 	b.mu.Unlock()
 	defer b.leave(id, mine)
-	for pause, wait := firstAsk, firstAsk; ; wait = min(2*wait, lastAsk) {
+	timer := time.NewTimer(firstAsk)
+	defer timer.Stop()
+	for wait := firstAsk; ; wait = min(2*wait, lastAsk) {
 		select {
 		case r := <-mine:
 			result, err := resultOf[R](r)
 			return result.Value, cmp.Or(err, result.Err)
 		case <-ctx.Done():
 			return value, context.Cause(ctx)
-		case <-time.After(pause):
-			pause = b.ask(ctx, wait)
+		case <-timer.C:
+			timer.Reset(b.ask(ctx, wait))
 		}
 	}
 }
