@@ -17,11 +17,11 @@ const lateness = time.Second // for which Close waits for what it has ended
 type Lifetime struct {
 	Closing <-chan struct{} // closed by Close
 
-	closed, running error
-	shut, end       func()          // by Close, and when it no longer waits
-	patient         context.Context //nolint:containedctx // it ends with end
-	listeners       *registry.Listeners
-	failing         atomic.Bool // the engine, at its last reply
+	closed, running  error
+	closing, patient context.Context //nolint:containedctx // they end with shut and end
+	shut, end        func()          // by Close, and when it no longer waits
+	listeners        *registry.Listeners
+	failing          atomic.Bool // the engine, at its last reply
 
 	mu    sync.Mutex
 	ended chan struct{} // closed when what runs has ended; nil if nothing runs
@@ -29,20 +29,14 @@ type Lifetime struct {
 
 // Init sets the errors of a Run after Close, and beside another Run.
 func (l *Lifetime) Init(closed, running error, listeners *registry.Listeners) {
-	closing, shut := context.WithCancel(context.Background())
-	l.Closing, l.closed, l.running, l.shut, l.listeners = closing.Done(), closed, running, shut, listeners
+	l.closed, l.running, l.listeners = closed, running, listeners
+	l.closing, l.shut = context.WithCancel(context.Background())
 	l.patient, l.end = context.WithCancel(context.Background())
+	l.Closing = l.closing.Done()
 }
 
 // Closed reports whether Close was called.
-func (l *Lifetime) Closed() bool {
-	select {
-	case <-l.Closing:
-		return true
-	default:
-		return false
-	}
-}
+func (l *Lifetime) Closed() bool { return l.closing.Err() != nil }
 
 // Run calls work, unless it runs already, or Close was called. The first context of work ends with ctx, and the second one so much later
 // as grace says then; without grace it does not. Both end when Close no longer waits.

@@ -7,29 +7,25 @@ import (
 
 // A PanicError is the error of an attempt in which a function of the user has panicked.
 type PanicError struct {
+	error // with what it wraps, if the value of the panic is an error
+
 	Stack string // for the log
-
-	what  string
-	value any
 }
 
-// Panicked returns the error for the value of recover. What is the text before it.
+// Panicked returns the error for the value of recover. What is the text before it. The value is shown if it is a string or an error, and
+// otherwise its type.
 func Panicked(what string, value any) *PanicError {
-	return &PanicError{Stack: string(debug.Stack()), what: what, value: value}
-}
-
-// Error contains the value if it is a string or an error, and otherwise its type.
-func (e *PanicError) Error() string {
-	switch v := e.value.(type) {
+	var err error
+	switch v := value.(type) {
 	case string:
-		return e.what + ": " + v
+		err = fmt.Errorf("%s: %s", what, v)
 	case error:
-		return e.what + ": " + v.Error()
+		err = fmt.Errorf("%s: %w", what, v)
+	default:
+		err = fmt.Errorf("%s: a %T", what, v)
 	}
-	return fmt.Sprintf("%s: a %T", e.what, e.value)
+	return &PanicError{err, string(debug.Stack())}
 }
 
-func (e *PanicError) Unwrap() error {
-	err, _ := e.value.(error)
-	return err
-}
+// Unwrap returns the error with the text.
+func (e *PanicError) Unwrap() error { return e.error }

@@ -318,6 +318,35 @@ func TestSetConfig(t *testing.T) {
 	})
 }
 
+// A lower MaxRecords or MaxBytes holds for a call that waits for another attempt too.
+func TestSetConfigWhileWaiting(t *testing.T) {
+	for name, lower := range map[string]func(*config){
+		"MaxRecords": func(c *config) { c.MaxRecords = 2 },
+		"MaxBytes":   func(c *config) { c.MaxBytes = 70 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				v := &vendor{answer: func(_ context.Context, n int, records []record) ([]result, error) {
+					if n == 1 {
+						return nil, errors.New("down")
+					}
+					return all(records), nil
+				}}
+				b := v.start(t, nil)
+				add(t, b, "a", "1", "2", "3", "4", "5")
+				time.Sleep(time.Minute + time.Second)
+				cfg := b.Config()
+				lower(&cfg)
+				require.NoError(t, b.SetConfig(cfg))
+				time.Sleep(time.Hour)
+				require.ElementsMatch(t, []string{"60 a: 1 2 3 4 5", "75 a: 1 2", "75 a: 3", "75 a: 4 5"}, v.seen())
+				require.Equal(t, batch.Stats{Added: 5, Calls: 4, Split: 2, Sent: 5}, b.Stats())
+			})
+		})
+	}
+}
+
 // An engine that fails is asked again, and nothing is lost.
 func TestEngineFails(t *testing.T) {
 	t.Parallel()

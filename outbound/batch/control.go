@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/gresil/gresil/internal/groups"
@@ -63,10 +62,7 @@ func (b *Batcher[T, R]) Failed(ctx context.Context, option string) iter.Seq2[Fai
 	return func(yield func(Failure[T], error) bool) {
 		for from := 0; ; from += failuresRead {
 			all, err := b.store.Failed(ctx, b.line, option, from, failuresRead)
-			if b.up.EngineIs(ctx, err); err != nil {
-				yield(Failure[T]{}, err)
-				return
-			}
+			b.up.EngineIs(ctx, err)
 			for _, f := range all {
 				failure := Failure[T]{ID: f.ID, Err: f.Err}
 				if err := json.Unmarshal(f.Payload, &failure.Record); err != nil {
@@ -75,6 +71,9 @@ func (b *Batcher[T, R]) Failed(ctx context.Context, option string) iter.Seq2[Fai
 				if !yield(failure, nil) {
 					return
 				}
+			}
+			if err != nil {
+				yield(Failure[T]{}, err)
 			}
 			if len(all) < failuresRead {
 				return
@@ -109,10 +108,6 @@ func (b *Batcher[T, R]) Groups(ctx context.Context) ([]Group, error) {
 	return all, err
 }
 
-func verbs() []groups.Verb {
-	return []groups.Verb{groups.Flush, groups.Pause, groups.Resume, groups.Retry, groups.Delete}
-}
-
 // rows returns a row for each group, for a page.
 func (b *Batcher[T, R]) rows(ctx context.Context) (rows []registry.Row, err error) {
 	all, err := b.Groups(ctx)
@@ -127,9 +122,10 @@ func (b *Batcher[T, R]) rows(ctx context.Context) (rows []registry.Row, err erro
 			{Name: "last_error", Value: g.LastError, Secret: true},
 			{Name: "paused", Value: g.Paused},
 		}}
-		for i, offered := range []bool{g.Pending > 0, !g.Paused, g.Paused, g.Failed > 0, g.Pending+g.Failed > 0} {
-			if offered {
-				row.Verbs = append(row.Verbs, string(verbs()[i]))
+		offered := []bool{g.Pending > 0, !g.Paused, g.Paused, g.Failed > 0, g.Pending+g.Failed > 0}
+		for i, v := range []groups.Verb{groups.Flush, groups.Pause, groups.Resume, groups.Retry, groups.Delete} {
+			if offered[i] {
+				row.Verbs = append(row.Verbs, string(v))
 			}
 		}
 		if g.Failed > 0 {
@@ -142,10 +138,7 @@ func (b *Batcher[T, R]) rows(ctx context.Context) (rows []registry.Row, err erro
 	return rows, err
 }
 
-// control applies a verb to a row.
+// control applies a verb to a row that offers it.
 func (b *Batcher[T, R]) control(ctx context.Context, verb, option string) (n int, err error) {
-	if !slices.Contains(verbs(), groups.Verb(verb)) {
-		return 0, fmt.Errorf("batch: no control %q", verb)
-	}
 	return b.change(ctx, groups.Verb(verb), option)
 }

@@ -43,7 +43,8 @@ type delivery[T, R any] struct {
 
 	b       *Batcher[T, R]
 	batch   groups.Batch
-	losses  int // processes that ended with this batch
+	died    bool // a process ended with this batch since it was taken
+	losses  int  // processes that ended with it, or with one that it was a part of
 	all     []int
 	records []T
 	call    gate.Call
@@ -61,20 +62,26 @@ func (d *delivery[T, R]) deliver(ctx, stopping, working context.Context) {
 			d.judgeCall(groups.Panicked(panicked, v), false)
 		}
 	}()
-	for i := range d.batch.Records {
+	bytes := 0
+	for i, r := range d.batch.Records {
 		d.all = append(d.all, i)
+		bytes += len(r.Payload)
 	}
-	if lost := d.losses + d.batch.Losses; d.losses > 0 && lost >= min(suspicious, d.MaxDeliveries) {
-		err := fmt.Errorf("batch: %d processes ended, or lost the engine, during the call", lost)
-		if len(d.all) > 1 {
-			d.losses, d.batch.Losses = 0, suspicious
+	if d.died && d.losses >= min(suspicious, d.MaxDeliveries) {
+		err := fmt.Errorf("batch: %d processes ended, or lost the engine, during the call", d.losses)
+		switch {
+		case len(d.all) > 1:
+			d.losses = suspicious
 			d.halve(err)
 			return
-		}
-		if lost >= d.MaxDeliveries {
+		case d.losses >= d.MaxDeliveries:
 			d.fail(err, 0)
 			return
 		}
+	}
+	if len(d.all) > d.MaxRecords || len(d.all) > 1 && d.MaxBytes > 0 && bytes > d.MaxBytes { // they were lowered
+		d.halve(nil)
+		return
 	}
 	if !d.decode() {
 		return
@@ -84,7 +91,7 @@ func (d *delivery[T, R]) deliver(ctx, stopping, working context.Context) {
 	if d.Gate != nil {
 		d.call = d.GateCall(d.batch.Group, d.records)
 		d.Pass = func(ctx context.Context, f func(context.Context) error) error { return d.Gate.Do(ctx, d.call, f) }
-		if d.losses+d.batch.Losses > 0 || d.held() { // a call that has ended a process runs alone
+		if d.losses > 0 || d.held() { // a call that has ended a process runs alone
 			d.Patience = shortHold
 		}
 	}
@@ -209,7 +216,7 @@ func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, 
 
 // again has records sent again. If the call was not made, its losses still count.
 func (d *delivery[T, R]) again(id string, after time.Duration, attempts int, records []int) {
-	losses := d.losses + d.batch.Losses
+	losses := d.losses
 	if d.Called {
 		losses = 0
 	}
@@ -238,11 +245,11 @@ func (d *delivery[T, R]) fail(err error, records ...int) {
 	}
 }
 
-// settle notes the outcome in the store, and reports whether it is noted. It tries until ctx ends, since another process can have the job
-// then, and a limited number of times when the process stops.
+// settle notes the outcome in the store, and reports whether it is noted. It tries until ctx ends, and a limited number of times when the
+// process stops. After the end of ctx another process can have the job, so that only results are noted.
 func (d *delivery[T, R]) settle(ctx, stopping context.Context) bool {
 	free := context.WithoutCancel(ctx)
-	for tries := 1; ; tries++ {
+	for tries := 1; ctx.Err() == nil || len(d.results) > 0; tries++ {
 		err := d.b.store.Replace(free, d.b.line, d.batch, d.parts, d.results, d.last)
 		if errors.Is(err, groups.ErrReplaced) {
 			return true
@@ -262,6 +269,7 @@ func (d *delivery[T, R]) settle(ctx, stopping context.Context) bool {
 			timer.Stop()
 		}
 	}
+	return false
 }
 
 // report counts the outcome, emits events, and passes results to the Calls of this process.

@@ -478,6 +478,58 @@ func (q *lossyQueue) Run(ctx context.Context, queue string, w groups.Worker) {
 	q.Queue.Run(ctx, queue, w)
 }
 
+// A process that has lost its job gives nothing back that another process is sending, but notes what it has sent.
+func TestDeliveryAfterLease(t *testing.T) {
+	for name, answered := range map[string]bool{"canceled": false, "answered": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				v := &vendor{answer: func(ctx context.Context, n int, records []record) ([]result, error) {
+					if n == 1 && !answered {
+						<-ctx.Done()
+						return nil, context.Cause(ctx)
+					}
+					time.Sleep(10 * time.Second)
+					return all(records), nil
+				}}
+				b := v.start(t, func(c *config) {
+					c.Engine = groups.NewEngine(&expiringQueue{Queue: groups.Open(jobs.Memory())}, groups.NewMemory())
+				})
+				add(t, b, "a", "1", "2")
+				time.Sleep(5 * time.Minute)
+				require.Equal(t, []string{"60 a: 1 2", "61 a: 1 2"}, v.seen())
+				require.Equal(t, batch.Stats{Added: 2, Calls: 2, Sent: 2}, b.Stats())
+			})
+		})
+	}
+}
+
+// An expiringQueue delivers its first job again a second later, as to another process, and then ends the context of the first delivery.
+type expiringQueue struct {
+	groups.Queue
+
+	expired atomic.Bool
+}
+
+func (q *expiringQueue) Run(ctx context.Context, queue string, w groups.Worker) {
+	handle := w.Handle
+	w.Handle = func(ctx context.Context, e groups.Entry) groups.Verdict {
+		if q.expired.Swap(true) {
+			return handle(ctx, e)
+		}
+		first, end := context.WithCancel(ctx)
+		var deliveries sync.WaitGroup
+		defer deliveries.Wait()
+		deliveries.Go(func() { handle(first, e) })
+		time.Sleep(time.Second)
+		time.AfterFunc(time.Second, end)
+		second := e
+		second.Losses = 1
+		return handle(ctx, second)
+	}
+	q.Queue.Run(ctx, queue, w)
+}
+
 // A call that waits for its gate when its process stops has used no attempt.
 func TestDeliveryWhileStopping(t *testing.T) {
 	t.Parallel()

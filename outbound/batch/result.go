@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -35,11 +36,8 @@ func (b *Batcher[T, R]) Call(ctx context.Context, record T) (value R, err error)
 	for wait := firstAsk; ; wait = min(2*wait, lastAsk) {
 		select {
 		case r := <-mine:
-			result, err := resultOf[R](r, true)
-			if err != nil {
-				return value, err
-			}
-			return result.Value, result.Err
+			result, err := resultOf[R](r)
+			return result.Value, cmp.Or(err, result.Err)
 		case <-ctx.Done():
 			return value, context.Cause(ctx)
 		case <-timer.C:
@@ -57,15 +55,15 @@ func (b *Batcher[T, R]) Result(ctx context.Context, id string) (result Result[R]
 		return result, false, err
 	}
 	r, ok := all[id]
-	result, err = resultOf[R](r, ok)
+	if !ok {
+		return result, false, ErrNotFound
+	}
+	result, err = resultOf[R](r)
 	return result, err == nil && !r.Waits, err
 }
 
-func resultOf[R any](r groups.Result, found bool) (result Result[R], err error) {
-	switch {
-	case !found:
-		return result, ErrNotFound
-	case r.Err == nil && len(r.Value) > 0:
+func resultOf[R any](r groups.Result) (result Result[R], err error) {
+	if r.Err == nil && len(r.Value) > 0 {
 		err = json.Unmarshal(r.Value, &result.Value)
 	}
 	result.Err = r.Err
@@ -118,10 +116,8 @@ func (b *Batcher[T, R]) ask(ctx context.Context, wait time.Duration) time.Durati
 func (b *Batcher[T, R]) answer(results ...groups.Result) {
 	for _, r := range results {
 		for _, c := range b.waiting[r.ID] {
-			select {
-			case c <- r:
-			default: // it has one already
-			}
+			c <- r
 		}
+		delete(b.waiting, r.ID)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,38 +27,29 @@ func (b *Batcher[T, R]) Run(ctx context.Context) error { return b.up.Run(ctx, ni
 
 func (b *Batcher[T, R]) work(stopping, working context.Context) {
 	stopping, stop := context.WithCancel(stopping)
-	var taking sync.WaitGroup
-	defer taking.Wait()
-	defer stop()
-	taking.Go(func() {
-		defer stop()
-		b.take(stopping)
+	var running sync.WaitGroup
+	running.Go(func() {
+		b.queue.Run(stopping, b.line, groups.Worker{
+			Concurrency: b.settings().Concurrency,
+			Handle:      func(ctx context.Context, e groups.Entry) groups.Verdict { return b.handle(ctx, stopping, working, e) },
+		})
 	})
-	b.queue.Run(stopping, b.line, groups.Worker{
-		Concurrency: b.settings().Concurrency,
-		Handle:      func(ctx context.Context, e groups.Entry) groups.Verdict { return b.handle(ctx, stopping, working, e) },
-	})
-}
-
-// take makes jobs of due groups, until ctx ends or the batcher is closed and drained.
-func (b *Batcher[T, R]) take(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for ctx.Err() == nil && (!b.up.Closed() || !b.drained(ctx)) {
-		wait := b.look(ctx)
-		if wait == 0 {
-			continue
-		}
-		timer.Reset(wait)
+	// Jobs are made of due groups until the batcher is closed and, if the engine is its own, nothing is left.
+	for stopping.Err() == nil && (!b.up.Closed() || b.own && b.left(stopping)) {
+		timer.Reset(b.look(stopping))
 		select {
-		case <-ctx.Done():
+		case <-stopping.Done():
 		case <-timer.C:
 		case <-b.wake:
 		}
 	}
+	stop()
+	running.Wait()
 }
 
-// look takes a batch of a due group, if a handler is free, and returns the time until the next look.
+// look takes a batch of a due group, if a handler is free, and makes a job of it. It returns the time until the next look.
 func (b *Batcher[T, R]) look(ctx context.Context) time.Duration {
 	set := b.settings()
 	poll := set.FlushAfter // so that records added meanwhile are seen before they are due
@@ -69,7 +61,7 @@ func (b *Batcher[T, R]) look(ctx context.Context) time.Duration {
 		return min(held, poll)
 	}
 	free := set.Concurrency - int(b.flying.Load())
-	if free <= 0 || b.up.Closed() && !b.own {
+	if free <= 0 {
 		return poll
 	}
 	terms := groups.Terms{ID: rand.Text(), MaxRecords: set.MaxRecords, MaxBytes: set.MaxBytes, FlushAfter: set.FlushAfter, Ahead: free, Again: again}
@@ -102,45 +94,33 @@ func (b *Batcher[T, R]) look(ctx context.Context) time.Duration {
 	return max(poll, time.Millisecond)
 }
 
-// drained reports whether nothing is left that Run sends, after Close.
-func (b *Batcher[T, R]) drained(ctx context.Context) bool {
-	if !b.own {
-		return true
-	}
+// left reports whether there are records that Run sends.
+func (b *Batcher[T, R]) left(ctx context.Context) bool {
 	all, _ := b.store.Groups(ctx, b.line, math.MaxInt64, math.MaxInt) // memory does not fail
-	for _, g := range all {
-		if g.InFlight > 0 || g.Pending > 0 && !g.Paused {
-			return false
-		}
-	}
-	return true
+	return slices.ContainsFunc(all, func(g groups.Group) bool { return g.InFlight > 0 || g.Pending > 0 && !g.Paused })
 }
 
 // handle makes the call of a job, once the gate permits it, and notes its end. No call begins after stopping has ended. The contexts of
 // calls end with working.
 func (b *Batcher[T, R]) handle(ctx, stopping, working context.Context, e groups.Entry) groups.Verdict {
-	later := groups.Verdict{End: groups.Limited}
 	if stopping.Err() != nil {
-		return later
+		return groups.Verdict{End: groups.Limited}
 	}
-	later.At = time.Now().Add(hesitation)
 	id, turn, _ := strings.Cut(e.ID, ".")
 	n, _ := strconv.Atoi(turn)
 	batch, err := b.store.Load(ctx, b.line, id, n)
-	switch b.up.EngineIs(ctx, err); {
-	case err != nil:
-		return later
-	case batch.ID == "":
-		return groups.Verdict{} // it was done before
+	b.up.EngineIs(ctx, err)
+	ended := err == nil
+	if ended && batch.ID != "" { // otherwise it was done before
+		b.flying.Add(1)
+		defer b.poke()
+		defer b.flying.Add(-1)
+		d := delivery[T, R]{Config: b.settings(), b: b, batch: batch, died: e.Losses > 0, losses: e.Losses + batch.Losses}
+		d.deliver(ctx, stopping, working)
+		ended = d.settle(ctx, stopping)
 	}
-	b.flying.Add(1)
-	defer b.poke()
-	defer b.flying.Add(-1)
-	d := delivery[T, R]{Config: b.settings(), b: b, batch: batch, losses: e.Losses}
-	d.deliver(ctx, stopping, working)
-	if !d.settle(ctx, stopping) {
-		later.At = time.Now().Add(hesitation)
-		return later
+	if ended {
+		return groups.Verdict{}
 	}
-	return groups.Verdict{}
+	return groups.Verdict{End: groups.Limited, At: time.Now().Add(hesitation)}
 }

@@ -63,7 +63,7 @@ func New(client redis.UniversalClient, cfg Config) (*jobs.Engine, error) {
 		redis: client, client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
 		config: cfg, stage: semaphore.NewWeighted(math.MaxInt64), rooms: map[string]room{},
 	}
-	return groups.NewEngine(e, &store{e, redis.NewScript(groupsText)}), nil
+	return groups.NewEngine(e, &store{engine: e, script: redis.NewScript(groupsText), views: map[string]*view{}}), nil
 }
 
 func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {

@@ -10,5 +10,5 @@ import (
 
 // ClockedGroups returns a store of groups whose clock is the key "clock" of each queue, in µs since 1970.
 func ClockedGroups(client redis.UniversalClient) groups.Store {
-	return &store{&engine{redis: client}, redis.NewScript(strings.Replace(groupsText, "call('TIME')", "{0, call('GET', base .. 'clock')}", 1))}
+	return &store{engine: &engine{redis: client}, script: redis.NewScript(strings.Replace(groupsText, "call('TIME')", "{0, call('GET', base .. 'clock')}", 1))}
 }

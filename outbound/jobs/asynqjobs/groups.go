@@ -5,10 +5,12 @@ import (
 	"context"
 	_ "embed" // groups.lua
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,24 +25,100 @@ var groupsText string
 // runs only one job of the batch.
 const lostAfter = time.Minute
 
-const slice = 500 // groups or IDs in one call of the script
+const (
+	slice     = 500                   // groups or IDs in one call of the script
+	readEvery = 25 * time.Millisecond // the least time between two readings of the changes of all queues
+	lookAgain = time.Minute           // the longest time for which a queue without changes is not looked at
+)
 
 var errReply = errors.New("asynqjobs: unexpected reply from the script of groups")
 
 // A store keeps groups in Redis. In a Cluster, all keys of a queue have the same slot.
 type store struct {
 	*engine
+
 	script *redis.Script
+
+	mu    sync.Mutex
+	views map[string]*view // by queue; nil in some tests
+	read  time.Time        // when their changes were last read
+}
+
+// A view is what a Take has found in a queue in which no group was due.
+type view struct {
+	state         groups.State
+	flushAfter    time.Duration
+	until         time.Time // when a group is due, if nothing changes; zero: nothing is known
+	version, last string    // when the last change was: then, and as last read
 }
 
 var _ groups.Store = (*store)(nil)
 
 func (s *store) run(ctx context.Context, queue string, args ...any) (r reply, err error) {
 	err = s.send(ctx, func() (err error) {
-		r, err = s.script.Run(ctx, s.redis, []string{"gresil:groups:{" + queue + "}:"}, args...).Slice()
+		r, err = s.script.Run(ctx, s.redis, []string{prefixOf(queue)}, args...).Slice()
 		return err
 	})
+	if op := args[0]; op == "add" || op == "replace" || op == "control" { // also if it failed
+		s.mu.Lock()
+		delete(s.views, queue)
+		s.mu.Unlock()
+	}
 	return r, err
+}
+
+func prefixOf(queue string) string { return "gresil:groups:{" + queue + "}:" }
+
+// quiet returns the view of a queue, and whether it still holds, so that nothing can be taken. Otherwise it is a new one, to be filled, which
+// a change by this process makes void. One command reads the changes of all queues from which this process takes, so that many queues
+// cost no more than one while nothing happens.
+func (s *store) quiet(ctx context.Context, queue string, t groups.Terms) (v *view, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	v = s.views[queue]
+	if v != nil && now.Before(v.until) && t.FlushAfter == v.flushAfter && t.FlushSize == 0 {
+		s.readChanges(ctx, queue, now)
+		if s.views[queue] == v && v.last == v.version {
+			return v, true
+		}
+	}
+	v = &view{}
+	if s.views != nil {
+		s.views[queue] = v
+	}
+	return v, false
+}
+
+// readChanges reads the changes of all queues, unless that was just done; in a Cluster, those of one queue. The caller holds mu.
+func (s *store) readChanges(ctx context.Context, queue string, now time.Time) {
+	queues := []string{queue}
+	if _, clustered := s.redis.(*redis.ClusterClient); !clustered {
+		if now.Sub(s.read) < readEvery {
+			return
+		}
+		s.read, queues = now, slices.Collect(maps.Keys(s.views))
+	}
+	keys := make([]string, len(queues))
+	for i, q := range queues {
+		keys[i] = prefixOf(q) + "v"
+	}
+	var found reply
+	s.mu.Unlock()
+	err := s.send(ctx, func() (err error) {
+		found, err = s.redis.MGet(ctx, keys...).Result()
+		return err
+	})
+	s.mu.Lock()
+	if err != nil {
+		clear(s.views) // the next Take returns the error
+		return
+	}
+	for i, q := range queues {
+		if v := s.views[q]; v != nil {
+			v.last = cmp.Or(found.text(i), "0")
+		}
+	}
 }
 
 // Add implements groups.Store, as the other methods do.
@@ -56,12 +134,28 @@ func (s *store) Add(ctx context.Context, queue string, r groups.Record, rules gr
 }
 
 func (s *store) Take(ctx context.Context, queue string, t groups.Terms) (b groups.Batch, state groups.State, err error) {
+	v, quiet := s.quiet(ctx, queue, t)
+	if quiet {
+		if state = v.state; state.Next >= 0 {
+			state.Next = time.Until(v.until)
+		}
+		return b, state, nil
+	}
 	r, err := s.run(ctx, queue, "take", micros(t.FlushAfter), t.ID, t.MaxRecords, t.MaxBytes, t.Ahead, micros(t.Again), t.FlushSize)
 	if err != nil {
 		return b, state, err
 	}
 	state = groups.State{Next: time.Duration(r.int(0)) * time.Microsecond, Records: r.int(1)}
-	return groups.Batch{ID: r.text(2), Turn: r.int(3), Group: r.text(4), Attempts: r.int(5), Losses: r.int(6)}, state, nil
+	if version := r.text(2); version != "" {
+		wait := lookAgain
+		if state.Next >= 0 {
+			wait = min(wait, state.Next)
+		}
+		s.mu.Lock()
+		*v = view{state, t.FlushAfter, time.Now().Add(wait), version, version}
+		s.mu.Unlock()
+	}
+	return groups.Batch{ID: r.text(3), Turn: r.int(4), Group: r.text(5), Attempts: r.int(6), Losses: r.int(7)}, state, nil
 }
 
 func (s *store) Load(ctx context.Context, queue, batch string, turn int) (b groups.Batch, err error) {
@@ -148,7 +242,7 @@ func (s *store) Control(ctx context.Context, queue string, v groups.Verb, names 
 // names returns the names of the first n groups; of all, if n is -1.
 func (s *store) names(ctx context.Context, queue string, n int64) (names []string, err error) {
 	err = s.send(ctx, func() (err error) {
-		names, err = s.redis.ZRange(ctx, "gresil:groups:{"+queue+"}:all", 0, max(-1, n-1)).Result()
+		names, err = s.redis.ZRange(ctx, prefixOf(queue)+"all", 0, max(-1, n-1)).Result()
 		return err
 	})
 	return names, err

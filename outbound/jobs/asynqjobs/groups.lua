@@ -12,7 +12,9 @@
 --   age       a sorted set of the groups of which no record is due, by the arrival of the oldest
 --   wait      a sorted set of the groups with batches that wait, by the first time of these
 --   err       a hash of the errors of failed records by ID
+--   v         the time of the last change of a group that Take can see, for a while
 --   r:ID      the result of a record that is done
+--   u:ID      the ID of the record that has taken the payload of this one, for as long as an Add can be repeated
 -- and of each group:
 --   g:GROUP   a hash: due, how many pending records are; flight and wait, how many are in batches that are taken and that wait;
 --             paused; call; err
@@ -26,7 +28,7 @@ local max, min, sub, format = math.max, math.min, string.sub, string.format
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local rec, bat, meta, taken, all = base .. 'rec', base .. 'bat', base .. 'm', base .. 'taken', base .. 'all'
-local queue, ages, waits, errs = base .. 'q', base .. 'age', base .. 'wait', base .. 'err'
+local queue, ages, waits, errs, changed = base .. 'q', base .. 'age', base .. 'wait', base .. 'err', base .. 'v'
 local slice = 1000 -- the most values of a command, since unpack has a limit, and the most things of one step of a control
 
 local function int(x)
@@ -114,6 +116,7 @@ end
 -- after it was served, it goes to the end.
 local function place(opt, served)
   local g = base .. 'g:' .. opt
+  call('SET', changed, int(now), 'PX', 600000)
   local is = call('HMGET', g, 'due', 'paused', 'flight')
   local due, old = tonumber(is[1] or 0) > 0, oldest(opt)
   local waiting, at = first(base .. 't:' .. opt)
@@ -181,11 +184,18 @@ end
 local function added()
   local opt, id, key, payload, flush, most = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
   local keys = base .. 'k:' .. opt
-  local holder = key ~= '' and call('HGET', keys, key)
-  if holder then
+  local known = key ~= '' and call('GET', base .. 'u:' .. id) -- an Add is repeated if its reply was lost
+  if not known and (call('HEXISTS', rec, id) == 1 or call('EXISTS', base .. 'r:' .. id) == 1) then
+    known = id
+  end
+  local holder = not known and key ~= '' and call('HGET', keys, key)
+  if known then
+    id = known
+  elseif holder then
     call('HSET', rec, holder, sub(call('HGET', rec, holder), 1, 24 + #key) .. payload)
+    call('SET', base .. 'u:' .. id, holder, 'PX', 60000)
     id = holder
-  elseif call('HEXISTS', rec, id) == 0 and call('EXISTS', base .. 'r:' .. id) == 0 then -- otherwise it was sent again
+  else
     if call('HLEN', rec) >= most then
       return {'', 0}
     end
@@ -232,12 +242,13 @@ end
 
 -- ARGV: the age at which records are due, the ID of a new batch, the most records and bytes of it, how many batches can be taken and
 -- not loaded, after which time one is given again, and how many records make a group due, or 0.
--- Reply: the time until a group is due, or -1, the number of records, and the ID, turn, group, attempts and losses of the batch.
+-- Reply: the time until a group is due, or -1, the number of records, v, or "" if a group is due now, and the ID, turn, group, attempts
+-- and losses of the batch.
 local function take()
   local after, id, most, bytes, ahead, again = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
   local flush = tonumber(ARGV[8])
   if call('EXISTS', all) == 0 then
-    return {-1, 0}
+    return {-1, 0, call('GET', changed) or '0'}
   end
   for _, opt in ipairs(flush > 0 and call('ZRANGE', all, 0, -1) or {}) do
     if call('LLEN', base .. 'p:' .. opt) >= flush then
@@ -283,9 +294,9 @@ local function take()
   soon(waits, 0)
   soon(taken, 0)
   if b then
-    return {next, call('HLEN', rec), id, b.t, b.o, b.a, b.l}
+    return {next, call('HLEN', rec), '', id, b.t, b.o, b.a, b.l}
   end
-  return {next, call('HLEN', rec)}
+  return {next, call('HLEN', rec), call('EXISTS', queue) == 0 and (call('GET', changed) or '0') or ''}
 end
 
 -- Returns the batch with an ID, if it is taken in a turn.

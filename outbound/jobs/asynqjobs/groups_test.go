@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
@@ -68,6 +70,10 @@ func TestGroupsInRedis(t *testing.T) {
 			set ahead=0 again=1h; take q = a #1; state = 1 1h0m0s; load p = a: 1; load q = a: 1; replace q 1=; load q = -; state = 0 never`,
 		"lost job": `add a 1; flush; take p = a #1; sleep 30m; load p = a: 1; sleep 59s; load p = a: 1; sleep 59s; take = -; state = 1 1s
 			sleep 1s; set ahead=0; take q = a #1; load q = a: 1; replace p 1=; sleep 2m; take = -`,
+		// An Add that is repeated, since its reply was lost, changes nothing, also if its record has another content since.
+		"added twice with a key": `add a 1/x; add a 2/x = 1; add a 1/x = 1; flush; next p = a: 2; add a 3/x; add a 4/x = 3; add a 5/x = 3
+			add a 4/x = 3; add a 1/x = 1; flush; next q = a: 5; add a 4/x = 3; records = 2; replace p 1=; replace q 3=; add a 4/x = 3; add a 1/x = 1
+			records = 0`,
 		// What waits does so for as long as it would, whatever is done to the clock of the server, within a second.
 		"clock that goes back": `add a 1; sleep 10m; add b 2; flush b; next p; replace p p:0:20m; state = 2 20m0s; sleep -5h; state = 2 20m0s
 			sleep 19m; take = -; sleep 1m; take p = b p; groups = a:1/0/0,old=-5h0m0s,next=-4h0m0s b:0/1/0,call=-4h30m0s; load p = b: 2
@@ -418,4 +424,52 @@ func BenchmarkGroupsCPU(b *testing.B) {
 			b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "µs-of-redis/op")
 		})
 	}
+}
+
+// Batchers without records to send cost as much as one, however many there are: also those whose records have failed, wait or are paused.
+// What another process adds is still seen at once.
+func TestIdleGroupsCost(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	sent := make(chan int, 1)
+	for i := range 100 {
+		b := core.Must(batch.New(batch.Config[int, int]{
+			Name: strconv.Itoa(i), Engine: s.engine, FlushSize: 1,
+			Send: func(_ context.Context, _ string, records []int) ([]batch.Result[int], error) {
+				if records[0] == poisonRecord {
+					return nil, core.Permanent(errors.New("no"))
+				}
+				sent <- records[0]
+				return make([]batch.Result[int], len(records)), nil
+			},
+		}))
+		switch i % 4 {
+		case 1:
+			_, err := b.Add(ctx, poisonRecord)
+			require.NoError(t, err)
+		case 2:
+			require.NoError(t, b.Pause(ctx, ""))
+			_, err := b.Add(ctx, 1)
+			require.NoError(t, err)
+		}
+		running.Go(func() { assert.NoError(t, b.Run(ctx)) })
+	}
+	other := core.Must(batch.New(batch.Config[int, int]{
+		Name: "3", Engine: core.Must(asynqjobs.New(s.client, asynqjobs.Config{})), FlushSize: 1,
+		Send: func(context.Context, string, []int) ([]batch.Result[int], error) { return nil, nil },
+	}))
+	eventually(t, func() bool { // all have found that nothing is due
+		began, before := time.Now(), s.commands(t)
+		time.Sleep(3 * time.Second)
+		rate := float64(s.commands(t)-before) / time.Since(began).Seconds()
+		t.Logf("%.0f commands a second", rate)
+		return rate < 100
+	}, "100 commands a second at most")
+	_, err := other.Add(ctx, 1)
+	require.NoError(t, err)
+	eventually(t, func() bool { return len(sent) == 1 }, "the record is sent")
 }
