@@ -70,7 +70,8 @@ func (s *Server) Phase() server.Phase { return server.Admission + 10 }
 func (s *Server) String() string { return "breaker.Server(" + s.group.Name() + ")" }
 
 // Handler returns next with the breakers around it. It fits Use and With of chi. If a request passes the same breaker twice, at a router
-// and at a route in it, only the outer handler counts it.
+// and at a route in it, only the outer handler counts it. It is counted twice if a writer between them has no Unwrap, such as that of a
+// http.TimeoutHandler; with a single trial, it is then rejected while half-open. A timeout.Server with Cut has no such effect.
 func (s *Server) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		opts := override.Apply(r.Context(), s, &s.opts)

@@ -31,6 +31,26 @@ func (x *serving) cut(h http.Handler) {
 	})
 }
 
+// finalOnly returns next for a http.TimeoutHandler, whose writer takes an informational response for the final one.
+func finalOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		push, _ := w.(http.Pusher)
+		next.ServeHTTP(finalWriter{w, push}, r)
+	})
+}
+
+// A finalWriter leaves out informational responses.
+type finalWriter struct {
+	http.ResponseWriter
+	http.Pusher
+}
+
+func (w finalWriter) WriteHeader(status int) {
+	if status/100 != 1 || status == http.StatusSwitchingProtocols {
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
 // A cutWriter replaces the response that a http.TimeoutHandler sends at the limit: a status and a text, in two calls.
 type cutWriter struct {
 	http.ResponseWriter

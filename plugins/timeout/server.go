@@ -16,7 +16,7 @@ type ServerOptions struct {
 	// Disabled runs all handlers without a limit.
 	Disabled bool
 	// Cut answers at the limit even if the handler still runs. It uses http.TimeoutHandler, which buffers the response: a handler cannot
-	// stream. Put the plugin around the whole router: chi reuses its routing context when ServeHTTP returns. Override cannot change it.
+	// stream, and its informational responses (1xx) are not sent. Put the plugin around the whole router: chi reuses its routing context when ServeHTTP returns. Override cannot change it.
 	Cut bool
 	// OnRejected answers a request that exceeded its limit. rej.Err is an *Error. If nil, it is server.Reject.
 	OnRejected func(w http.ResponseWriter, r *http.Request, rej server.Rejection)
@@ -37,7 +37,7 @@ func NewServer(limit *Timeout, opts ServerOptions) *Server {
 func (s *Server) Handler(next http.Handler) http.Handler {
 	limited := next
 	if s.opts.Cut {
-		limited = http.TimeoutHandler(next, math.MaxInt64, cutText) // the limit is in the context
+		limited = http.TimeoutHandler(finalOnly(next), math.MaxInt64, cutText) // the limit is in the context
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		opts := override.Apply(r.Context(), s, &s.opts)

@@ -240,8 +240,13 @@ func TestServerOfNetHTTP(t *testing.T) {
 		t.Helper()
 		h := func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
-			if chi.URLParam(r, "how") == "slow" {
+			switch chi.URLParam(r, "how") {
+			case "slow":
 				<-r.Context().Done()
+				return
+			case "hints":
+				w.WriteHeader(http.StatusEarlyHints)
+				w.WriteHeader(http.StatusNotFound)
 				return
 			}
 			if r.Context().Err() != nil {
@@ -262,7 +267,7 @@ func TestServerOfNetHTTP(t *testing.T) {
 		for _, c := range []struct {
 			path   string
 			status int
-		}{{"/slow", 503}, {"/quick", 200}, {"/slow", 503}, {"/quick", 200}} {
+		}{{"/slow", 503}, {"/quick", 200}, {"/slow", 503}, {"/quick", 200}, {"/hints", 404}} {
 			req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+c.path, io.MultiReader(strings.NewReader("upload"))))
 			resp := core.Must(tr.RoundTrip(req))
 			core.Must(io.Copy(io.Discard, resp.Body))
