@@ -46,7 +46,6 @@ func (d Details) Body() *Body {
 
 // Send answers a request. A negative wait is no Retry-After.
 func (b *Body) Send(w http.ResponseWriter, r *http.Request, wait time.Duration) {
-	release(w, r)
 	h := w.Header()
 	for _, field := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
 		delete(h, field) // it was for another content
@@ -61,6 +60,7 @@ func (b *Body) Send(w http.ResponseWriter, r *http.Request, wait time.Duration) 
 		lines[2] = retryAfterText(wait)
 		h["Retry-After"] = lines[2:]
 	}
+	release(w, r, b.status)
 	w.WriteHeader(b.status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body) // an error has no receiver: the client went away

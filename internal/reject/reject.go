@@ -47,6 +47,6 @@ type unread struct {
 // OnHeader prepares the connection, unless it was taken over.
 func (u unread) OnHeader(status int) {
 	if status != 0 {
-		release(u.w, u.r)
+		release(u.w, u.r, status)
 	}
 }

@@ -25,12 +25,15 @@ const (
 // body is too large: then it waits for half a second. Two bodies are not tried: a chunked one,
 // since after a failed read the rest could not be read, and one whose client waits for a
 // 100 Continue, which the read would send. HTTP/2 needs none of this.
-func release(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor != 1 || r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 || w.Header().Get("Connection") == "close" {
+func release(w http.ResponseWriter, r *http.Request, status int) {
+	if r.ProtoMajor != 1 || r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return
 	}
-	conn := http.NewResponseController(w)
-	if r.ContentLength > 0 && r.ContentLength <= most && r.Header["Expect"] == nil && ended(conn, r) {
+	for rec := range recorders(w) { // which judge the handler by the context, and may call release
+		rec.sent(status)
+	}
+	conn, closes := http.NewResponseController(w), w.Header().Get("Connection") == "close"
+	if closes || r.ContentLength > 0 && r.ContentLength <= most && r.Header["Expect"] == nil && ended(conn, r) {
 		return
 	}
 	w.Header().Set("Connection", "close")

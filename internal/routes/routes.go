@@ -141,8 +141,8 @@ type spelling struct {
 // all adds the routes for every path that a router may see. The root counts only if root is set.
 func (x *search[T]) all(method string, u *url.URL, by Seen, root bool) {
 	x.add(x.look(x.mux, &http.Request{Method: method, Host: x.host, URL: u}), root)
-	raw := cmp.Or(u.RawPath, u.Path)
-	clean := path.Clean(raw) // by CleanPath of chi
+	raw := cmp.Or(u.RawPath, u.Path, "/") // chi takes none for a slash
+	clean := path.Clean(raw)              // by CleanPath of chi
 	all := []spelling{{raw, root}, {clean, root && clean != strings.TrimRight(raw, "/")}, {u.Path, false}}
 	if by.Path != "" {
 		all = append(all, spelling{by.Path, root && !by.Mounted}, spelling{path.Clean(by.Path), false})

@@ -1,6 +1,7 @@
 package breaker_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/server"
@@ -162,6 +164,40 @@ func TestServerUnderALimit(t *testing.T) {
 			}
 			breaker.NewServer(group, breaker.ServerOptions{}).Handler(c.handler).ServeHTTP(httptest.NewRecorder(), arriving(ctx, t, c.body))
 			require.Equal(t, c.want, counts(group.Stats()), name)
+		})
+	}
+}
+
+// A rejection reads what has arrived of the body, which ends the context of a request whose body has not. The client has not left.
+func TestServerRejectionBeforeUpload(t *testing.T) {
+	t.Parallel()
+	broken := func(w http.ResponseWriter, r *http.Request, _ server.Rejection) {
+		server.Reject(w, r, server.Rejection{Err: errors.New("database")})
+	}
+	limited := func(opts timeout.ServerOptions) http.Handler {
+		limit := core.Must(timeout.New(timeout.Config{Limit: time.Second}))
+		return timeout.NewServer(limit, opts).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	}
+	for name, h := range map[string]http.Handler{
+		"rejects":    http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { broken(w, r, server.Rejection{}) }),
+		"hangs":      limited(timeout.ServerOptions{}),
+		"is cut off": limited(timeout.ServerOptions{Cut: true}),
+		"hook":       limited(timeout.ServerOptions{OnRejected: broken}),
+		"own hook": limited(timeout.ServerOptions{OnRejected: func(w http.ResponseWriter, _ *http.Request, _ server.Rejection) {
+			w.WriteHeader(http.StatusBadGateway)
+		}}),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			group, network := newGroup(t, breaker.Config{}), resiltest.NewNetwork()
+			srv := &http.Server{Handler: breaker.NewServer(group, breaker.ServerOptions{}).Handler(h)}
+			defer func() { _ = srv.Close() }()
+			listener := network.Listen("api.test:80")
+			go func() { _ = srv.Serve(listener) }()
+			conn := core.Must(network.DialContext(t.Context(), "tcp", "api.test:80"))
+			defer func() { _ = conn.Close() }()
+			_ = core.Must(io.WriteString(conn, "POST / HTTP/1.1\r\nHost: api.test\r\nContent-Length: 5\r\n\r\n123"))
+			require.GreaterOrEqual(t, core.Must(http.ReadResponse(bufio.NewReader(conn), nil)).StatusCode, 500, name)
+			require.Equal(t, [3]uint64{0, 1, 0}, counts(group.Stats()), name)
 		})
 	}
 }
