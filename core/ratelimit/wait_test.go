@@ -667,6 +667,7 @@ func TestStoreFailsDuringAWait(t *testing.T) {
 						require.Equal(t, s, w.took)
 					}
 				}
+				require.Zero(t, l.Stats().Canceled, "the store has ended them")
 			})
 		})
 	}

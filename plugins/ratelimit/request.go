@@ -3,7 +3,9 @@ package ratelimit
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -146,6 +148,9 @@ func (o *ServerOptions) take(ctx context.Context, limiter *Limiter, charges []ch
 	}
 	for i := range charges {
 		c := &charges[i]
+		if len(c.key) > 256 { // stores bound the number of keys, not their length
+			c.key = fmt.Sprintf("%s%x", markLong, sha256.Sum256([]byte(c.key)))
+		}
 		if !waits {
 			c.result, err = c.limit.limiter.Take(ctx, c.key, c.n)
 		} else if c.result, err = c.limit.limiter.Wait(ctx, c.key, c.n); errors.Is(err, ErrLimited) {

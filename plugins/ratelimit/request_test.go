@@ -2,8 +2,10 @@ package ratelimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -89,6 +91,33 @@ func TestKeys_Apart(t *testing.T) {
 				get(s, "/", "User", fmt.Sprintf("member %d.%d", round, i), "Tenant", name)
 			}
 		}
+	}
+}
+
+// Stores bound the number of keys, so their length must not be the choice of a client.
+func TestKeys_Long(t *testing.T) {
+	t.Parallel()
+	one := ratelimit.PerHour(1)
+	keys := map[string]bool{}
+	s := serve(t, ratelimit.Config{Limit: one, Limits: map[string]ratelimit.Limit{"tenant": one}}, ratelimit.ServerOptions{
+		Key: server.Header("User"), Layers: []ratelimit.Layer{{Limit: "tenant", Key: server.Header("Tenant")}},
+		OnRejected: func(_ http.ResponseWriter, _ *http.Request, rej server.Rejection) {
+			limited, _ := errors.AsType[*ratelimit.LimitedError](rej.Err)
+			keys[limited.Key] = true
+		},
+	})
+	respond := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.plugin.Respond(w, r, r.Header.Get("User"), 1) })
+	long := strings.Repeat("k", 1<<16)
+	for round, want := range []int{200, 429} {
+		for _, name := range []string{long + "a", long + "b"} {
+			require.Equal(t, want, fetch(s, "/", "User", name).Code)
+			require.Equal(t, want, fetch(respond, "/", "User", name).Code)
+			require.Equal(t, want, fetch(s, "/", "User", fmt.Sprint(round, name[1<<16:]), "Tenant", name).Code)
+		}
+	}
+	require.Len(t, keys, 6)
+	for key := range keys {
+		require.Less(t, len(key), 256)
 	}
 }
 

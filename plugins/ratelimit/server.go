@@ -98,14 +98,15 @@ func (s *shared) limit(name string) *limit {
 	return l.(*limit) //nolint:forcetypeassert // nothing else is stored
 }
 
-// Keys of requests under Config.Limit are unchanged, so that they can be used with the limiter, unless they begin with #. All other keys
-// get a prefix. Names in Config.Limits contain no colon.
+// Keys of requests under Config.Limit are unchanged, so that they can be used with the limiter, unless they begin with # or are long. All
+// other keys get a prefix, and a hash stands for a long one. Names in Config.Limits contain no colon.
 const (
 	markKey     = "#key:"
 	markLimit   = "#limit:"
 	markLayer   = "#layer:"
 	markAll     = "#all:"
 	markRespond = "#respond:"
+	markLong    = "#long:"
 )
 
 // named returns the rule of a limit in Config.Limits.

@@ -10,7 +10,10 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-const chargers = 32 // keys whose debts are charged at once
+const (
+	chargers = 32   // keys whose debts are charged at once
+	outage   = 1000 // charges that fail in a row, after which the others are put off
+)
 
 // A charge is the charging of a key's debt at the store. It is under way until over is closed.
 type charge struct {
@@ -65,10 +68,11 @@ func (k *known) claim() *charge {
 	return k.charge
 }
 
-// chargeAll charges the debts of all keys, until ctx ends, and reports whether all were charged. A debt whose charge
-// failed remains.
+// chargeAll charges the debts of all keys, until ctx ends or the store seems to be unavailable, and reports whether all were
+// charged. A debt whose charge failed remains. In a Cluster, the keys of one server can fail between those of others.
 func (l *local) chargeAll(ctx context.Context) bool {
 	var failed atomic.Bool
+	var inARow atomic.Int64 // failed charges
 	var wg sync.WaitGroup
 	places := make(chan struct{}, chargers)
 	for i := range l.shards {
@@ -78,7 +82,7 @@ func (l *local) chargeAll(ctx context.Context) bool {
 		s.mu.Unlock()
 		for key, k := range all {
 			s.mu.Lock()
-			due := ctx.Err() == nil && s.keys[key] == k && k.owes() && k.charge == nil
+			due := inARow.Load() < outage && ctx.Err() == nil && s.keys[key] == k && k.owes() && k.charge == nil
 			if !due {
 				s.mu.Unlock()
 				continue
@@ -89,6 +93,9 @@ func (l *local) chargeAll(ctx context.Context) bool {
 			wg.Go(func() {
 				if l.charge(ctx, key, k, c); c.err != nil {
 					failed.Store(true)
+					inARow.Add(1)
+				} else {
+					inARow.Store(0)
 				}
 				<-places
 			})

@@ -51,12 +51,13 @@
 //
 // The permits that were granted here and have not recovered are charged to the store, up to the limit: for a key before
 // its next decision here, and for all other keys in the background, 32 at once. A failed charge is retried every two
-// seconds, and by Close once more, for up to a second. Uncharged usage is lost if the process ends while the store is
-// unavailable, and for keys beyond the 65,536. A refund of permits that were already charged has no effect on the
-// store: they recover with time. With joined limits, usage that has recovered under the shorter limit is charged for
-// the longer one, and the store might count it under both: then the shorter limit can refuse for one more period. While
-// the store is unavailable, Reset clears the usage in this process, but not that in the store. The times of such
-// decisions are those of the process's clock.
+// seconds, and by Close once more, for up to a second. After 1,000 failures in a row, the others are put off.
+//
+// Uncharged usage is lost if the process ends while the store is unavailable, and for keys beyond the 65,536. A
+// refund of permits that were already charged has no effect on the store: they recover with time. With joined limits,
+// usage that has recovered under the shorter limit is charged for the longer one, and the store might count it under
+// both: then the shorter limit can refuse for one more period. While the store is unavailable, Reset clears the usage
+// in this process, but not that in the store. The times of such decisions are those of the process's clock.
 //
 // After an error that says that the store is unavailable, or after eight failures in a row, nothing is sent for the key
 // for a second.

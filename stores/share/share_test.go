@@ -694,6 +694,30 @@ func TestAChargeIsNotWaitedForTooLong(t *testing.T) {
 	})
 }
 
+// TestChargesDuringAnOutage: however many keys owe, few are tried each time, and all are charged afterwards.
+func TestChargesDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var reached atomic.Int64
+		store := &scripted{Store: inMemory(), before: func(string) error {
+			reached.Add(1)
+			return ratelimittest.ErrDown
+		}}
+		l := newLimiter(t, newStore(t, store, Config{}), ratelimit.PerHour(100))
+		for i := range 4 * outage {
+			take(t, l, fmt.Sprint(i), 1)
+		}
+		reached.Store(0)
+		time.Sleep(3 * chargeEvery)
+		synctest.Wait()
+		require.LessOrEqual(t, reached.Load(), int64(3*(outage+chargers)))
+		store.fail(nil, nil)
+		time.Sleep(chargeEvery)
+		synctest.Wait()
+		require.Zero(t, storeOf(l).owing.Load())
+	})
+}
+
 // Of replies that overtake each other, the state that was decided last counts.
 func TestRepliesThatOvertakeEachOther(t *testing.T) {
 	t.Parallel()
