@@ -30,7 +30,8 @@ type Signal struct {
 
 // Classify is the default of Config.Classify. It reports a refusal because of a limit for a response with the status 429, a response with a
 // Retry-After and any status from 400 on, a quota error in Google's JSON, ENHANCE_YOUR_CALM of HTTP/2, and an error that has a method
-// RetryAfter() time.Duration and does not match core.ErrRejected, nor is that of a retry that ended with a rejection. For a quota error of Google Ads, Limit is "account" or "developer".
+// RetryAfter() time.Duration and does not match core.ErrRejected, nor is that of a retry that ended with a rejection. For a quota error of
+// Google Ads, Limit is "account" or "developer".
 func Classify(resp *http.Response, err error) Signal {
 	switch {
 	case errors.Is(err, core.ErrRejected), rejectedLater(err):
