@@ -16,6 +16,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/resiltest"
 )
 
 type reads func(p []byte) (int, error)
@@ -116,6 +117,42 @@ func TestBody_SentAgain(t *testing.T) {
 			}
 			replay.Close()
 		}
+	}
+}
+
+// After a GOAWAY, net/http asks for two bodies, and sends the second: see TestPostThatHTTP2Refuses of plugins/retry.
+func TestBody_Forgotten(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		closed, read bool // the body of the request, and the first one of GetBody
+		closes       int  // of the latter
+	}{
+		"forgotten":       {closed: true, closes: 1},
+		"read":            {closed: true, read: true},
+		"copies are sent": {},
+	} {
+		req := upload(t, whole(), nil)
+		var bodies []*resiltest.Body
+		req.GetBody = func() (io.ReadCloser, error) {
+			bodies = append(bodies, resiltest.WrapBody(io.NopCloser(whole())))
+			return bodies[len(bodies)-1], nil
+		}
+		replay := client.NewReplay(req, 0)
+		sent := core.Must(replay.Attempt(req.Context()))
+		if c.closed {
+			_ = sent.Body.Close()
+		}
+		first := core.Must(sent.GetBody())
+		if c.read {
+			_, _ = first.Read(make([]byte, 1))
+		}
+		second := core.Must(sent.GetBody())
+		require.Equal(t, []int{c.closes, 0}, []int{bodies[0].Closes(), bodies[1].Closes()}, name)
+		for range 2 {
+			_ = errors.Join(first.Close(), second.Close())
+		}
+		require.Equal(t, []int{1, 1}, []int{bodies[0].Closes(), bodies[1].Closes()}, name)
+		replay.Close()
 	}
 }
 

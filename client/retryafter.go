@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"net/textproto"
@@ -81,14 +82,7 @@ func readLimits(h http.Header) time.Duration {
 	if age, ok := parseNumber(textproto.TrimString(h.Get("Age"))); ok && age != (number{}) {
 		return 0
 	}
-	wait := readStructured(field)
-	if wait <= 0 {
-		wait = readPair(h["Ratelimit-Remaining"], draft, h)
-	}
-	if wait <= 0 {
-		wait = readPair(h["X-Ratelimit-Remaining"], x, h)
-	}
-	return wait
+	return cmp.Or(readStructured(field), readPair(h["Ratelimit-Remaining"], draft, h), readPair(h["X-Ratelimit-Remaining"], x, h))
 }
 
 // readPair reads the two fields of a limit. Each server on the way may have added a line to both.

@@ -187,7 +187,8 @@ func serveHTTP2(t *testing.T, li net.Listener, refuse func(stream uint32) []byte
 	}()
 }
 
-// A server that refuses a stream did nothing with it, so that a POST is repeated. What it reset in another way, it may have processed.
+// A server that refuses a stream did nothing with it, so that a POST is repeated, by net/http itself if there is a GetBody. What the server
+// reset in another way, it may have processed. Each body is closed once.
 func TestPostThatHTTP2Refuses(t *testing.T) {
 	t.Parallel()
 	reset := func(code byte) func(uint32) []byte {
@@ -202,8 +203,7 @@ func TestPostThatHTTP2Refuses(t *testing.T) {
 		"CANCEL":         {reset(8), false},
 		"GOAWAY":         {func(uint32) []byte { return frame(frameGoAway, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) }, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		for _, getBody := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) { // net/http waits for longer each time
 				var streams atomic.Int32
 				network := resiltest.NewNetwork()
@@ -216,11 +216,23 @@ func TestPostThatHTTP2Refuses(t *testing.T) {
 				tr := &http.Transport{DialContext: network.DialContext, Protocols: resiltest.HTTP2()}
 				t.Cleanup(tr.CloseIdleConnections)
 				p := quick(retry.Config{}, retry.ClientOptions{MaxBuffer: 100})
-				_, err := do(t, p, tr, to(t.Context(), http.MethodPost, "http://server.test", io.NopCloser(strings.NewReader("order"))))
-				require.Equal(t, tt.again, err == nil, "%v", err)
+				bodies := []*resiltest.Body{resiltest.NewBody("order")}
+				req := to(t.Context(), http.MethodPost, "http://server.test", bodies[0])
+				if getBody {
+					req.GetBody = func() (io.ReadCloser, error) {
+						bodies = append(bodies, resiltest.NewBody("order"))
+						return bodies[len(bodies)-1], nil
+					}
+				}
+				_, err := do(t, p, tr, req)
+				require.Equal(t, tt.again, err == nil, "%s: %v", name, err)
 				synctest.Wait() // the connection is idle
+				require.Equal(t, tt.again && getBody, len(bodies) > 1, name)
+				for i, b := range bodies {
+					require.Equal(t, 1, b.Closes(), "%s: body %d", name, i)
+				}
 			})
-		})
+		}
 	}
 }
 
