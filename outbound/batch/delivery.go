@@ -67,19 +67,14 @@ func (d *delivery[T, R]) deliver(ctx, stopping, working context.Context) {
 		d.all = append(d.all, i)
 		bytes += len(r.Payload)
 	}
-	if d.died && d.losses >= min(suspicious, d.MaxDeliveries) {
+	many := len(d.all) > 1
+	switch {
+	case d.died && d.losses >= min(suspicious, d.MaxDeliveries) && (many || d.losses >= d.MaxDeliveries):
 		err := fmt.Errorf("batch: %d processes ended, or lost the engine, during the call", d.losses)
-		switch {
-		case len(d.all) > 1:
-			d.losses = suspicious
-			d.halve(err)
-			return
-		case d.losses >= d.MaxDeliveries:
-			d.fail(err, 0)
-			return
-		}
-	}
-	if len(d.all) > d.MaxRecords || len(d.all) > 1 && d.MaxBytes > 0 && bytes > d.MaxBytes { // they were lowered
+		d.losses = suspicious
+		d.halve(err)
+		return
+	case len(d.all) > d.MaxRecords, many && d.MaxBytes > 0 && bytes > d.MaxBytes: // they were lowered
 		d.halve(nil)
 		return
 	}
