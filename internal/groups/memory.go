@@ -283,10 +283,9 @@ func (l *line) sorted() []*group {
 func (m *memory) Groups(_ context.Context, queue string, flushAfter time.Duration, n int) (all []Group, err error) {
 	l, now, unlock := m.open(queue)
 	defer unlock()
-	for _, g := range l.sorted() {
-		if len(all) < n {
-			all = append(all, l.describe(g, now, flushAfter))
-		}
+	found := l.sorted()
+	for _, g := range found[:min(n, len(found))] {
+		all = append(all, l.describe(g, now, flushAfter))
 	}
 	return all, nil
 }

@@ -27,8 +27,9 @@ const (
 	defaultDeliveries  = 5
 	defaultPending     = 1_000_000
 
-	maxName   = 190 // bytes
-	maxPeriod = 31 * 24 * time.Hour
+	maxName     = 190 // bytes
+	maxPeriod   = 31 * 24 * time.Hour
+	validPeriod = "must be 0 to 744h0m0s (0 means 1m0s)"
 )
 
 // Config configures a [Batcher] of records of type T with results of type R. Name and Send are required.
@@ -91,9 +92,6 @@ type Config[T, R any] struct {
 // Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
 func (c Config[T, R]) Validate() error {
 	check := validate.Of("batch.Config")
-	period := func(field string, d, zero time.Duration) {
-		check.That(d >= 0 && d <= maxPeriod, field, d, fmt.Sprintf("must be 0 to %v (0 means %v)", maxPeriod, zero))
-	}
 	atLeast0 := func(field string, n int, zero string) {
 		check.That(n >= 0, field, n, "must be >= 0 (0 means "+zero+")")
 	}
@@ -104,20 +102,18 @@ func (c Config[T, R]) Validate() error {
 	check.That(c.GateCall == nil || c.Gate != nil, "GateCall", "a function", "must be nil without a Gate")
 	check.That(c.MaxRecords >= 0 && c.MaxRecords <= 100_000, "MaxRecords", c.MaxRecords, "must be 0 to 100000 (0 means 100)")
 	atLeast0("MaxBytes", c.MaxBytes, "no limit")
-	period("FlushAfter", c.FlushAfter, defaultFlushAfter)
+	check.That(c.FlushAfter >= 0 && c.FlushAfter <= maxPeriod, "FlushAfter", c.FlushAfter, validPeriod)
 	atLeast0("FlushSize", c.FlushSize, "that the size does not matter")
 	check.That(c.Concurrency >= 0 && c.Concurrency <= 10_000, "Concurrency", c.Concurrency, "must be 0 to 10000 (0 means 4)")
-	period("Timeout", c.Timeout, defaultTimeout)
+	check.That(c.Timeout >= 0 && c.Timeout <= maxPeriod, "Timeout", c.Timeout, validPeriod)
 	check.Part(validate.Relabel(validate.Own(c.Backoff), "batch.Config.Backoff.", "backoff."))
 	atLeast0("MaxAttempts", c.MaxAttempts, "25")
 	atLeast0("MaxDeliveries", c.MaxDeliveries, "5")
 	atLeast0("MaxPending", c.MaxPending, "1000000")
-	encodable := func(v any) {
+	for _, v := range []any{*new(T), *new(R)} {
 		_, err := json.Marshal(v)
 		check.That(err == nil, "Send", fmt.Sprintf("%T", v), fmt.Sprintf("must have types that can be encoded as JSON: %v", err))
 	}
-	encodable(*new(T))
-	encodable(*new(R))
 	return check.Err()
 }
 
