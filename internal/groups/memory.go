@@ -157,11 +157,11 @@ func (m *memory) Take(_ context.Context, queue string, terms Terms) (Batch, Stat
 	return taken, state, nil
 }
 
-// load returns the batch of an ID and a turn, or nil.
+// load returns the batch of an ID and a turn, or an empty one.
 func (l *line) load(id string, turn int) *batch {
 	b := l.batches[id]
 	if b == nil || b.Turn != turn {
-		return nil
+		return &batch{}
 	}
 	if b.ahead {
 		b.ahead = false
@@ -173,17 +173,14 @@ func (l *line) load(id string, turn int) *batch {
 func (m *memory) Load(_ context.Context, queue, id string, turn int) (Batch, error) {
 	l, _, unlock := m.open(queue)
 	defer unlock()
-	if b := l.load(id, turn); b != nil {
-		return b.Batch, nil
-	}
-	return Batch{}, nil
+	return l.load(id, turn).Batch, nil
 }
 
 func (m *memory) Replace(_ context.Context, queue string, old Batch, parts []Part, results []Result, last error) error {
 	l, now, unlock := m.open(queue)
 	defer unlock()
 	b := l.load(old.ID, old.Turn)
-	if b == nil {
+	if b.ID == "" {
 		return ErrReplaced
 	}
 	g := l.groups[b.Group]
@@ -286,10 +283,9 @@ func (l *line) sorted() []*group {
 func (m *memory) Groups(_ context.Context, queue string, flushAfter time.Duration, n int) (all []Group, err error) {
 	l, now, unlock := m.open(queue)
 	defer unlock()
-	for _, g := range l.sorted() {
-		if len(all) < n {
-			all = append(all, l.describe(g, now, flushAfter))
-		}
+	found := l.sorted()
+	for _, g := range found[:min(n, len(found))] {
+		all = append(all, l.describe(g, now, flushAfter))
 	}
 	return all, nil
 }

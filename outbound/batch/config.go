@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -28,10 +27,9 @@ const (
 	defaultDeliveries  = 5
 	defaultPending     = 1_000_000
 
-	mostRecords = 100_000
-	mostCalls   = 10_000
 	maxName     = 190 // bytes
 	maxPeriod   = 31 * 24 * time.Hour
+	validPeriod = "must be 0 to 744h0m0s (0 means 1m0s)"
 )
 
 // Config configures a [Batcher] of records of type T with results of type R. Name and Send are required.
@@ -94,12 +92,6 @@ type Config[T, R any] struct {
 // Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
 func (c Config[T, R]) Validate() error {
 	check := validate.Of("batch.Config")
-	upTo := func(field string, n, most, zero int) {
-		check.That(n >= 0 && n <= most, field, n, fmt.Sprintf("must be 0 to %d (0 means %d)", most, zero))
-	}
-	period := func(field string, d, zero time.Duration) {
-		check.That(d >= 0 && d <= maxPeriod, field, d, fmt.Sprintf("must be 0 to %v (0 means %v)", maxPeriod, zero))
-	}
 	atLeast0 := func(field string, n int, zero string) {
 		check.That(n >= 0, field, n, "must be >= 0 (0 means "+zero+")")
 	}
@@ -108,22 +100,20 @@ func (c Config[T, R]) Validate() error {
 	check.That(named, "Name", c.Name, fmt.Sprintf("must be 1 to %d bytes of UTF-8 without control characters and braces, and not blank", maxName))
 	check.That(c.Send != nil, "Send", nil, "must be a function: it makes the calls")
 	check.That(c.GateCall == nil || c.Gate != nil, "GateCall", "a function", "must be nil without a Gate")
-	upTo("MaxRecords", c.MaxRecords, mostRecords, defaultRecords)
+	check.That(c.MaxRecords >= 0 && c.MaxRecords <= 100_000, "MaxRecords", c.MaxRecords, "must be 0 to 100000 (0 means 100)")
 	atLeast0("MaxBytes", c.MaxBytes, "no limit")
-	period("FlushAfter", c.FlushAfter, defaultFlushAfter)
+	check.That(c.FlushAfter >= 0 && c.FlushAfter <= maxPeriod, "FlushAfter", c.FlushAfter, validPeriod)
 	atLeast0("FlushSize", c.FlushSize, "that the size does not matter")
-	upTo("Concurrency", c.Concurrency, mostCalls, defaultConcurrency)
-	period("Timeout", c.Timeout, defaultTimeout)
+	check.That(c.Concurrency >= 0 && c.Concurrency <= 10_000, "Concurrency", c.Concurrency, "must be 0 to 10000 (0 means 4)")
+	check.That(c.Timeout >= 0 && c.Timeout <= maxPeriod, "Timeout", c.Timeout, validPeriod)
 	check.Part(validate.Relabel(validate.Own(c.Backoff), "batch.Config.Backoff.", "backoff."))
-	atLeast0("MaxAttempts", c.MaxAttempts, strconv.Itoa(defaultAttempts))
-	atLeast0("MaxDeliveries", c.MaxDeliveries, strconv.Itoa(defaultDeliveries))
-	atLeast0("MaxPending", c.MaxPending, strconv.Itoa(defaultPending))
-	encodable := func(v any) {
+	atLeast0("MaxAttempts", c.MaxAttempts, "25")
+	atLeast0("MaxDeliveries", c.MaxDeliveries, "5")
+	atLeast0("MaxPending", c.MaxPending, "1000000")
+	for _, v := range []any{*new(T), *new(R)} {
 		_, err := json.Marshal(v)
 		check.That(err == nil, "Send", fmt.Sprintf("%T", v), fmt.Sprintf("must have types that can be encoded as JSON: %v", err))
 	}
-	encodable(*new(T))
-	encodable(*new(R))
 	return check.Err()
 }
 

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -51,7 +53,9 @@ type delivery[T, R any] struct {
 
 	parts   []groups.Part
 	results []groups.Result
-	last    error // of the group
+	last    error                // of the group
+	limited uint64               // 1: a limit has refused the call, or some of its records
+	pause   func() time.Duration // after which what has failed is sent again
 }
 
 // deliver makes the call, unless too many processes have ended during it, and decides what happens to the records.
@@ -59,27 +63,23 @@ func (d *delivery[T, R]) deliver(ctx, stopping, working context.Context) {
 	defer func() {
 		if v := recover(); v != nil { // of a function of the Config, or of a method of a record
 			d.parts, d.results = nil, nil
-			d.judgeCall(groups.Panicked(panicked, v), false)
+			d.judge(d.batch.ID, groups.Panicked(panicked, v), false, d.all)
 		}
 	}()
+	d.pause = sync.OnceValue(func() time.Duration { return d.Backoff.Next(d.batch.Attempts+1, 0) })
 	bytes := 0
 	for i, r := range d.batch.Records {
 		d.all = append(d.all, i)
 		bytes += len(r.Payload)
 	}
-	if d.died && d.losses >= min(suspicious, d.MaxDeliveries) {
+	many := len(d.all) > 1
+	switch {
+	case d.died && d.losses >= min(suspicious, d.MaxDeliveries) && (many || d.losses >= d.MaxDeliveries):
 		err := fmt.Errorf("batch: %d processes ended, or lost the engine, during the call", d.losses)
-		switch {
-		case len(d.all) > 1:
-			d.losses = suspicious
-			d.halve(err)
-			return
-		case d.losses >= d.MaxDeliveries:
-			d.fail(err, 0)
-			return
-		}
-	}
-	if len(d.all) > d.MaxRecords || len(d.all) > 1 && d.MaxBytes > 0 && bytes > d.MaxBytes { // they were lowered
+		d.losses = suspicious
+		d.halve(err)
+		return
+	case len(d.all) > d.MaxRecords, many && d.MaxBytes > 0 && bytes > d.MaxBytes: // they were lowered
 		d.halve(nil)
 		return
 	}
@@ -103,11 +103,18 @@ func (d *delivery[T, R]) deliver(ctx, stopping, working context.Context) {
 		}
 		return err
 	})
-	if d.Called && d.Err == nil {
-		d.judge(results)
+	if !d.Called || d.Err != nil {
+		d.judge(d.batch.ID, err, stopping.Err() != nil || ctx.Err() != nil, d.all)
 		return
 	}
-	d.judgeCall(err, stopping.Err() != nil || ctx.Err() != nil)
+	for i, r := range results {
+		if r.Err != nil {
+			d.judge("", r.Err, false, []int{i})
+			continue
+		}
+		value, _ := json.Marshal(r.Value) // a value that JSON cannot encode, such as NaN, is not kept
+		d.results = append(d.results, groups.Result{ID: d.batch.Records[i].ID, Value: value})
+	}
 }
 
 // decode decodes the records, and reports whether all could be decoded. Otherwise those that could not have failed, and
@@ -117,13 +124,13 @@ func (d *delivery[T, R]) decode() bool {
 	for i, r := range d.batch.Records {
 		var v T
 		if err := json.Unmarshal(r.Payload, &v); err != nil {
-			d.fail(fmt.Errorf("batch: the record cannot be decoded: %w", err), i)
+			d.fail(fmt.Errorf("batch: the record cannot be decoded: %w", err), []int{i})
 			continue
 		}
 		d.records, good = append(d.records, v), append(good, i)
 	}
 	if len(d.results) > 0 && len(good) > 0 {
-		d.again(rand.Text(), 0, d.batch.Attempts, good)
+		d.again("", 0, d.batch.Attempts, good)
 	}
 	return len(d.results) == 0
 }
@@ -136,54 +143,27 @@ func (d *delivery[T, R]) held() bool {
 	})
 }
 
-// judge decides about each record of a call that was answered.
-func (d *delivery[T, R]) judge(results []Result[R]) {
-	var retried, limited []int
-	var wait time.Duration
-	n := d.batch.Attempts + 1
-	for i, r := range results {
-		pause, refused := d.refusal(r.Err, true)
-		switch {
-		case r.Err == nil:
-			value, _ := json.Marshal(r.Value) // a value that JSON cannot encode, such as NaN, is not kept
-			d.results = append(d.results, groups.Result{ID: d.batch.Records[i].ID, Value: value})
-		case refused && !blame.Permanent(r.Err):
-			limited, wait = append(limited, i), max(wait, pause)
-		case blame.Permanent(r.Err), n >= d.MaxAttempts:
-			d.fail(r.Err, i)
-		default:
-			d.last = r.Err
-			retried = append(retried, i)
-		}
-	}
-	if len(limited) > 0 {
-		d.b.limited.Add(1)
-		d.again(rand.Text(), wait, n-1, limited)
-	}
-	if len(retried) > 0 {
-		d.again(rand.Text(), d.Backoff.Next(n, 0), n, retried)
-	}
-}
-
-// judgeCall decides about a call that ended with err, which is the error of Send or of the gate. stopped means that the process stops, or
-// has lost the job.
-func (d *delivery[T, R]) judgeCall(err error, stopped bool) {
-	wait, refused := d.refusal(err, d.Gate == nil)
+// judge decides about records that have ended with err. It is the error of Send or of the gate, or, without an id, that of a result. With
+// an id, all records are sent again under it. stopped means that the process stops, or has lost the job.
+func (d *delivery[T, R]) judge(id string, err error, stopped bool, records []int) {
+	wait, refused := d.refusal(err, id == "" || d.Gate == nil)
+	permanent := d.Called && blame.Permanent(cmp.Or(d.Err, err))
 	n := d.batch.Attempts + 1
 	switch {
-	case d.Called && blame.Permanent(d.Err):
-		d.halve(d.Err)
+	case permanent && id != "":
+		d.halve(cmp.Or(d.Err, err))
+	case permanent:
+		d.fail(err, records)
 	case refused:
-		d.b.limited.Add(1)
-		d.last = err
-		d.again(d.batch.ID, wait, n-1, d.all)
+		d.limited, d.last = 1, err
+		d.again(id, wait, n-1, records)
 	case stopped:
-		d.again(d.batch.ID, 0, n-1, d.all)
+		d.again(id, 0, n-1, records)
 	case n >= d.MaxAttempts:
-		d.fail(err, d.all...)
+		d.fail(err, records)
 	default:
 		d.last = err
-		d.again(d.batch.ID, d.Backoff.Next(n, 0), n, d.all)
+		d.again(id, d.pause(), n, records)
 	}
 }
 
@@ -214,20 +194,26 @@ func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, 
 	return jitter.Told(wait), true
 }
 
-// again has records sent again. If the call was not made, its losses still count.
+// again has records sent again, under an id, or without one together with others that have failed as often. If the call was not made, its
+// losses still count.
 func (d *delivery[T, R]) again(id string, after time.Duration, attempts int, records []int) {
-	losses := d.losses
-	if d.Called {
-		losses = 0
+	i := slices.IndexFunc(d.parts, func(p groups.Part) bool { return id == "" && p.Attempts == attempts })
+	if i < 0 {
+		part := groups.Part{ID: cmp.Or(id, rand.Text()), Attempts: attempts, Losses: d.losses}
+		if d.Called {
+			part.Losses = 0
+		}
+		i, d.parts = len(d.parts), append(d.parts, part)
 	}
-	d.parts = append(d.parts, groups.Part{ID: id, Records: records, After: max(0, after), Attempts: attempts, Losses: losses})
+	p := &d.parts[i]
+	p.Records, p.After = append(p.Records, records...), max(p.After, after)
 }
 
 // halve has each half of the records sent by itself. A single record has failed.
 func (d *delivery[T, R]) halve(err error) {
 	n := len(d.all)
 	if n == 1 {
-		d.fail(err, 0)
+		d.fail(err, d.all)
 		return
 	}
 	d.b.split.Add(1)
@@ -238,7 +224,7 @@ func (d *delivery[T, R]) halve(err error) {
 }
 
 // fail ends records with an error.
-func (d *delivery[T, R]) fail(err error, records ...int) {
+func (d *delivery[T, R]) fail(err error, records []int) {
 	d.last = err
 	for _, i := range records {
 		d.results = append(d.results, groups.Result{ID: d.batch.Records[i].ID, Err: err})
@@ -281,6 +267,7 @@ func (d *delivery[T, R]) report(ctx context.Context) {
 			failed, last = failed+1, r.Err
 		}
 	}
+	b.limited.Add(d.limited)
 	b.failed.Add(uint64(failed))
 	b.sent.Add(uint64(len(d.results) - failed))
 	b.mu.Lock()

@@ -23,7 +23,7 @@ func (b *Batcher[T, R]) figures() (f registry.Figures) {
 	s := b.Stats()
 	f.Count("calls_total", "Calls of Send.", s.Calls)
 	f.Count("limited_total", "Calls that a limit refused, or that were not made; they use no attempt.", s.Limited)
-	f.Count("splits_total", "Calls that were halved after a permanent error, after the ends of their processes, or because they became too large.", s.Split)
+	f.Count("splits_total", "Calls that were halved, after a permanent error, the ends of their processes, or a lower MaxRecords.", s.Split)
 	f.Count("added_total", "Records that were added.", s.Added)
 	f.Counts("records_total", "Records that ended, by result.", "result", "sent", s.Sent, "failed", s.Failed)
 	f.Add("in_flight", "Calls in flight, and those that wait for the gate.", float64(b.flying.Load()))

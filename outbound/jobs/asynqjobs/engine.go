@@ -63,7 +63,11 @@ func New(client redis.UniversalClient, cfg Config) (*jobs.Engine, error) {
 		redis: client, client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
 		config: cfg, stage: semaphore.NewWeighted(math.MaxInt64), rooms: map[string]room{},
 	}
-	return groups.NewEngine(e, &store{engine: e, script: redis.NewScript(groupsText), views: map[string]*view{}}), nil
+	s := &store{engine: e, script: redis.NewScript(groupsText)}
+	if _, clustered := client.(*redis.ClusterClient); !clustered {
+		s.views = map[string]*view{}
+	}
+	return groups.NewEngine(e, s), nil
 }
 
 func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {

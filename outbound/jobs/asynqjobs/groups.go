@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -37,18 +38,19 @@ var errReply = errors.New("asynqjobs: unexpected reply from the script of groups
 type store struct {
 	*engine
 
-	script *redis.Script
+	script  *redis.Script
+	changed atomic.Bool // this process has changed a queue since read
 
 	mu    sync.Mutex
-	views map[string]*view // by queue; nil in some tests
-	read  time.Time        // when their changes were last read
+	views map[string]*view // by queue; nil in a Cluster, where one command cannot read the changes of many queues
+	read  time.Time        // when these were last read
 }
 
 // A view is what a Take has found in a queue in which no group was due.
 type view struct {
 	state         groups.State
 	flushAfter    time.Duration
-	until         time.Time // when a group is due, if nothing changes; zero: nothing is known
+	until         time.Time // when a group is due, if nothing changes
 	version, last string    // when the last change was: then, and as last read
 }
 
@@ -59,70 +61,38 @@ func (s *store) run(ctx context.Context, queue string, args ...any) (r reply, er
 		r, err = s.script.Run(ctx, s.redis, []string{prefixOf(queue)}, args...).Slice()
 		return err
 	})
-	if op := args[0]; op == "add" || op == "replace" || op == "control" { // also if it failed
-		s.mu.Lock()
-		delete(s.views, queue)
-		s.mu.Unlock()
-	}
 	return r, err
 }
 
 func prefixOf(queue string) string { return "gresil:groups:{" + queue + "}:" }
 
-// quiet returns the view of a queue, and whether it still holds, so that nothing can be taken. Otherwise it is a new one, to be filled, which
-// a change by this process makes void. One command reads the changes of all queues from which this process takes, so that many queues
-// cost no more than one while nothing happens.
+// quiet returns the view of a queue, and whether it still holds, so that nothing can be taken. One command reads the changes of all queues
+// from which this process takes, so that many of them cost no more than one while nothing happens.
 func (s *store) quiet(ctx context.Context, queue string, t groups.Terms) (v *view, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
+	if changed := s.changed.Swap(false); len(s.views) > 0 && (changed || time.Since(s.read) >= readEvery) {
+		s.read = time.Now()
+		queues := slices.Collect(maps.Keys(s.views))
+		keys := make([]string, len(queues))
+		for i, q := range queues {
+			keys[i] = prefixOf(q) + "v"
+		}
+		found, err := s.redis.MGet(ctx, keys...).Result()
+		for i, q := range queues {
+			s.views[q].last = cmp.Or(reply(found).text(i), "0")
+		}
+		if err != nil {
+			clear(s.views) // so that Take returns the error
+		}
+	}
 	v = s.views[queue]
-	if v != nil && now.Before(v.until) && t.FlushAfter == v.flushAfter && t.FlushSize == 0 {
-		s.readChanges(ctx, queue, now)
-		if s.views[queue] == v && v.last == v.version {
-			return v, true
-		}
-	}
-	v = &view{}
-	if s.views != nil {
-		s.views[queue] = v
-	}
-	return v, false
-}
-
-// readChanges reads the changes of all queues, unless that was just done; in a Cluster, those of one queue. The caller holds mu.
-func (s *store) readChanges(ctx context.Context, queue string, now time.Time) {
-	queues := []string{queue}
-	if _, clustered := s.redis.(*redis.ClusterClient); !clustered {
-		if now.Sub(s.read) < readEvery {
-			return
-		}
-		s.read, queues = now, slices.Collect(maps.Keys(s.views))
-	}
-	keys := make([]string, len(queues))
-	for i, q := range queues {
-		keys[i] = prefixOf(q) + "v"
-	}
-	var found reply
-	s.mu.Unlock()
-	err := s.send(ctx, func() (err error) {
-		found, err = s.redis.MGet(ctx, keys...).Result()
-		return err
-	})
-	s.mu.Lock()
-	if err != nil {
-		clear(s.views) // the next Take returns the error
-		return
-	}
-	for i, q := range queues {
-		if v := s.views[q]; v != nil {
-			v.last = cmp.Or(found.text(i), "0")
-		}
-	}
+	return v, v != nil && v.last == v.version && v.flushAfter == t.FlushAfter && t.FlushSize == 0 && time.Now().Before(v.until)
 }
 
 // Add implements groups.Store, as the other methods do.
 func (s *store) Add(ctx context.Context, queue string, r groups.Record, rules groups.Rules) (id string, due bool, err error) {
+	defer s.changed.Store(true) // also if it fails
 	got, err := s.run(ctx, queue, "add", r.Group, r.ID, r.Key, r.Payload, rules.FlushSize, rules.MaxPending)
 	switch {
 	case err != nil:
@@ -134,8 +104,7 @@ func (s *store) Add(ctx context.Context, queue string, r groups.Record, rules gr
 }
 
 func (s *store) Take(ctx context.Context, queue string, t groups.Terms) (b groups.Batch, state groups.State, err error) {
-	v, quiet := s.quiet(ctx, queue, t)
-	if quiet {
+	if v, ok := s.quiet(ctx, queue, t); ok {
 		if state = v.state; state.Next >= 0 {
 			state.Next = time.Until(v.until)
 		}
@@ -146,14 +115,15 @@ func (s *store) Take(ctx context.Context, queue string, t groups.Terms) (b group
 		return b, state, err
 	}
 	state = groups.State{Next: time.Duration(r.int(0)) * time.Microsecond, Records: r.int(1)}
-	if version := r.text(2); version != "" {
-		wait := lookAgain
-		if state.Next >= 0 {
-			wait = min(wait, state.Next)
-		}
-		s.mu.Lock()
-		*v = view{state, t.FlushAfter, time.Now().Add(wait), version, version}
-		s.mu.Unlock()
+	wait := state.Next
+	if wait < 0 {
+		wait = lookAgain
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.views, queue)
+	if version := r.text(2); version != "" && s.views != nil {
+		s.views[queue] = &view{state, t.FlushAfter, time.Now().Add(min(wait, lookAgain)), version, version}
 	}
 	return groups.Batch{ID: r.text(3), Turn: r.int(4), Group: r.text(5), Attempts: r.int(6), Losses: r.int(7)}, state, nil
 }
@@ -182,6 +152,7 @@ func records(group string, ids, values reply) (all []groups.Record, err error) {
 }
 
 func (s *store) Replace(ctx context.Context, queue string, b groups.Batch, parts []groups.Part, results []groups.Result, last error) error {
+	defer s.changed.Store(true) // also if it fails
 	args := []any{"replace", b.ID, b.Turn, textOf(last), len(parts)}
 	for _, p := range parts {
 		args = append(args, p.ID, micros(p.After), p.Attempts, p.Losses, len(p.Records))
@@ -217,6 +188,7 @@ func textOf(err error) string {
 }
 
 func (s *store) Control(ctx context.Context, queue string, v groups.Verb, names ...string) (n int, err error) {
+	defer s.changed.Store(true) // also if it fails
 	if len(names) == 0 {
 		if names, err = s.names(ctx, queue, -1); err != nil {
 			return 0, err

@@ -12,7 +12,7 @@
 --   age       a sorted set of the groups of which no record is due, by the arrival of the oldest
 --   wait      a sorted set of the groups with batches that wait, by the first time of these
 --   err       a hash of the errors of failed records by ID
---   v         the time of the last change of a group that Take can see, for a while
+--   v         the time of the last change that Take can see, for a while
 --   r:ID      the result of a record that is done
 --   u:ID      the ID of the record that has taken the payload of this one, for as long as an Add can be repeated
 -- and of each group:
@@ -112,11 +112,16 @@ local function oldest(opt)
   return id and parts(call('HGET', rec, id))
 end
 
+-- Notes that there is something that Take has not seen.
+local function touch()
+  call('SET', changed, int(now), 'PX', 600000)
+end
+
 -- Moves a group to the set where it belongs after a change: it is due, waits for its time, or ends. A group that is due keeps its turn;
 -- after it was served, it goes to the end.
 local function place(opt, served)
   local g = base .. 'g:' .. opt
-  call('SET', changed, int(now), 'PX', 600000)
+  touch()
   local is = call('HMGET', g, 'due', 'paused', 'flight')
   local due, old = tonumber(is[1] or 0) > 0, oldest(opt)
   local waiting, at = first(base .. 't:' .. opt)
@@ -213,6 +218,8 @@ local function added()
     end
     if n == 1 or full then
       place(opt)
+    else
+      touch()
     end
   end
   return {id, call('ZSCORE', queue, opt) and 1 or 0}
