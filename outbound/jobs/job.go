@@ -15,7 +15,7 @@ const (
 	defaultMaxAttempts = 25
 	maxName            = 200 // bytes of an ID, Queue or Campaign
 	validName          = "must be at most 200 bytes of UTF-8 without control characters"
-	validQueue         = validName + " and braces, and not blank"
+	validQueue         = validName + " and braces, not blank, and not begin with batch:"
 	maxPayload         = 1 << 20 // bytes
 	maxMeta            = 4 << 10 // bytes
 	maxRetain          = 90 * 24 * time.Hour
@@ -27,7 +27,8 @@ type Job struct {
 	// random one. A second job with the same ID is refused with [ErrExists] until the first is done and its Retain is
 	// over. If the first has failed, it is replaced.
 	ID string
-	// Queue is the name of the queue, at most 200 bytes without braces. It is required.
+	// Queue is the name of the queue, at most 200 bytes without braces. It must not begin with "batch:", as the queues of outbound/batch do.
+	// No process need run the queue yet: its jobs wait until one does, so a wrong name is no error. It is required.
 	Queue string
 	// Campaign is the name of a group of jobs, which Runner.Cancel deletes together. It can be empty.
 	Campaign string
@@ -51,7 +52,8 @@ type Job struct {
 func (j *Job) validate() error {
 	check := validate.Of("jobs.Job")
 	check.That(j.ID == "" || isName(j.ID), "ID", j.ID, validName+", and not blank")
-	check.That(isName(j.Queue) && !strings.ContainsAny(j.Queue, "{}"), "Queue", j.Queue, validQueue)
+	named := isName(j.Queue) && !strings.ContainsAny(j.Queue, "{}") && !strings.HasPrefix(j.Queue, "batch:")
+	check.That(named, "Queue", j.Queue, validQueue)
 	check.That(j.Campaign == "" || isName(j.Campaign), "Campaign", j.Campaign, validName+", and not blank")
 	check.That(len(j.Payload) <= maxPayload, "Payload", fmt.Sprintf("%d bytes", len(j.Payload)), "must be at most 1 MiB")
 	size, text := 0, true
