@@ -7,7 +7,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -79,8 +78,6 @@ type Info struct {
 	LastError string    // of the last attempt that failed or was limited; it can contain secrets
 }
 
-func infoOf(e groups.Entry) Info { return Info{Job(e.Job), State(e.State), e.Due, e.LastError} }
-
 // A State is the state of a job in its queue.
 type State string
 
@@ -99,8 +96,4 @@ type QueueInfo struct {
 
 	Oldest time.Time // when the oldest pending job was due; zero if there is none
 	Paused bool
-}
-
-func queueInfoOf(c groups.Counts) QueueInfo {
-	return QueueInfo{c.Pending, c.Scheduled, c.Active, c.Failed, c.Done, c.Oldest, c.Paused}
 }
