@@ -172,6 +172,36 @@ func TestStopBeforeCall(t *testing.T) {
 	}
 }
 
+// A job that was lost before its attempt is not begun, as another process may run it.
+func TestLostBeforeAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFault()
+		m, first := f.Queue, true
+		f.run = func(ctx context.Context, queue string, w groups.Worker) {
+			next := w.Handle
+			w.Handle = func(ctx context.Context, e groups.Entry) groups.Verdict {
+				ctx, cancel := context.WithCancel(ctx)
+				defer cancel()
+				if first {
+					cancel()
+				}
+				first = false
+				return next(ctx, e)
+			}
+			m.Run(ctx, queue, w)
+		}
+		r, _ := start(t, jobs.Queue{Handler: func(ctx context.Context, _ jobs.Job) error {
+			require.NoError(t, ctx.Err())
+			return nil
+		}}, f.engine)
+		enqueue(t, r, jobs.Job{})
+		synctest.Wait()
+		require.False(t, first)
+		require.EqualValues(t, 1, r.Stats().Succeeded)
+	})
+}
+
 // In memory, what is due runs before Close returns, and what waits for the vendor alone. What is lost is reported.
 func TestClose(t *testing.T) {
 	t.Parallel()
