@@ -264,6 +264,23 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// A job that is deleted is not waited for.
+func TestCloseAfterDelete(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error { return jobs.RunAt(begin.Add(time.Hour)) }})
+		id := enqueue(t, r, jobs.Job{})
+		synctest.Wait()
+		go func() {
+			time.Sleep(time.Minute)
+			_ = r.Delete(t.Context(), "q", id)
+		}()
+		require.NoError(t, r.Close(t.Context()))
+		require.Equal(t, time.Minute, time.Since(begin))
+	})
+}
+
 // Without a Run, what is in an Engine is not lost, and what is in none is.
 func TestCloseWithoutRun(t *testing.T) {
 	t.Parallel()
