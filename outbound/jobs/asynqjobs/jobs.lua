@@ -15,13 +15,15 @@ local function upTo(key, score)
   return call('ZCOUNT', key, '-inf', score)
 end
 
--- Lets jobs run again whose leases have expired, and counts the losses. It appends mark to their messages. A process of asynq may have just
--- read the same leases, and must find no active task: so a job does not run again before a second has passed.
+-- Lets jobs run again whose leases have expired, and counts the losses. It appends mark to their messages. It takes all of them, since asynq
+-- would let the others run again without counting. A process of asynq may have just read the same leases, and must find no active task: so
+-- a job does not run again before a second has passed.
 local function recover(p, lost, now, mark)
-  for _, id in ipairs(call('ZRANGEBYSCORE', p .. 'lease', '-inf', lost, 'LIMIT', 0, 1000)) do
-    local key = p .. 't:' .. id
-    local msg = call('HGET', key, 'msg')
-    if msg and call('LREM', p .. 'active', 0, id) > 0 then
+  for _, id in ipairs(call('LRANGE', p .. 'active', 0, -1)) do -- in this order, LREM finds each of them near the head
+    local key, lease = p .. 't:' .. id, tonumber(call('ZSCORE', p .. 'lease', id) or now)
+    local msg = lease <= lost and call('HGET', key, 'msg')
+    if msg then
+      call('LREM', p .. 'active', 1, id)
       call('ZREM', p .. 'lease', id)
       if call('HDEL', key, 'gresil-waits') == 0 then
         call('HINCRBY', key, 'gresil-lost', 1)
@@ -64,7 +66,7 @@ local some, all = {'pending'}, {'pending', 'active', 'scheduled', 'retry', 'arch
 -- Reply: of each queue that is not empty its index; whether it has jobs that can run; whether it is paused; when its oldest job became
 -- pending; how many jobs are pending, scheduled, active, failed, done, and scheduled within a minute.
 local function look()
-  local now, lost, pendingOnly, mark, first = ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5], 7
+  local now, lost, pendingOnly, mark, first = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1', ARGV[5], 7
   local found = {}
   local function read(i)
     local p = ARGV[i]
