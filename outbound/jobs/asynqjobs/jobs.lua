@@ -140,7 +140,10 @@ local function control()
   if state == 'active' or verb == 'retry' and (not score or state == 'completed')
     or verb == 'free' and not (state == 'archived' or state == 'retry' and score >= far or state == 'completed' and score <= now) then
     return 0
-  elseif score then
+  elseif verb == 'free' then
+    call('HSET', key, 'state', state) -- changes nothing, but fails if Redis is full: then the new job could not be added
+  end
+  if score then
     call('ZREM', prefix .. state, id)
   else
     call('LREM', prefix .. state, 0, id)
