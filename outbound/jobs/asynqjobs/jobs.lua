@@ -64,7 +64,7 @@ local some, all = {'pending'}, {'pending', 'active', 'scheduled', 'retry', 'arch
 -- message, or "": then nothing is recovered; whether the queues are looked at together, so that idle ones cost one command, as a
 -- command in a Cluster cannot; and the prefixes of the queues.
 -- Reply: of each queue that is not empty its index; whether it has jobs that can run; whether it is paused; when its oldest job became
--- pending; how many jobs are pending, scheduled, active, failed, done, and scheduled within a minute.
+-- pending, in µs, or 0; how many jobs are pending, scheduled, active, failed, done, and scheduled within a minute.
 local function look()
   local now, lost, pendingOnly, mark, first = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1', ARGV[5], 7
   local found = {}
@@ -73,15 +73,15 @@ local function look()
     local pending, by = call('LLEN', p .. 'pending'), call('GET', p .. 'paused')
     local paused = by and by ~= heldBy and 1 or 0
     if pendingOnly then
-      found[#found + 1] = {i - first, pending > 0 and not by and 1 or 0, paused, '', pending}
+      found[#found + 1] = {i - first, pending > 0 and not by and 1 or 0, paused, 0, pending}
       return
     end
     local scheduled, retry, completed, active = p .. 'scheduled', p .. 'retry', p .. 'completed', call('LLEN', p .. 'active')
     local due, failed, over = upTo(scheduled, now) + upTo(retry, now), call('ZCOUNT', retry, far, '+inf'), upTo(completed, now)
     local waiting, oldest = call('ZCARD', scheduled) + call('ZCARD', retry) - failed, call('LINDEX', p .. 'pending', -1)
-    local leases = call('ZCARD', p .. 'lease')
+    local leases, since = call('ZCARD', p .. 'lease'), oldest and call('HGET', p .. 't:' .. oldest, 'pending_since')
     found[#found + 1] = {
-      i - first, pending + due > 0 and not by and 1 or 0, paused, oldest and call('HGET', p .. 't:' .. oldest, 'pending_since') or '', pending + due, waiting - due, active,
+      i - first, pending + due > 0 and not by and 1 or 0, paused, math.floor((since or 0) / 1000), pending + due, waiting - due, active,
       failed + call('ZCARD', p .. 'archived'), call('ZCARD', completed) - over, upTo(scheduled, now + 60) + upTo(retry, now + 60) - due,
     }
     if mark ~= '' and over > 0 then
