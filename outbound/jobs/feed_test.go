@@ -260,7 +260,7 @@ func TestJobsOfUnknownState(t *testing.T) {
 	r, err := jobs.New(jobs.Config{})
 	require.NoError(t, err)
 	enqueue(t, r, jobs.Job{})
-	for range r.Jobs(t.Context(), "q", "none") {
-		t.Error("there is no job in that state")
+	for job, err := range r.Jobs(t.Context(), "q", "none") {
+		t.Errorf("got %+v, %v, want none", job, err)
 	}
 }

@@ -264,8 +264,7 @@ func TestJobOfEndingServer(t *testing.T) {
 	r, stop := through.run(t, jobs.Queue{Concurrency: 2, Handler: func(_ context.Context, job jobs.Job) error {
 		n := running.Add(1)
 		defer running.Add(-1)
-		for most := top.Load(); n > most && !top.CompareAndSwap(most, n); most = top.Load() {
-		}
+		top.Store(max(top.Load(), n))
 		if job.ID == "long" {
 			<-end
 		}
