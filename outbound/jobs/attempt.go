@@ -17,11 +17,10 @@ import (
 )
 
 const (
-	forever     = 10 * 365 * 24 * time.Hour // the Timeout of a queue without one
-	patience    = 2 * time.Second           // the longest wait of a job at its gate
-	lead        = time.Second               // how long before the vendor permits a call its queue resumes
-	holdTimeout = 5 * time.Second
-	leastWait   = 100 * time.Millisecond // of a limited job if the error gives no time
+	forever   = 10 * 365 * 24 * time.Hour // the Timeout of a queue without one
+	patience  = 2 * time.Second           // the longest wait of a job at its gate
+	lead      = time.Second               // how long before the vendor permits a call its queue resumes
+	leastWait = 100 * time.Millisecond    // of a limited job if the error gives no time
 )
 
 // An attempt is one delivery of a job.
@@ -107,8 +106,6 @@ func (a *attempt) hold(ctx context.Context, refusal *gate.LimitedError) bool {
 	if _, keyed := a.call.Keys[refusal.Limit]; keyed || wait <= lead {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdTimeout)
-	defer cancel()
 	err := a.r.queue.Hold(ctx, a.job.Queue, time.Now().Add(wait-lead))
 	a.r.up.EngineIs(ctx, err, slog.String("queue", a.job.Queue))
 	return err == nil

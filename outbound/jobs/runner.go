@@ -66,7 +66,8 @@ func (r *Runner) SetConfig(cfg Config) error {
 }
 
 // Enqueue adds a job, and returns its ID. The error is [ErrExists], [ErrFull], [ErrClosed], a *core.ConfigError, or
-// that of the engine. In the last case the job may have been added: enqueue it again with the returned ID.
+// that of the engine. In the last case the job may have been added, or a failed one with its ID deleted: enqueue it again with the returned
+// ID.
 func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 	if r.up.Closed() {
 		return "", ErrClosed
