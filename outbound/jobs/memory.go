@@ -23,6 +23,7 @@ func Memory() *Engine {
 type memory struct {
 	mu     sync.Mutex
 	queues map[string]*memoryQueue
+	closed bool
 }
 
 type memoryHeap = minheap.Heap[*memoryJob]
@@ -107,6 +108,8 @@ func (m *memory) Enqueue(_ context.Context, job groups.Job, most int) error {
 	defer m.mu.Unlock()
 	old := q.jobs[job.ID]
 	switch {
+	case m.closed:
+		return ErrClosed
 	case old == nil && len(q.jobs)-q.states[Done].Len() >= most:
 		return ErrFull
 	case old != nil && old.State != string(Failed):
@@ -222,10 +225,11 @@ func (m *memory) Inspect(_ context.Context, queues ...string) (all []groups.Coun
 	return all, nil
 }
 
-// left returns the number of jobs that have neither succeeded nor failed.
-func (m *memory) left() (n int) {
+// close accepts no more jobs, and returns the number of those that have neither succeeded nor failed.
+func (m *memory) close() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.closed = true
 	for _, q := range m.queues {
 		n += q.states[Pending].Len() + q.states[Scheduled].Len() + q.states[Active].Len()
 	}

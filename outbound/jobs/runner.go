@@ -119,7 +119,7 @@ func (r *Runner) Close(ctx context.Context) error {
 	_ = r.life.Close() // always nil
 	err, lost := r.up.Close(ctx, nil), 0
 	if m, ok := r.queue.(*memory); ok && r.life.Load().Config.Engine == nil {
-		lost = m.left()
+		lost = m.close()
 	}
 	switch {
 	case err != nil:

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
@@ -293,6 +297,34 @@ func TestCloseWithoutRun(t *testing.T) {
 		} else {
 			require.NoError(t, err)
 		}
+	}
+}
+
+// Each job that was accepted beside Close is counted as lost.
+func TestCloseBesideEnqueue(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		r, err := jobs.New(jobs.Config{})
+		require.NoError(t, err)
+		var accepted atomic.Int64
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				for {
+					if _, err := r.Enqueue(t.Context(), jobs.Job{Queue: "q"}); err != nil {
+						assert.ErrorIs(t, err, jobs.ErrClosed)
+						return
+					}
+					accepted.Add(1)
+				}
+			})
+		}
+		for accepted.Load() == 0 {
+			runtime.Gosched()
+		}
+		err = r.Close(t.Context())
+		group.Wait()
+		require.EqualError(t, err, fmt.Sprintf("jobs: closed without an Engine, %d jobs are lost", accepted.Load()))
 	}
 }
 
