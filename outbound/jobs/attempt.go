@@ -17,11 +17,10 @@ import (
 )
 
 const (
-	forever     = 10 * 365 * 24 * time.Hour // the Timeout of a queue without one
-	patience    = 2 * time.Second           // the longest wait of a job at its gate
-	lead        = time.Second               // how long before the vendor permits a call its queue resumes
-	holdTimeout = 5 * time.Second
-	leastWait   = 100 * time.Millisecond // of a limited job if the error gives no time
+	forever   = 10 * 365 * 24 * time.Hour // the Timeout of a queue without one
+	patience  = 2 * time.Second           // the longest wait of a job at its gate
+	lead      = time.Second               // how long before the vendor permits a call its queue resumes
+	leastWait = 100 * time.Millisecond    // of a limited job if the error gives no time
 )
 
 // An attempt is one delivery of a job.
@@ -34,12 +33,12 @@ type attempt struct {
 	call gate.Call
 }
 
-// handle makes one attempt of a job, and decides what happens to the job. No attempt begins after stopping has ended. The contexts of
-// handlers end with working.
+// handle makes one attempt of a job, and decides what happens to the job. No attempt begins after ctx or stopping has ended. The contexts
+// of handlers end with working.
 func (r *Runner) handle(ctx, stopping, working context.Context, e groups.Entry) (v groups.Verdict) {
 	a := attempt{Queue: r.life.Load().Settings[e.Queue], r: r, job: Job(e.Job)}
 	switch {
-	case stopping.Err() != nil:
+	case stopping.Err() != nil, ctx.Err() != nil:
 		return groups.Verdict{End: groups.Limited}
 	case e.Losses >= a.MaxDeliveries:
 		v.End, v.Err = groups.Failed, fmt.Errorf("jobs: %d processes ended, or lost the engine, during the attempt", e.Losses)
@@ -56,21 +55,20 @@ func (r *Runner) handle(ctx, stopping, working context.Context, e groups.Entry) 
 			defer r.active.Add(-1)
 			return a.Handler(ctx, a.job)
 		})
-		v = a.judge(time.Now(), err, stopping.Err() != nil || ctx.Err() != nil)
-		if v.Made = a.Called; a.hold(ctx, err) {
-			v.At = time.Time{}
-		}
+		v = a.judge(ctx, err, stopping.Err() != nil || ctx.Err() != nil)
+		v.Made = a.Called
 	}
 	a.report(ctx, v)
 	return v
 }
 
 // judge decides about a job whose attempt ended with err, which is the error of the handler or of the gate. stopped means that the process
-// stops, or has lost the job.
-func (a *attempt) judge(now time.Time, err error, stopped bool) groups.Verdict {
+// stops, or has lost the job. It holds the queue if the gate says that all of its jobs have to wait.
+func (a *attempt) judge(ctx context.Context, err error, stopped bool) groups.Verdict {
 	if a.Called && a.Err == nil {
 		return groups.Verdict{}
 	}
+	now := time.Now()
 	wait, _ := core.RetryAfter(err)
 	again, runsAgain := errors.AsType[*runAtError](err)
 	held, limitedByGate := errors.AsType[*gate.LimitedError](err)
@@ -79,6 +77,8 @@ func (a *attempt) judge(now time.Time, err error, stopped bool) groups.Verdict {
 		return groups.Verdict{End: groups.Failed, Err: a.Err}
 	case runsAgain: // at exactly that time
 		return groups.Verdict{End: groups.Limited, At: now.Add(max(0, again.at.Sub(now))), Err: err}
+	case limitedByGate && !a.Called && a.hold(ctx, held): // the job keeps its place
+		return groups.Verdict{End: groups.Limited, Err: err}
 	case limitedByGate && a.Gate != nil && (!a.Called || held.Gate == a.Gate.Name()):
 		wait = a.r.spacing.Wait(cmp.Or(wait, lead)) // if no time is given, it waits for another call to end
 		return groups.Verdict{End: groups.Limited, At: now.Add(wait), Err: err}
@@ -101,18 +101,12 @@ func (a *attempt) judge(now time.Time, err error, stopped bool) groups.Verdict {
 }
 
 // hold holds the queue of a job that its gate refused, if all jobs of the queue would have to wait as long. It reports whether it did.
-func (a *attempt) hold(ctx context.Context, err error) bool {
-	refusal, ok := errors.AsType[*gate.LimitedError](err)
-	if !ok || a.Called {
-		return false
-	}
+func (a *attempt) hold(ctx context.Context, refusal *gate.LimitedError) bool {
 	wait := min(refusal.RetryAfter(), groups.LongestHold)
 	if _, keyed := a.call.Keys[refusal.Limit]; keyed || wait <= lead {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdTimeout)
-	defer cancel()
-	err = a.r.queue.Hold(ctx, a.job.Queue, time.Now().Add(wait-lead))
+	err := a.r.queue.Hold(ctx, a.job.Queue, time.Now().Add(wait-lead))
 	a.r.up.EngineIs(ctx, err, slog.String("queue", a.job.Queue))
 	return err == nil
 }

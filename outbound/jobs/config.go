@@ -115,13 +115,12 @@ func lifeCycle() *instance.Kind[Config, map[string]Queue] {
 		Fixed: func(check *validate.Check, old, cfg *Config) {
 			cfg.Engine = cmp.Or(cfg.Engine, old.Engine)
 			check.That(cfg.Engine == old.Engine, "Engine", "another one", "must stay as it is")
-			names := func(c *Config) []string { return slices.Sorted(maps.Keys(c.Queues)) }
-			check.That(slices.Equal(names(old), names(cfg)), "Queues", "other names", "must have the same names")
 			before, after := settings(old), settings(cfg)
-			for _, name := range names(cfg) {
-				was, ok := before[name]
-				is := after[name].Concurrency
-				check.That(!ok || was.Concurrency == is, fmt.Sprintf("Queues[%q].Concurrency", name), is, "must stay as it is")
+			same := maps.EqualFunc(before, after, func(Queue, Queue) bool { return true })
+			check.That(same, "Queues", "other names", "must have the same names")
+			for name, was := range before {
+				is, ok := after[name]
+				check.That(!ok || was.Concurrency == is.Concurrency, fmt.Sprintf("Queues[%q].Concurrency", name), is.Concurrency, "must stay as it is")
 			}
 		},
 	}

@@ -30,7 +30,7 @@ func TestConfigValidate(t *testing.T) {
 		`jobs.Config.Queues["a"].Concurrency = -1: must be 0 to 65536 (0 means 10)`,
 		`jobs.Config.Queues["a"].MaxDeliveries = -1: must be >= 0 (0 means 5)`,
 		`jobs.Config.Queues["a"].Backoff.Exponential.Delay = -1ns: must be >= 0 (0 means 500ms)`,
-		`jobs.Config.Queues = {: must be at most 200 bytes of UTF-8 without control characters and braces, and not blank`,
+		`jobs.Config.Queues = {: must be at most 200 bytes of UTF-8 without control characters and braces, not blank, and not begin with batch:`,
 		`jobs.Config.Queues["{"].GateCall = a function: must be nil without a Gate`,
 		`jobs.Config.Queues["{"].Concurrency = 131072: must be 0 to 65536 (0 means 10)`,
 	}, strings.Split(err.Error(), "\n"))
@@ -45,18 +45,19 @@ func TestJobValidate(t *testing.T) {
 	require.NoError(t, err)
 	long := strings.Repeat("x", 201)
 	for field, job := range map[string]jobs.Job{
-		"ID":       {Queue: "q", ID: " "},
-		"ID ":      {Queue: "q", ID: "a\nb"},
-		"Queue":    {},
-		"Queue ":   {Queue: "a{b}"},
-		"Queue  ":  {Queue: long},
-		"Queue   ": {Queue: "\xff"},
-		"Campaign": {Queue: "q", Campaign: long},
-		"Payload":  {Queue: "q", Payload: make([]byte, 1<<20+1)},
-		"Meta":     {Queue: "q", Meta: map[string]string{"a": "\xff"}},
-		"Meta ":    {Queue: "q", Meta: map[string]string{"a": strings.Repeat("x", 4<<10)}},
-		"Retain":   {Queue: "q", Retain: -1},
-		"Retain ":  {Queue: "q", Retain: 91 * 24 * time.Hour},
+		"ID":        {Queue: "q", ID: " "},
+		"ID ":       {Queue: "q", ID: "a\nb"},
+		"Queue":     {},
+		"Queue ":    {Queue: "a{b}"},
+		"Queue  ":   {Queue: long},
+		"Queue   ":  {Queue: "\xff"},
+		"Queue    ": {Queue: "batch:contacts"}, // that of a batcher
+		"Campaign":  {Queue: "q", Campaign: long},
+		"Payload":   {Queue: "q", Payload: make([]byte, 1<<20+1)},
+		"Meta":      {Queue: "q", Meta: map[string]string{"a": "\xff"}},
+		"Meta ":     {Queue: "q", Meta: map[string]string{"a": strings.Repeat("x", 4<<10)}},
+		"Retain":    {Queue: "q", Retain: -1},
+		"Retain ":   {Queue: "q", Retain: 91 * 24 * time.Hour},
 	} {
 		_, err := r.Enqueue(t.Context(), job)
 		bad, ok := errors.AsType[*core.ConfigError](err)

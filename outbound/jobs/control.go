@@ -40,14 +40,13 @@ func (r *Runner) Delete(ctx context.Context, queue, id string) error {
 // Jobs iterates over the jobs of a queue in a state; with the state "", over all. Jobs that change their state
 // meanwhile may be left out, or be listed twice. An error ends the iteration.
 func (r *Runner) Jobs(ctx context.Context, queue string, state State) iter.Seq2[Info, error] {
-	states := []State{state}
-	if state == "" {
-		states = []State{Pending, Scheduled, Active, Failed, Done}
-	}
 	return func(yield func(Info, error) bool) {
-		for _, s := range states {
+		for _, s := range []State{Pending, Scheduled, Active, Failed, Done} {
+			if state != "" && state != s {
+				continue
+			}
 			for e, err := range r.queue.List(ctx, queue, string(s)) {
-				if !yield(infoOf(e), err) || err != nil {
+				if !yield(Info{Job(e.Job), s, e.Due, e.LastError}, err) || err != nil {
 					return
 				}
 			}
@@ -61,7 +60,8 @@ func (r *Runner) Queue(ctx context.Context, name string) (QueueInfo, error) {
 	if err != nil {
 		return QueueInfo{}, err
 	}
-	return queueInfoOf(all[0]), nil
+	c := all[0]
+	return QueueInfo{c.Pending, c.Scheduled, c.Active, c.Failed, c.Done, c.Oldest, c.Paused}, nil
 }
 
 // Cancel deletes the jobs of a campaign that are not active, and returns their number. First cancel the context of its
@@ -142,12 +142,9 @@ func (r *Runner) rows(ctx context.Context) (rows []registry.Row, err error) {
 
 // control applies a verb to a row. retry and delete_failed apply to its failed jobs, up to 1,000 of them.
 func (r *Runner) control(ctx context.Context, verb, queue string) (n int, err error) {
-	some := func(Info) bool { n++; return n <= controlledMost }
-	switch verb {
-	case "retry":
-		return r.each(ctx, queue, Failed, groups.Retry, some)
-	case "delete_failed":
-		return r.each(ctx, queue, Failed, groups.Delete, some)
+	v, ok := map[string]groups.Verb{"retry": groups.Retry, "delete_failed": groups.Delete}[verb]
+	if !ok {
+		return 1, r.queue.Control(ctx, queue, groups.Verb(verb), "")
 	}
-	return 1, r.queue.Control(ctx, queue, groups.Verb(verb), "")
+	return r.each(ctx, queue, Failed, v, func(Info) bool { n++; return n <= controlledMost })
 }

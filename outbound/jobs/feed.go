@@ -3,7 +3,6 @@ package jobs
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"iter"
 	"log/slog"
@@ -27,7 +26,7 @@ const (
 // After a restart a campaign can be fed again from its beginning, if its jobs have IDs and their Retain is long enough.
 // Jobs with a NotBefore should be in the order of these times.
 func (r *Runner) Feed(ctx context.Context, jobs iter.Seq[Job]) (fed, skipped int, err error) {
-	f := feeding{Runner: r, lane: &lane{}}
+	f := &feeding{Runner: r}
 	defer f.enter("")
 	for job := range jobs {
 		switch added, err := f.feed(ctx, job); {
@@ -47,8 +46,7 @@ type feeding struct {
 	*Runner
 
 	queue string // of its last job
-	lane  *lane  // of the queue
-	taken int    // turns taken so far, counted like lane.given
+	left  int    // turns that it has; Runner.mu guards it
 }
 
 // feed enqueues a job. It reports whether it was added; if not, its ID was in use.
@@ -63,11 +61,9 @@ func (f *feeding) feed(ctx context.Context, job Job) (added bool, err error) {
 		err = f.turn(ctx)
 	}
 	mine := job.ID == "" // whether an existing job with the ID is this one
-	if mine {
-		job.ID = rand.Text() // the same in each try, since a reply can be lost
-	}
 	for ; err == nil; err = f.wait(ctx, time.Now().Add(feedEvery)) {
-		_, err := f.Enqueue(ctx, job)
+		id, err := f.Enqueue(ctx, job)
+		job.ID = id // the same in each try, since a reply can be lost
 		switch {
 		case errors.Is(err, ErrClosed), errors.Is(err, core.ErrConfig):
 			return false, err
@@ -85,69 +81,61 @@ func (f *feeding) feed(ctx context.Context, job Job) (added bool, err error) {
 }
 
 // wait waits until a time, unless ctx ends, or the runner is closed.
-func (f *feeding) wait(ctx context.Context, until time.Time) error {
-	d := time.Until(until)
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
+func (r *Runner) wait(ctx context.Context, until time.Time) error {
+	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-f.up.Closing:
+	case <-r.up.Closing:
 		return ErrClosed
 	}
 }
 
-// A lane gives turns to the campaigns that feed one queue: after each look at the queue, the same number to each. Runner.mu guards its
-// fields.
+// A lane is what the campaigns that feed one queue share. Runner.mu guards it.
 type lane struct {
-	feedings int
-	at       time.Time // of the last look
-	given    int       // turns given to each so far
-	ahead    int       // how many jobs to keep waiting in the queue
+	feedings map[*feeding]bool
+	at       time.Time // of the last look at the queue
+	ahead    int       // jobs to keep waiting in the queue
 }
 
-// enter leaves the present lane, and enters that of a queue unless queue is "". A lane ends with its last campaign. A campaign gets no
-// turns of earlier looks.
+// enter leaves the present lane, and enters that of a queue unless queue is "". A lane ends with its last campaign.
 func (f *feeding) enter(queue string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.lane.feedings--; f.lane.feedings == 0 {
-		delete(f.lanes, f.queue)
+	if l := f.lanes[f.queue]; l != nil {
+		if delete(l.feedings, f); len(l.feedings) == 0 {
+			delete(f.lanes, f.queue)
+		}
 	}
-	if queue == "" {
+	if f.queue, f.left = queue, 0; queue == "" {
 		return
 	}
 	if f.lanes[queue] == nil {
-		f.lanes[queue] = &lane{ahead: feedLeast}
+		f.lanes[queue] = &lane{feedings: map[*feeding]bool{}, ahead: feedLeast}
 	}
-	f.queue, f.lane = queue, f.lanes[queue]
-	f.taken = f.lane.given
-	f.lane.feedings++
+	f.lanes[queue].feedings[f] = true
 }
 
-// turn waits for a turn.
+// turn waits for a turn to enqueue a job.
 func (f *feeding) turn(ctx context.Context) error {
 	for {
 		f.mu.Lock()
-		l := f.lane
-		f.taken = max(f.taken, l.given-1-l.ahead/l.feedings) // a slow campaign loses its older turns
-		if f.taken < l.given {
-			f.taken++
+		l, now := f.lanes[f.queue], time.Now()
+		if f.left > 0 {
+			f.left--
 			f.mu.Unlock()
 			return nil
 		}
-		due := time.Since(l.at) >= feedEvery
+		due := now.Sub(l.at) >= feedEvery
 		if due {
-			l.at = time.Now()
+			l.at = now
 		}
 		next := l.at.Add(feedEvery)
 		f.mu.Unlock()
-		if due && f.look(ctx) {
+		if due && f.look(ctx, l) {
 			continue
 		}
 		if err := f.wait(ctx, next); err != nil {
@@ -156,23 +144,26 @@ func (f *feeding) turn(ctx context.Context) error {
 	}
 }
 
-// look reads the counts of the queue and gives turns, so that some jobs always wait for the handlers. If most of them have begun since the
-// last look, it keeps twice as many from then on, so that the queue does not run empty; if few have, slowly fewer. It reports whether the
-// queue could be read.
-func (f *feeding) look(ctx context.Context) bool {
+// look reads the counts of the queue, and gives turns, the same number to each campaign, so that some jobs always wait for the handlers. If
+// most of them have begun since the last look, it keeps twice as many from then on, so that the queue does not run empty; if few have,
+// slowly fewer. It reports whether the queue could be read.
+func (f *feeding) look(ctx context.Context, l *lane) bool {
 	all, err := f.Runner.queue.Inspect(ctx, f.queue)
 	if f.up.EngineIs(ctx, err, slog.String("queue", f.queue)); err != nil {
 		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l, waiting := f.lane, all[0].Pending+all[0].Soon
+	waiting := all[0].Pending + all[0].Soon
 	switch {
 	case waiting < l.ahead/4:
 		l.ahead = min(2*l.ahead, feedMost)
 	case waiting > l.ahead-l.ahead/16:
 		l.ahead = max(l.ahead-l.ahead/16, feedLeast)
 	}
-	l.given += (max(0, l.ahead-waiting) + l.feedings - 1) / l.feedings
+	for o := range l.feedings {
+		share := (max(0, l.ahead-waiting) + len(l.feedings) - 1) / len(l.feedings)
+		o.left = min(o.left+share, 1+l.ahead/len(l.feedings)) // a slow campaign loses its older turns
+	}
 	return true
 }

@@ -254,3 +254,13 @@ func TestCancel(t *testing.T) {
 	i := inspect(t, r)
 	require.Equal(t, []int{10, 10}, []int{i.Pending, i.Scheduled})
 }
+
+func TestJobsOfUnknownState(t *testing.T) {
+	t.Parallel()
+	r, err := jobs.New(jobs.Config{})
+	require.NoError(t, err)
+	enqueue(t, r, jobs.Job{})
+	for job, err := range r.Jobs(t.Context(), "q", "none") {
+		t.Errorf("got %+v, %v, want none", job, err)
+	}
+}

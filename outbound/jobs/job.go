@@ -7,7 +7,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -15,7 +14,7 @@ const (
 	defaultMaxAttempts = 25
 	maxName            = 200 // bytes of an ID, Queue or Campaign
 	validName          = "must be at most 200 bytes of UTF-8 without control characters"
-	validQueue         = validName + " and braces, and not blank"
+	validQueue         = validName + " and braces, not blank, and not begin with batch:"
 	maxPayload         = 1 << 20 // bytes
 	maxMeta            = 4 << 10 // bytes
 	maxRetain          = 90 * 24 * time.Hour
@@ -27,7 +26,8 @@ type Job struct {
 	// random one. A second job with the same ID is refused with [ErrExists] until the first is done and its Retain is
 	// over. If the first has failed, it is replaced.
 	ID string
-	// Queue is the name of the queue, at most 200 bytes without braces. It is required.
+	// Queue is the name of the queue, at most 200 bytes without braces. It must not begin with "batch:", as the queues of outbound/batch do.
+	// No process need run the queue yet: its jobs wait until one does, so a wrong name is no error. It is required.
 	Queue string
 	// Campaign is the name of a group of jobs, which Runner.Cancel deletes together. It can be empty.
 	Campaign string
@@ -51,7 +51,8 @@ type Job struct {
 func (j *Job) validate() error {
 	check := validate.Of("jobs.Job")
 	check.That(j.ID == "" || isName(j.ID), "ID", j.ID, validName+", and not blank")
-	check.That(isName(j.Queue) && !strings.ContainsAny(j.Queue, "{}"), "Queue", j.Queue, validQueue)
+	named := isName(j.Queue) && !strings.ContainsAny(j.Queue, "{}") && !strings.HasPrefix(j.Queue, "batch:")
+	check.That(named, "Queue", j.Queue, validQueue)
 	check.That(j.Campaign == "" || isName(j.Campaign), "Campaign", j.Campaign, validName+", and not blank")
 	check.That(len(j.Payload) <= maxPayload, "Payload", fmt.Sprintf("%d bytes", len(j.Payload)), "must be at most 1 MiB")
 	size, text := 0, true
@@ -77,8 +78,6 @@ type Info struct {
 	LastError string    // of the last attempt that failed or was limited; it can contain secrets
 }
 
-func infoOf(e groups.Entry) Info { return Info{Job(e.Job), State(e.State), e.Due, e.LastError} }
-
 // A State is the state of a job in its queue.
 type State string
 
@@ -97,8 +96,4 @@ type QueueInfo struct {
 
 	Oldest time.Time // when the oldest pending job was due; zero if there is none
 	Paused bool
-}
-
-func queueInfoOf(c groups.Counts) QueueInfo {
-	return QueueInfo{c.Pending, c.Scheduled, c.Active, c.Failed, c.Done, c.Oldest, c.Paused}
 }

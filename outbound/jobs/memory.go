@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/minheap"
 )
@@ -21,6 +23,7 @@ func Memory() *Engine {
 type memory struct {
 	mu     sync.Mutex
 	queues map[string]*memoryQueue
+	closed bool
 }
 
 type memoryHeap = minheap.Heap[*memoryJob]
@@ -37,14 +40,11 @@ type memoryQueue struct {
 
 type memoryJob struct {
 	minheap.Place
-	groups.Job
+	groups.Entry
 
-	state    State
-	at       time.Time // when it is due, has failed, or is done and its Retain is over
-	seq      uint64
-	failures int
-	limited  bool // its last attempt was limited
-	lastErr  string
+	at      time.Time // when it is due, has failed, or is done and its Retain is over
+	seq     uint64
+	limited bool // its last attempt was limited
 }
 
 // Before implements minheap.Element.
@@ -79,18 +79,19 @@ func (q *memoryQueue) first(s State) *memoryJob {
 
 // move gives a job another state; "" removes it. A Scheduled job comes after others of the same time.
 func (q *memoryQueue) move(j *memoryJob, to State, at time.Time) {
-	if j.state != "" {
-		q.states[j.state].Remove(j)
+	if j.State != "" {
+		q.states[State(j.State)].Remove(j)
 	}
-	if j.state, j.at = to, at; to == "" {
-		delete(q.jobs, j.ID)
-		return
-	}
+	j.State, j.at, j.Due = string(to), at, time.Time{}
 	if to == Scheduled {
 		q.seq++
-		j.seq = q.seq
+		j.seq, j.Due = q.seq, at
 	}
-	q.states[to].Add(j)
+	if to == "" {
+		delete(q.jobs, j.ID)
+	} else {
+		q.states[to].Add(j)
+	}
 	q.change()
 }
 
@@ -107,15 +108,17 @@ func (m *memory) Enqueue(_ context.Context, job groups.Job, most int) error {
 	defer m.mu.Unlock()
 	old := q.jobs[job.ID]
 	switch {
+	case m.closed:
+		return ErrClosed
 	case old == nil && len(q.jobs)-q.states[Done].Len() >= most:
 		return ErrFull
-	case old != nil && old.state != Failed:
+	case old != nil && old.State != string(Failed):
 		return ErrExists
 	case old != nil:
 		q.move(old, "", now)
 	}
-	job.Payload, job.Meta = slices.Clone(job.Payload), maps.Clone(job.Meta)
-	q.jobs[job.ID] = &memoryJob{Job: job}
+	job.Payload, job.Meta, job.Attempt = slices.Clone(job.Payload), maps.Clone(job.Meta), 1
+	q.jobs[job.ID] = &memoryJob{Entry: groups.Entry{Job: job}}
 	q.move(q.jobs[job.ID], Scheduled, notBefore(job.NotBefore, now))
 	return nil
 }
@@ -123,20 +126,15 @@ func (m *memory) Enqueue(_ context.Context, job groups.Job, most int) error {
 func (m *memory) Run(ctx context.Context, queue string, w groups.Worker) {
 	var group sync.WaitGroup
 	defer group.Wait()
-	places := make(chan struct{}, w.Concurrency)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case places <- struct{}{}:
-		}
+	places := semaphore.NewWeighted(int64(w.Concurrency))
+	for places.Acquire(ctx, 1) == nil {
 		j := m.take(ctx, queue, w.Closing)
 		if j == nil {
 			return
 		}
 		group.Go(func() {
-			defer func() { <-places }()
-			m.finish(j, w.Handle(context.WithoutCancel(ctx), groups.Entry{Job: j.Job}))
+			defer places.Release(1)
+			m.finish(j, w.Handle(context.WithoutCancel(ctx), j.Entry))
 		})
 	}
 }
@@ -177,7 +175,6 @@ func (q *memoryQueue) next(now time.Time) (*memoryJob, time.Duration) {
 		return nil, later.at.Sub(now)
 	}
 	q.move(j, Active, j.at)
-	j.Attempt = j.failures + 1
 	return j, 0
 }
 
@@ -193,15 +190,13 @@ func (q *memoryQueue) idle() bool {
 
 // finish carries out the verdict about a job.
 func (m *memory) finish(j *memoryJob, v groups.Verdict) {
-	text := ""
-	if v.Err != nil {
-		text = v.Err.Error()
-	}
 	q, now := m.lock(j.Queue)
 	defer m.mu.Unlock()
-	j.lastErr, j.limited = text, v.End == groups.Limited
+	if j.LastError, j.limited = "", v.End == groups.Limited; v.Err != nil {
+		j.LastError = v.Err.Error()
+	}
 	if v.End == groups.Retried || v.End == groups.Failed {
-		j.failures++
+		j.Attempt++
 	}
 	switch {
 	case v.End == groups.Succeeded:
@@ -230,10 +225,11 @@ func (m *memory) Inspect(_ context.Context, queues ...string) (all []groups.Coun
 	return all, nil
 }
 
-// left returns the number of jobs that have neither succeeded nor failed.
-func (m *memory) left() (n int) {
+// close accepts no more jobs, and returns the number of those that have neither succeeded nor failed.
+func (m *memory) close() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.closed = true
 	for _, q := range m.queues {
 		n += q.states[Pending].Len() + q.states[Scheduled].Len() + q.states[Active].Len()
 	}
@@ -244,13 +240,9 @@ func (m *memory) left() (n int) {
 func (m *memory) List(_ context.Context, queue, state string) iter.Seq2[groups.Entry, error] {
 	return func(yield func(groups.Entry, error) bool) {
 		q, _ := m.lock(queue)
-		all := make([]groups.Entry, 0, q.states[State(state)].Len())
+		var all []groups.Entry
 		for _, j := range slices.SortedFunc(q.states[State(state)].All(), func(a, b *memoryJob) int { return a.at.Compare(b.at) }) {
-			e := groups.Entry{Job: j.Job, State: state, LastError: j.lastErr}
-			if e.Attempt = j.failures + 1; j.state == Scheduled {
-				e.Due = j.at
-			}
-			all = append(all, e)
+			all = append(all, j.Entry)
 		}
 		m.mu.Unlock()
 		for _, e := range all {
@@ -269,12 +261,12 @@ func (m *memory) Control(_ context.Context, queue string, v groups.Verb, id stri
 	case v == groups.Pause, v == groups.Resume:
 		q.paused, q.held = v == groups.Pause, time.Time{}
 		q.change()
-	case j == nil || j.state == Active:
+	case j == nil || j.State == string(Active):
 		return ErrNotFound
 	case v == groups.Delete:
 		q.move(j, "", now)
-	case j.state == Failed, j.state == Scheduled:
-		j.failures = 0
+	case j.State == string(Failed), j.State == string(Scheduled):
+		j.Attempt = 1
 		q.move(j, Scheduled, now)
 	default:
 		return ErrNotFound

@@ -10,7 +10,7 @@ import (
 )
 
 // refreshEvery is the time between two readings of the queues for figures.
-const refreshEvery = 5 * time.Second
+const refreshEvery = time.Second
 
 // Stats are the counters of a Runner in this process, and its present state.
 type Stats struct {
@@ -33,7 +33,7 @@ func (r *Runner) Stats() Stats {
 	}
 }
 
-// figures returns the counts of this process, and those of its queues as Run last read them, which it does every 5 seconds.
+// figures returns the counts of this process, and those of its queues as Run last read them, which it does every second.
 func (r *Runner) figures() (f registry.Figures) {
 	s := r.Stats()
 	f.Counts("attempts_total", "Attempts that have ended in this process, by result; limited ones do not count for the job.", "result",
@@ -42,10 +42,7 @@ func (r *Runner) figures() (f registry.Figures) {
 	f.Count("skipped_total", "Jobs that were not enqueued because their ID was in use.", s.Skipped)
 	f.Add("running", "Handlers that run in this process.", float64(s.Active))
 	names := r.names()
-	counts := make([]groups.Counts, len(names))
-	if seen := r.seen.Load(); seen != nil {
-		counts = *seen
-	}
+	counts, _ := r.seen.Load().([]groups.Counts)
 	for i, c := range counts {
 		of := func(name, help string, n int) { f.Add(name, help, float64(n), "queue", names[i]) }
 		of("pending", "Jobs that are due, in all processes.", c.Pending)
@@ -61,18 +58,12 @@ func (r *Runner) figures() (f registry.Figures) {
 	return f
 }
 
-// watch reads the queues for figures until ctx ends.
+// watch reads the queues for figures until ctx ends, or the runner is closed.
 func (r *Runner) watch(ctx context.Context) {
-	ticker := time.NewTicker(refreshEvery)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
+	for ended := error(nil); ended == nil; ended = r.wait(ctx, time.Now().Add(refreshEvery)) {
 		counts, err := r.queue.Inspect(ctx, r.names()...)
 		if r.up.EngineIs(ctx, err, slog.String("queue", "")); err == nil {
-			r.seen.Store(&counts)
-		}
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
+			r.seen.Store(counts)
 		}
 	}
 }

@@ -32,6 +32,8 @@ func TestFigures(t *testing.T) {
 		enqueue(t, r, jobs.Job{})
 		enqueue(t, r, jobs.Job{NotBefore: time.Now().Add(time.Hour)})
 		time.Sleep(6 * time.Second)
+		enqueue(t, r, jobs.Job{}) // seen within a second
+		time.Sleep(time.Second)
 		synctest.Wait()
 		got := map[string]float64{}
 		for _, f := range eventtest.Source(r.Config().Registry).Figures() {
@@ -39,8 +41,8 @@ func TestFigures(t *testing.T) {
 		}
 		require.Equal(t, map[string]float64{
 			"attempts_total result succeeded": 0, "attempts_total result limited": 0, "attempts_total result retried": 0, "attempts_total result failed": 1,
-			"enqueued_total": 4, "skipped_total": 0, "running": 1,
-			"pending queue q": 1, "scheduled queue q": 1, "active queue q": 1, "kept_failed queue q": 1, "paused queue q": 0,
+			"enqueued_total": 5, "skipped_total": 0, "running": 1,
+			"pending queue q": 2, "scheduled queue q": 1, "active queue q": 1, "kept_failed queue q": 1, "paused queue q": 0,
 		}, got)
 	})
 }

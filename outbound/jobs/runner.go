@@ -21,13 +21,12 @@ type Runner struct {
 	life  instance.Instance[Config, map[string]Queue]
 	up    groups.Lifetime
 	queue groups.Queue
-	own   *memory // the engine, if Config.Engine is nil
 
 	enqueued, skipped atomic.Uint64
 	ends              [groups.Failed + 1]atomic.Uint64
 	active            atomic.Int64
 	spacing           groups.Spacing
-	seen              atomic.Pointer[[]groups.Counts] // of the queues, in the order of their names
+	seen              atomic.Value // the []groups.Counts of the queues, in the order of their names
 
 	mu    sync.Mutex
 	lanes map[string]*lane // of Feed, by queue
@@ -36,9 +35,6 @@ type Runner struct {
 // New makes a runner. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
 func New(cfg Config) (*Runner, error) {
 	r := &Runner{lanes: map[string]*lane{}, queue: groups.Open(cmp.Or(cfg.Engine, Memory()))}
-	if cfg.Engine == nil {
-		r.own, _ = r.queue.(*memory)
-	}
 	r.up.Init(ErrClosed, errRunning, &r.life.Listeners)
 	cfg.Queues = maps.Clone(cfg.Queues)
 	if err := r.life.Init(lifeCycle(), cfg); err != nil {
@@ -70,7 +66,8 @@ func (r *Runner) SetConfig(cfg Config) error {
 }
 
 // Enqueue adds a job, and returns its ID. The error is [ErrExists], [ErrFull], [ErrClosed], a *core.ConfigError, or
-// that of the engine. In the last case the job may have been added: enqueue it again with the returned ID.
+// that of the engine. In the last case the job may have been added, or a failed one with its ID deleted: enqueue it again with the returned
+// ID.
 func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 	if r.up.Closed() {
 		return "", ErrClosed
@@ -101,19 +98,17 @@ func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 func (r *Runner) Run(ctx context.Context) error {
 	grace := func() time.Duration { return max(0, cmp.Or(r.life.Load().Config.Grace, defaultGrace)) }
 	return r.up.Run(ctx, grace, func(stopping, working context.Context) {
-		var workers, helpers sync.WaitGroup
-		defer helpers.Wait()
-		watching, stop := context.WithCancel(stopping)
-		defer stop()
-		if r.life.Load().Config.Registry != nil {
-			helpers.Go(func() { r.watch(watching) })
+		var group sync.WaitGroup
+		defer group.Wait()
+		now := r.life.Load()
+		if now.Config.Registry != nil && len(now.Settings) > 0 {
+			group.Go(func() { r.watch(stopping) })
 		}
-		for name, q := range r.life.Load().Settings {
+		for name, q := range now.Settings {
 			w := groups.Worker{Concurrency: q.Concurrency, Closing: r.up.Closing}
 			w.Handle = func(ctx context.Context, e groups.Entry) groups.Verdict { return r.handle(ctx, stopping, working, e) }
-			workers.Go(func() { r.queue.Run(stopping, name, w) })
+			group.Go(func() { r.queue.Run(stopping, name, w) })
 		}
-		workers.Wait()
 	})
 }
 
@@ -123,8 +118,8 @@ func (r *Runner) Run(ctx context.Context) error {
 func (r *Runner) Close(ctx context.Context) error {
 	_ = r.life.Close() // always nil
 	err, lost := r.up.Close(ctx, nil), 0
-	if r.own != nil {
-		lost = r.own.left()
+	if m, ok := r.queue.(*memory); ok && r.life.Load().Config.Engine == nil {
+		lost = m.close()
 	}
 	switch {
 	case err != nil:

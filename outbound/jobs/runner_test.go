@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
@@ -172,6 +176,36 @@ func TestStopBeforeCall(t *testing.T) {
 	}
 }
 
+// A job that was lost before its attempt is not begun, as another process may run it.
+func TestLostBeforeAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFault()
+		m, first := f.Queue, true
+		f.run = func(ctx context.Context, queue string, w groups.Worker) {
+			next := w.Handle
+			w.Handle = func(ctx context.Context, e groups.Entry) groups.Verdict {
+				ctx, cancel := context.WithCancel(ctx)
+				defer cancel()
+				if first {
+					cancel()
+				}
+				first = false
+				return next(ctx, e)
+			}
+			m.Run(ctx, queue, w)
+		}
+		r, _ := start(t, jobs.Queue{Handler: func(ctx context.Context, _ jobs.Job) error {
+			require.NoError(t, ctx.Err())
+			return nil
+		}}, f.engine)
+		enqueue(t, r, jobs.Job{})
+		synctest.Wait()
+		require.False(t, first)
+		require.EqualValues(t, 1, r.Stats().Succeeded)
+	})
+}
+
 // In memory, what is due runs before Close returns, and what waits for the vendor alone. What is lost is reported.
 func TestClose(t *testing.T) {
 	t.Parallel()
@@ -234,6 +268,23 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// A job that is deleted is not waited for.
+func TestCloseAfterDelete(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error { return jobs.RunAt(begin.Add(time.Hour)) }})
+		id := enqueue(t, r, jobs.Job{})
+		synctest.Wait()
+		go func() {
+			time.Sleep(time.Minute)
+			_ = r.Delete(t.Context(), "q", id)
+		}()
+		require.NoError(t, r.Close(t.Context()))
+		require.Equal(t, time.Minute, time.Since(begin))
+	})
+}
+
 // Without a Run, what is in an Engine is not lost, and what is in none is.
 func TestCloseWithoutRun(t *testing.T) {
 	t.Parallel()
@@ -246,6 +297,34 @@ func TestCloseWithoutRun(t *testing.T) {
 		} else {
 			require.NoError(t, err)
 		}
+	}
+}
+
+// Each job that was accepted beside Close is counted as lost.
+func TestCloseBesideEnqueue(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		r, err := jobs.New(jobs.Config{})
+		require.NoError(t, err)
+		var accepted atomic.Int64
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				for {
+					if _, err := r.Enqueue(t.Context(), jobs.Job{Queue: "q"}); err != nil {
+						assert.ErrorIs(t, err, jobs.ErrClosed)
+						return
+					}
+					accepted.Add(1)
+				}
+			})
+		}
+		for accepted.Load() == 0 {
+			runtime.Gosched()
+		}
+		err = r.Close(t.Context())
+		group.Wait()
+		require.EqualError(t, err, fmt.Sprintf("jobs: closed without an Engine, %d jobs are lost", accepted.Load()))
 	}
 }
 

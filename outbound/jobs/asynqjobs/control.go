@@ -3,7 +3,6 @@ package asynqjobs
 import (
 	"cmp"
 	"context"
-	"errors"
 	"iter"
 	"strconv"
 	"time"
@@ -34,18 +33,13 @@ func (e *engine) List(ctx context.Context, queue, state string) iter.Seq2[groups
 			}
 			_ = e.redis.SAdd(ctx, "asynq:queues", queue).Err() // Redis can have lost it; asynq adds it once in each process
 		}
-		if err == nil && state == string(jobs.Failed) { // they are at the end of the list
-			var n int64
-			n, err = e.redis.ZCount(ctx, prefix(queue)+"retry", "-inf", "("+strconv.Itoa(far)).Result()
-			page += int(n) / pageSize
+		if state == string(jobs.Failed) { // they are at the end of the list
+			page += int(e.redis.ZCount(ctx, prefix(queue)+"retry", "-inf", "("+strconv.Itoa(far)).Val()) / pageSize
 		}
 		for len(lists) > 0 && err == nil {
 			tasks, err = lists[0](queue, asynq.Page(page), asynq.PageSize(pageSize))
 			if page++; len(tasks) < pageSize {
 				page, lists = 1, lists[1:]
-			}
-			if errors.Is(err, asynq.ErrQueueNotFound) {
-				err = nil
 			}
 			for _, task := range tasks {
 				failed := task.State == asynq.TaskStateArchived || task.State == asynq.TaskStateRetry && task.NextProcessAt.Unix() >= far
@@ -90,10 +84,6 @@ func (e *engine) Control(ctx context.Context, queue string, v groups.Verb, id st
 
 // Hold sets a pause that ends by the clock of Redis, whether or not a process runs.
 func (e *engine) Hold(ctx context.Context, queue string, until time.Time) error {
-	millis := (time.Until(until) + time.Millisecond - 1).Milliseconds()
-	if millis <= 0 {
-		return nil
-	}
-	_, err := e.script(ctx, queue, "hold", millis)
+	_, err := e.script(ctx, queue, "hold", max(1, (time.Until(until)+time.Millisecond-1).Milliseconds()))
 	return err
 }

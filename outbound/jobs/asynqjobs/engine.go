@@ -10,6 +10,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -44,7 +45,7 @@ type engine struct {
 	lines []*line            // replaced, not changed, when one leaves
 	stop  context.CancelFunc // ends watch
 
-	recovers bool // the next look includes jobs of processes that have ended
+	second atomic.Int64 // of the last look of watch at all jobs, in s since 1970; 0: the next look includes all
 }
 
 var _ groups.Queue = (*engine)(nil)

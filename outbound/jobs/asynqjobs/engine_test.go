@@ -148,6 +148,23 @@ func TestEndOfCaller(t *testing.T) {
 	}
 }
 
+// A failed job that could not be replaced, as Redis is full, is kept.
+func TestReplaceWhenRedisIsFull(t *testing.T) {
+	t.Parallel()
+	s, ctx := start(t, asynqjobs.Config{}), t.Context()
+	r, stop := s.run(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error { return core.Permanent(errors.New("no")) }})
+	enqueue(t, r, jobs.Job{ID: "a"})
+	eventually(t, func() bool { return s.counts(t).Failed == 1 }, "it has failed")
+	stop()
+	require.NoError(t, s.client.ConfigSet(ctx, "maxmemory", "1").Err())
+	_, err := r.Enqueue(ctx, jobs.Job{Queue: "q", ID: "a"})
+	require.ErrorContains(t, err, "OOM")
+	require.NoError(t, s.client.ConfigSet(ctx, "maxmemory", "0").Err())
+	require.Equal(t, groups.Counts{Failed: 1}, s.counts(t))
+	enqueue(t, r, jobs.Job{ID: "a"})
+	require.Equal(t, 1, s.counts(t).Pending)
+}
+
 // After a failover behind one address, connections that are open lead to the demoted server.
 func TestFailoverBehindOneAddress(t *testing.T) {
 	t.Parallel()

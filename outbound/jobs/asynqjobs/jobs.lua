@@ -15,13 +15,15 @@ local function upTo(key, score)
   return call('ZCOUNT', key, '-inf', score)
 end
 
--- Lets jobs run again whose leases have expired, and counts the losses. It appends mark to their messages. A process of asynq may have just
--- read the same leases, and must find no active task: so a job does not run again before a second has passed.
+-- Lets jobs run again whose leases have expired, and counts the losses. It appends mark to their messages. It takes all of them, since asynq
+-- would let the others run again without counting. A process of asynq may have just read the same leases, and must find no active task: so
+-- a job does not run again before a second has passed.
 local function recover(p, lost, now, mark)
-  for _, id in ipairs(call('ZRANGEBYSCORE', p .. 'lease', '-inf', lost, 'LIMIT', 0, 1000)) do
-    local key = p .. 't:' .. id
-    local msg = call('HGET', key, 'msg')
-    if msg and call('LREM', p .. 'active', 0, id) > 0 then
+  for _, id in ipairs(call('LRANGE', p .. 'active', 0, -1)) do -- in this order, LREM finds each of them near the head
+    local key, lease = p .. 't:' .. id, tonumber(call('ZSCORE', p .. 'lease', id) or now)
+    local msg = lease <= lost and call('HGET', key, 'msg')
+    if msg then
+      call('LREM', p .. 'active', 1, id)
       call('ZREM', p .. 'lease', id)
       if call('HDEL', key, 'gresil-waits') == 0 then
         call('HINCRBY', key, 'gresil-lost', 1)
@@ -62,24 +64,24 @@ local some, all = {'pending'}, {'pending', 'active', 'scheduled', 'retry', 'arch
 -- message, or "": then nothing is recovered; whether the queues are looked at together, so that idle ones cost one command, as a
 -- command in a Cluster cannot; and the prefixes of the queues.
 -- Reply: of each queue that is not empty its index; whether it has jobs that can run; whether it is paused; when its oldest job became
--- pending; how many jobs are pending, scheduled, active, failed, done, and scheduled within a minute.
+-- pending, in µs, or 0; how many jobs are pending, scheduled, active, failed, done, and scheduled within a minute.
 local function look()
-  local now, lost, pendingOnly, mark, first = ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5], 7
+  local now, lost, pendingOnly, mark, first = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1', ARGV[5], 7
   local found = {}
   local function read(i)
     local p = ARGV[i]
     local pending, by = call('LLEN', p .. 'pending'), call('GET', p .. 'paused')
     local paused = by and by ~= heldBy and 1 or 0
     if pendingOnly then
-      found[#found + 1] = {i - first, pending > 0 and not by and 1 or 0, paused, '', pending}
+      found[#found + 1] = {i - first, pending > 0 and not by and 1 or 0, paused, 0, pending}
       return
     end
     local scheduled, retry, completed, active = p .. 'scheduled', p .. 'retry', p .. 'completed', call('LLEN', p .. 'active')
     local due, failed, over = upTo(scheduled, now) + upTo(retry, now), call('ZCOUNT', retry, far, '+inf'), upTo(completed, now)
     local waiting, oldest = call('ZCARD', scheduled) + call('ZCARD', retry) - failed, call('LINDEX', p .. 'pending', -1)
-    local leases = call('ZCARD', p .. 'lease')
+    local leases, since = call('ZCARD', p .. 'lease'), oldest and call('HGET', p .. 't:' .. oldest, 'pending_since')
     found[#found + 1] = {
-      i - first, pending + due > 0 and not by and 1 or 0, paused, oldest and call('HGET', p .. 't:' .. oldest, 'pending_since') or '', pending + due, waiting - due, active,
+      i - first, pending + due > 0 and not by and 1 or 0, paused, math.floor((since or 0) / 1000), pending + due, waiting - due, active,
       failed + call('ZCARD', p .. 'archived'), call('ZCARD', completed) - over, upTo(scheduled, now + 60) + upTo(retry, now + 60) - due,
     }
     if mark ~= '' and over > 0 then
@@ -138,7 +140,10 @@ local function control()
   if state == 'active' or verb == 'retry' and (not score or state == 'completed')
     or verb == 'free' and not (state == 'archived' or state == 'retry' and score >= far or state == 'completed' and score <= now) then
     return 0
-  elseif score then
+  elseif verb == 'free' then
+    call('HSET', key, 'state', state) -- changes nothing, but fails if Redis is full: then the new job could not be added
+  end
+  if score then
     call('ZREM', prefix .. state, id)
   else
     call('LREM', prefix .. state, 0, id)

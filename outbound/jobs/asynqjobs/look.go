@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"log/slog"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -71,12 +70,9 @@ func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues
 			}
 			for i := range found {
 				r := found.list(i)
-				c := &counts[part[r.int(0)]]
-				*c = groups.Counts{
-					Paused: r.int(2) == 1, Pending: r.int(4), Scheduled: r.int(5), Active: r.int(6), Failed: r.int(7), Done: r.int(8), Soon: r.int(9),
-				}
-				if since, err := strconv.ParseInt(r.text(3), 10, 64); err == nil {
-					c.Oldest = time.Unix(0, since)
+				counts[part[r.int(0)]] = groups.Counts{
+					Paused: r.int(2) == 1, Oldest: r.time(3), Pending: r.int(4), Scheduled: r.int(5), Active: r.int(6), Failed: r.int(7),
+					Done: r.int(8), Soon: r.int(9),
 				}
 				if r.int(1) == 1 {
 					busy = append(busy, part[r.int(0)])
@@ -89,10 +85,7 @@ func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues
 
 func (e *engine) Inspect(ctx context.Context, queues ...string) ([]groups.Counts, error) {
 	counts, _, err := e.look(ctx, false, "", queues)
-	if err != nil {
-		return nil, err
-	}
-	return counts, nil
+	return counts, err
 }
 
 // join adds a line to those that watch looks at, until leave is called.
@@ -104,7 +97,8 @@ func (e *engine) join(l *line) (leave func()) {
 		e.stop = stop
 		go e.watch(ctx)
 	}
-	e.lines, e.recovers = append(e.lines, l), true
+	e.lines = append(e.lines, l)
+	e.second.Store(0)
 	return func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -121,23 +115,26 @@ func (e *engine) join(l *line) (leave func()) {
 func (e *engine) watch(ctx context.Context) {
 	ticker := time.NewTicker(e.config.Poll)
 	defer ticker.Stop()
-	for second := int64(0); ; {
+	for {
+		now := time.Now()
+		full := e.second.Swap(now.Unix()) != now.Unix() // before the lines are read: one that joins then is in the next look
 		e.mu.Lock()
-		lines, recovers := e.lines, e.recovers
-		e.recovers = false
+		lines := e.lines
 		e.mu.Unlock()
 		queues := make([]string, len(lines))
 		for i, l := range lines {
 			queues[i] = l.queue
 		}
-		now := time.Now()
-		_, busy, err := e.look(ctx, now.Unix() == second && !recovers, lostMark(now), queues)
-		if second = now.Unix(); err != nil && ctx.Err() == nil {
-			second = 0 // the next look includes all jobs
+		_, busy, err := e.look(ctx, !full, lostMark(now), queues)
+		if err != nil && ctx.Err() == nil {
+			e.second.Store(0)
 			e.config.Logger.LogAttrs(ctx, slog.LevelWarn, "queues could not be read", slog.Any("err", err))
 		}
 		for _, i := range busy {
-			lines[i].wake()
+			select {
+			case lines[i].work <- struct{}{}:
+			default:
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -1,7 +1,6 @@
 package asynqjobs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -17,43 +16,35 @@ const (
 	fieldWaits = "gresil-waits"
 )
 
-// enter waits until the job can run. A job whose last delivery ended with its process runs alone, so that only it is charged if it ends
-// this process too; others run beside each other. A job that has waited for mostAlone runs beside the others, since one of them can be
-// waiting for it. While a job waits, the end of the process is not charged to it. The caller calls leave
-// when the job has run.
-func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (leave func(), err error) {
-	stage, client, key, places := l.engine.stage, l.engine.redis, prefix(l.queue)+"t:"+e.ID, int64(1)
+// enter waits until the job can run, and returns its share of the stage, which the caller releases when the job has run. A job whose last
+// delivery ended with its process runs alone, so that only it is charged if it ends this process too; others run beside each other. A job
+// that has waited for mostAlone runs beside the others, since one of them can be waiting for it. While a job waits, the end of the process
+// is not charged to it. When the process stops, it no longer waits.
+func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (share int64, err error) {
+	stage, client, key := l.engine.stage, l.engine.redis, prefix(l.queue)+"t:"+e.ID
 	if lost {
 		if e.Losses, err = client.HGet(ctx, key, fieldLost).Int(); err != nil && !errors.Is(err, redis.Nil) {
-			return nil, failed(ctx, err)
+			return 0, failed(ctx, err)
 		}
 	}
+	share = 1
 	if e.Losses > 0 || e.Meta[groups.Suspect] != "" {
-		places = math.MaxInt64
+		share = math.MaxInt64
 	}
-	leave = func() { stage.Release(places) }
-	if stage.TryAcquire(places) {
-		return leave, nil
+	if stage.TryAcquire(share) {
+		return share, nil
 	}
 	if err = l.engine.send(ctx, func() error { return client.HSet(ctx, key, fieldWaits, 1).Err() }); err != nil {
-		return nil, err
+		return 0, err
 	}
 	waiting, cancel := context.WithTimeout(ctx, mostAlone)
 	defer cancel()
 	defer context.AfterFunc(l.stopping, cancel)() //nolint:contextcheck // it ends with Run
-	if stage.Acquire(waiting, places) != nil {
-		leave, err = func() {}, l.stopping.Err()
+	if stage.Acquire(waiting, share) != nil {
+		share = 0
 	}
-	if err = cmp.Or(l.engine.send(ctx, func() error { return client.HDel(ctx, key, fieldWaits).Err() }), err); err != nil {
-		leave()
-		return nil, err
+	if err = l.engine.send(ctx, func() error { return client.HDel(ctx, key, fieldWaits).Err() }); err != nil {
+		stage.Release(share)
 	}
-	return leave, nil
-}
-
-// forgive resets the losses of a job whose attempt has ended without ending the process. If that fails, they keep counting.
-func (l *line) forgive(ctx context.Context, e *groups.Entry) {
-	if e.Losses > 0 && ctx.Err() == nil {
-		_ = l.engine.send(ctx, func() error { return l.engine.redis.HDel(ctx, prefix(l.queue)+"t:"+e.ID, fieldLost).Err() })
-	}
+	return share, err
 }

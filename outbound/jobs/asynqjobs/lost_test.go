@@ -232,6 +232,33 @@ func TestKilledWorker(t *testing.T) {
 	survive(t, true)
 }
 
+// All jobs of processes that have ended are counted as lost before a server starts, since it would let them run again without that.
+func TestManyLostJobs(t *testing.T) {
+	t.Parallel()
+	const n = 1200
+	s := start(t, asynqjobs.Config{})
+	for i := range n + 1 { // the last one is for the server
+		require.NoError(t, s.Enqueue(t.Context(), groups.Job{ID: fmt.Sprint(i), Queue: "q", MaxAttempts: 1}, 2*n))
+	}
+	require.NoError(t, s.client.Eval(t.Context(), `
+		for i = 1, ARGV[1] do
+			local id = redis.call('RPOPLPUSH', 'asynq:{q}:pending', 'asynq:{q}:active')
+			redis.call('HSET', 'asynq:{q}:t:' .. id, 'state', 'active')
+			redis.call('ZADD', 'asynq:{q}:lease', 1, id)
+		end
+		return 1`, nil, n).Err())
+	var done, lost atomic.Int64
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	s.Run(ctx, "q", groups.Worker{Concurrency: 20, Handle: func(_ context.Context, e groups.Entry) groups.Verdict {
+		lost.Add(int64(e.Losses))
+		if done.Add(1) == n+1 {
+			stop()
+		}
+		return groups.Verdict{}
+	}})
+	require.Equal(t, []int64{n + 1, n}, []int64{done.Load(), lost.Load()})
+}
+
 // A job whose process has ended runs alone, and a delivery without an attempt, as in a hold, does not forget that.
 func TestSuspectRunsAlone(t *testing.T) {
 	t.Parallel()

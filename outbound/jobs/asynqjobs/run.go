@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -24,22 +24,17 @@ type line struct {
 	queue    string
 	work     chan struct{}   // has an element when there is work
 	stopping context.Context //nolint:containedctx // ends when no further job is taken
-	running  atomic.Int64
-}
-
-func (l *line) wake() {
-	select {
-	case l.work <- struct{}{}:
-	default:
-	}
+	places   chan struct{}   // has an element for each job that runs
+	ending   sync.WaitGroup  // of servers
 }
 
 // Run runs an asynq server for this queue only, while the queue has work.
 func (e *engine) Run(ctx context.Context, queue string, w groups.Worker) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	l := &line{Worker: w, engine: e, queue: queue, work: make(chan struct{}, 1), stopping: ctx}
+	l := &line{Worker: w, engine: e, queue: queue, work: make(chan struct{}, 1), stopping: ctx, places: make(chan struct{}, w.Concurrency)}
 	defer e.join(l)() //nolint:contextcheck // all lines are looked at together
+	defer l.ending.Wait()
 	go func() {
 		defer stop()
 		select {
@@ -65,67 +60,66 @@ func (l *line) serve(ctx context.Context) {
 		RetryDelayFunc: retryDelay, IsFailure: isFailure,
 		Logger: &logger{l.engine.config.Logger}, LogLevel: asynq.InfoLevel,
 	})
-	if err := server.Start(l); err != nil {
-		l.engine.config.Logger.ErrorContext(ctx, "a queue could not be served", slog.String("queue", l.queue), slog.Any("err", err))
-		return
-	}
-	defer func() {
-		server.Stop()
-		for runs := true; runs; runs = l.running.Load() > 0 { // asynq keeps a server in memory for as long as Shutdown could wait
-			time.Sleep(busyPoll)
-		}
-		server.Shutdown()
-	}()
+	_ = server.Start(l) // nil for a new server
 	ticker := time.NewTicker(idleAfter / 4)
 	defer ticker.Stop()
-	for last := time.Now(); l.running.Load() > 0 || time.Since(last) < idleAfter; {
+	for last := time.Now(); ctx.Err() == nil && (len(l.places) > 0 || time.Since(last) < idleAfter); {
 		select {
 		case <-ctx.Done():
-			return
 		case <-l.work:
 			last = time.Now()
 		case <-ticker.C:
 		}
 	}
+	server.Stop()
+	l.ending.Go(func() { // it can have taken a job meanwhile, and that one can take long
+		for runs := true; runs; runs = len(l.places) > 0 { // asynq keeps a server in memory for as long as Shutdown could wait
+			time.Sleep(busyPoll)
+		}
+		server.Shutdown()
+	})
 }
 
 // ProcessTask implements asynq.Handler.
 func (l *line) ProcessTask(ctx context.Context, task *asynq.Task) error {
-	l.running.Add(1)
-	defer l.running.Add(-1)
+	select { // the servers of a line have more places together than it has
+	case l.places <- struct{}{}:
+		defer func() { <-l.places }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	id, _ := asynq.GetTaskID(ctx)
 	retried, _ := asynq.GetRetryCount(ctx)
 	maxRetry, _ := asynq.GetMaxRetry(ctx)
 	e := groups.Entry{Job: jobOf(id, l.queue, task.Payload(), task.Headers(), retried, maxRetry)}
-	if d := time.Until(e.NotBefore); d > 0 && d <= inline && !l.wait(ctx, e.NotBefore) {
-		return back(e.NotBefore, nil) // it came early, by a clock that is ahead, and this process stops
-	}
-	leave, err := l.enter(ctx, &e, task.Headers()[headerLost] != "")
+	l.wait(ctx, e.NotBefore) // it can be early, by a clock that is ahead
+	share, err := l.enter(ctx, &e, task.Headers()[headerLost] != "")
 	if err != nil {
-		return back(time.Now().Add(time.Second), err)
+		return &outcome{groups.Verdict{End: groups.Limited, At: time.Now().Add(time.Second), Err: err}}
 	}
-	defer l.settle(ctx, id)
-	defer leave()
+	over := fieldWaits // it is not there
+	defer func() { l.settle(ctx, id, over) }()
+	defer l.engine.stage.Release(share)
 	v := l.Handle(ctx, e)
 	made := v.Made
 	if v.End == groups.Limited && !v.At.IsZero() && l.wait(ctx, v.At) {
 		v = l.Handle(ctx, e)
 	}
+	if made || v.Made { // this process has survived it
+		over = fieldLost
+	}
 	if v.End == groups.Succeeded {
 		return nil
-	}
-	if made || v.Made {
-		l.forgive(ctx, &e)
 	}
 	return &outcome{v}
 }
 
-// settle waits until Redis accepts a write, so that asynq can note the end of a job: asynq tries only once, and otherwise the job would run
-// again. The write changes nothing. asynq ends ctx when the job is lost.
-func (l *line) settle(ctx context.Context, id string) {
+// settle deletes a field of a job. It waits until Redis accepts that, so that asynq can note the end of the job: asynq tries only once, and
+// otherwise the job would run again. asynq ends ctx when the job is lost.
+func (l *line) settle(ctx context.Context, id, field string) {
 	ticker := time.NewTicker(settleEvery)
 	defer ticker.Stop()
-	write := func() error { return l.engine.redis.Persist(ctx, prefix(l.queue)+"t:"+id).Err() }
+	write := func() error { return l.engine.redis.HDel(ctx, prefix(l.queue)+"t:"+id, field).Err() }
 	for l.engine.send(ctx, write) != nil {
 		select {
 		case <-ticker.C:
@@ -154,11 +148,6 @@ func (l *line) wait(ctx context.Context, at time.Time) bool {
 // An outcome is the error of a task that is not done. It hides the error of the handler from asynq, which treats some
 // errors specially.
 type outcome struct{ groups.Verdict }
-
-// back is the outcome of a job that goes back to its queue.
-func back(at time.Time, err error) error {
-	return &outcome{groups.Verdict{End: groups.Limited, At: at, Err: err}}
-}
 
 func (o *outcome) Error() string {
 	if o.Err == nil {

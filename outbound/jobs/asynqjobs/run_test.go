@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
@@ -206,6 +209,88 @@ func TestServerWhileThereIsWork(t *testing.T) {
 	eventually(t, func() bool { return r.Stats().Succeeded == 2 }, "it runs at its time")
 	t.Logf("late by %v", time.Since(due))
 	eventually(t, func() bool { return s.client.ZCard(t.Context(), "asynq:{q}:completed").Val() == 0 }, "it is deleted when Retain is over")
+}
+
+// A held is a client and a log that let a server take a job as it ends: they keep its last question for jobs until it stops.
+type held struct {
+	slog.Handler
+
+	holds, stopping atomic.Bool
+	stop            chan struct{} // closed when the server stops
+	last            func()        // is called then
+}
+
+func (h *held) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *held) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if strings.Contains(a.Value.String(), "Stopping processor") && !h.stopping.Swap(true) {
+			h.last()
+			close(h.stop)
+		}
+		return true
+	})
+	return nil
+}
+
+func (h *held) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *held) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *held) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); h.holds.Load() && len(args) > 4 && args[3] == "asynq:{q}:pending" && args[4] == "asynq:{q}:paused" {
+			<-h.stop
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// A job that the server of an idle queue takes as it ends does not keep others from running, and no more run than Concurrency says.
+func TestJobOfEndingServer(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{})
+	h := &held{Handler: slog.DiscardHandler, stop: make(chan struct{})}
+	client := redis.NewClient(&redis.Options{Addr: s.server.Addr})
+	t.Cleanup(func() { _ = client.Close() })
+	client.AddHook(h)
+	through := s
+	through.engine = core.Must(asynqjobs.New(client, asynqjobs.Config{Logger: slog.New(h)}))
+	end := make(chan struct{})
+	release := sync.OnceFunc(func() { close(end) })
+	var running, top, done atomic.Int64
+	r, stop := through.run(t, jobs.Queue{Concurrency: 2, Handler: func(_ context.Context, job jobs.Job) error {
+		n := running.Add(1)
+		defer running.Add(-1)
+		top.Store(max(top.Load(), n))
+		if job.ID == "long" {
+			<-end
+		}
+		time.Sleep(10 * time.Millisecond)
+		done.Add(1)
+		return nil
+	}})
+	t.Cleanup(release)
+	h.last = func() {
+		assert.NoError(t, s.Enqueue(context.Background(), groups.Job{ID: "long", Queue: "q", MaxAttempts: 1}, 99))
+	}
+	enqueue(t, r, jobs.Job{})
+	eventually(t, func() bool { return r.Stats().Succeeded == 1 }, "a server runs")
+	h.holds.Store(true)
+	eventually(t, func() bool { return running.Load() == 1 }, "the ending server has taken a job")
+	for range 20 {
+		enqueue(t, r, jobs.Job{})
+	}
+	eventually(t, func() bool { return done.Load() == 21 }, "the others run beside it")
+	require.EqualValues(t, 2, top.Load())
+	release()
+	eventually(t, func() bool { return s.counts(t) == groups.Counts{} }, "it has ended")
+	stop()
+	servers, err := s.inspector.Servers()
+	require.NoError(t, err)
+	require.Empty(t, servers)
 }
 
 // A vendor counts the calls that arrive in its pauses, later than 150 ms after their beginning: a call can be on its way, and a round
