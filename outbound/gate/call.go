@@ -14,11 +14,11 @@ type call struct {
 	ctx    context.Context //nolint:containedctx // a call is made in one function; Close ends it
 	cancel context.CancelCauseFunc
 	seq    uint64 // calls are served in this order; a repeated call keeps its number
-	claims []claim
-	pool   pooling // nil if it needs no connection
-	conn   any     // of the pool
-	key    any     // of the connection
-	pinned bool    // it keeps its connection
+	claims []*claim
+	pool   *pool // nil if it needs no connection
+	conn   *conn // of the pool
+	key    any   // of the connection
+	pinned bool  // it keeps its connection
 
 	asks     bool     // it waits for the Store only
 	given    *granted // with slots of the Store that no request has used yet; nil if there are none
@@ -60,35 +60,36 @@ func (c *call) grant(err error) {
 // accept accepts a call under ctx; end ends the call.
 func (g *Gate) accept(ctx context.Context, wants []want, calls []Call) (*call, error) {
 	defer g.lock()()
-	if g.closed {
+	if g.drained != nil {
 		g.stats.Rejected++
 		return nil, ErrClosed
 	}
 	g.seq++
-	c := &call{g: g, seq: g.seq, calls: calls, claims: make([]claim, 0, 1+len(wants))}
+	c := &call{g: g, seq: g.seq, calls: calls}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	g.calls[c] = struct{}{}
-	c.claim(want{scopeID: scopeID{vendor: true}})
 	for _, w := range wants {
 		c.claim(w)
 	}
 	return c, nil
 }
 
-// claim adds a claim. It reports whether the call already had it, with the same cost.
-func (c *call) claim(w want) (had bool) {
-	i := slices.IndexFunc(c.claims, func(cl claim) bool { return cl.scopeID == w.scopeID })
+// claim adds a claim, or changes its cost.
+func (c *call) claim(w want) {
+	i := slices.IndexFunc(c.claims, func(cl *claim) bool { return cl.Key == w.Key })
 	if i < 0 {
-		s := c.g.scope(w.scopeID)
+		s := c.g.scope(w.Key)
 		s.calls++
-		c.claims = append(c.claims, claim{scope: s, cost: w.cost, seen: s.gen})
-		return false
+		c.claims = append(c.claims, &claim{scope: s, cost: w.cost, seen: s.gen})
+		return
 	}
-	if had = c.claims[i].cost == w.cost; !had && c.turn != nil && c.turn.granted != nil {
-		c.claims[i].slot = slot{} // it is for another cost
+	if cl, p := c.claims[i], c.given; cl.cost != w.cost {
+		if cl.cost = w.cost; p != nil && i < len(p.Tails) && p.Tails[i] > 0 { // the slot is for another cost
+			of := gatestore.Slot{Time: p.Time, Tails: make([]uint64, len(p.Tails))}
+			of.Tails[i], p.Tails[i], cl.slot = p.Tails[i], 0, slot{}
+			c.g.tell(p, gatestore.End{Of: of})
+		}
 	}
-	c.claims[i].cost = w.cost
-	return had
 }
 
 // end ends the call. It can be called again.
@@ -230,14 +231,14 @@ func (c *call) estimate() (at time.Time, limit string, ok bool) {
 			own = own.Add(span(cl.units, cl.spacing))
 		}
 		if own.After(at) {
-			at, limit = own, cl.name
+			at, limit = own, cl.Limit
 		}
 	}
 	return at, limit, ok
 }
 
 // free returns the earliest time at which a claim can be met.
-func (c *call) free(cl claim) time.Time {
+func (c *call) free(cl *claim) time.Time {
 	at := c.g.now
 	if held, ok := cl.held(at); ok && !c.g.stale(cl.hold) {
 		at = held
@@ -294,20 +295,19 @@ func (c *call) check(ctx context.Context, slots bool) (wait time.Duration, ask g
 
 // current reports whether no hold on a key of the call has begun since its admission.
 func (c *call) current() bool {
-	return !slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.gen != cl.seen })
+	return !slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.gen != cl.seen })
 }
 
 // charge takes the slots of a call that was sent without them, since the gate did not see when it was sent.
 func (c *call) charge() {
-	if c.turn != nil && c.turn.granted == nil && !slices.ContainsFunc(c.claims, func(cl claim) bool { return !cl.slot.at.IsZero() }) {
+	if c.turn != nil && c.turn.granted == nil && !slices.ContainsFunc(c.claims, func(cl *claim) bool { return !cl.slot.at.IsZero() }) {
 		c.takeSlots()
 	}
 }
 
 // takeSlots takes a slot for each claim that has none, or whose slot is too old, and returns the time until the last of the slots.
 func (c *call) takeSlots() (wait time.Duration) {
-	for i := range c.claims {
-		cl := &c.claims[i]
+	for _, cl := range c.claims {
 		if !cl.needs(cl.cost, cl.slot, c.g.now) {
 			continue
 		}
@@ -319,21 +319,11 @@ func (c *call) takeSlots() (wait time.Duration) {
 	return wait
 }
 
-// putSlots gives back the slots of a call that was not sent.
-func (c *call) putSlots() {
-	for i := range c.claims {
-		cl := &c.claims[i]
-		cl.put(cl.slot, c.g.now)
-		cl.slot = slot{}
-		c.g.wake(cl.scope, time.Time{})
-	}
-}
-
 // spend clears the slots of a call, since a request that may have been sent has used them.
 func (c *call) spend() {
 	c.given = nil
-	for i := range c.claims {
-		c.claims[i].slot = slot{}
+	for _, cl := range c.claims {
+		cl.slot = slot{}
 	}
 }
 
@@ -396,10 +386,10 @@ func (c *call) hold(sig Signal, err error) {
 	}
 }
 
-// land frees the place of the call.
-func (c *call) land() {
-	defer c.g.lock()()
-	c.g.land(c.turn)
+// landed frees the place of a turn.
+func (g *Gate) landed(t *turn) {
+	defer g.lock()()
+	g.land(t)
 }
 
 // again prepares another attempt of a call that was refused. It returns an error if the attempts are used up, or the next one would have to

@@ -36,7 +36,7 @@ func repeat[R any](c *call, own bool, open func() error, fn func(context.Context
 		}
 		r, err = fn(c.carry())
 		if !c.finish(err) || !own {
-			c.land()
+			c.g.landed(c.turn)
 			return r, err
 		}
 		if err = c.again(n); err != nil {
@@ -127,7 +127,18 @@ func Do[R any, K comparable, C any](ctx context.Context, p *Pool[K, C], key K, f
 		return r, err
 	}
 	defer p.leave(c, own)
-	return repeat(c, own, func() error { return p.open(c) }, func(ctx context.Context) (R, error) { return use(ctx, p, c, fn) })
+	return over(c, p, own, fn)
+}
+
+// over makes the attempts of a call, or of one page, with a connection, which is closed unless fn returns.
+func over[R any, K comparable, C any](c *call, p *Pool[K, C], own bool, fn func(context.Context, C) (R, error)) (R, error) {
+	return repeat(c, own, func() error { return p.open(c) }, func(ctx context.Context) (R, error) {
+		n := c.conn
+		n.busy = true
+		r, err := fn(ctx, connOf[C](n))
+		n.busy = false
+		return r, err
+	})
 }
 
 // Stream iterates over the rows of pages; first is the position of the first page. fetch returns the rows of one page
@@ -137,10 +148,6 @@ func Do[R any, K comparable, C any](ctx context.Context, p *Pool[K, C], key K, f
 //
 // A loop over a stream must not make calls with the same pool if such loops can occupy all of its connections.
 func Stream[R any, P comparable, K comparable, C any](ctx context.Context, p *Pool[K, C], key K, first P, fetch func(ctx context.Context, conn C, at P) (rows []R, next P, err error)) iter.Seq2[R, error] {
-	type page struct {
-		rows []R
-		next P
-	}
 	return func(yield func(R, error) bool) {
 		var none R
 		c, own, err := p.enter(ctx, key)
@@ -152,23 +159,22 @@ func Stream[R any, P comparable, K comparable, C any](ctx context.Context, p *Po
 		c.pinned = true
 		var end P
 		for at := first; ; {
-			got, err := repeat(c, own, func() error { return p.open(c) }, func(ctx context.Context) (page, error) {
-				return use(ctx, p, c, func(ctx context.Context, conn C) (page, error) {
-					rows, next, err := fetch(ctx, conn, at)
-					return page{rows, next}, err
-				})
+			var next P
+			rows, err := over(c, p, own, func(ctx context.Context, conn C) (rows []R, err error) {
+				rows, next, err = fetch(ctx, conn, at)
+				return rows, err
 			})
 			if err != nil {
 				yield(none, err)
 				return
 			}
 			c.turned()
-			for _, row := range got.rows {
+			for _, row := range rows {
 				if !yield(row, nil) {
 					return
 				}
 			}
-			if at = got.next; at == end {
+			if at = next; at == end {
 				return
 			}
 		}

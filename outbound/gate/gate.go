@@ -35,7 +35,7 @@ type Gate struct {
 	seq     uint64
 	waiting int
 	ready   queue // calls to be checked
-	scopes  map[scopeID]*scope
+	scopes  map[gatestore.Key]*scope
 	wakes   []*scope    // by wake
 	timer   *time.Timer // nil until the first wait for a time
 
@@ -50,10 +50,9 @@ type Gate struct {
 	floor               map[string]time.Time // the usage of evicted keys, by limit
 	evicted, overflowed uint64
 
-	mixed   time.Time // when to forget that a function has not sent over Transport
-	closed  bool
+	mixed   time.Time     // when to forget that a function has not sent over Transport
 	drained chan struct{} // closed when no call is left; nil before Close
-	pools   []pooling
+	pools   []*pool
 	stats   Stats
 }
 
@@ -76,7 +75,7 @@ func lifeCycle() *instance.Kind[Config, *settings] {
 // New makes a gate. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
 func New(cfg Config) (*Gate, error) {
 	g := &Gate{
-		calls: map[*call]struct{}{}, scopes: map[scopeID]*scope{}, floor: map[string]time.Time{},
+		calls: map[*call]struct{}{}, scopes: map[gatestore.Key]*scope{}, floor: map[string]time.Time{},
 		sweepAt: 1024, limit: cfg.InFlight, most: cfg.InFlight,
 	}
 	g.unlock = g.release
@@ -127,8 +126,8 @@ func (g *Gate) SetConfig(cfg Config) error {
 	}
 	g.most = set.InFlight
 	for _, s := range g.scopes {
-		if !s.vendor {
-			s.change(g.share(s.name), g.now)
+		if !s.Vendor {
+			s.change(g.share(s.Limit), g.now)
 		}
 	}
 	g.wakeAll()
@@ -149,7 +148,7 @@ func (g *Gate) Holds() (all []Hold) {
 	defer g.lock()()
 	for _, s := range g.scopes {
 		if until, ok := s.held(g.now); ok {
-			all = append(all, Hold{s.name, s.key, until})
+			all = append(all, Hold{s.Limit, s.Key.Key, until})
 		}
 	}
 	slices.SortFunc(all, func(a, b Hold) int {
@@ -162,8 +161,9 @@ func (g *Gate) Holds() (all []Hold) {
 // not begin them again. The next call is a probe. With a Store, the other processes know it within 3 seconds; the error is that of the
 // Store.
 func (g *Gate) Resume(ctx context.Context, limit, key string) error {
-	all := limit == "" && key == ""
-	of := func(s *scope) bool { return all || !s.vendor && s.name == limit && s.key == key }
+	one := gatestore.Key{Limit: limit, Key: key}
+	all := one == gatestore.Key{}
+	of := func(s *scope) bool { return all || s.Key == one }
 	unlock := g.lock()
 	for _, s := range g.scopes {
 		if _, ok := s.held(g.now); ok && of(s) {
@@ -180,7 +180,7 @@ func (g *Gate) Resume(ctx context.Context, limit, key string) error {
 	if all {
 		return g.table.Resume(ctx, nil)
 	}
-	return g.table.Resume(ctx, []gatestore.Key{{Limit: limit, Key: key}})
+	return g.table.Resume(ctx, []gatestore.Key{one})
 }
 
 // resume ends a hold before its time.
@@ -196,7 +196,7 @@ func (g *Gate) resume(s *scope) {
 func (g *Gate) Close(ctx context.Context) (err error) {
 	_ = g.life.Close() // always nil
 	unlock := g.lock()
-	if g.closed = true; g.drained == nil {
+	if g.drained == nil {
 		if g.drained = make(chan struct{}); len(g.calls) == 0 {
 			close(g.drained)
 		}
@@ -209,7 +209,7 @@ func (g *Gate) Close(ctx context.Context) (err error) {
 		err = g.cut(ctx)
 	}
 	for _, p := range pools {
-		p.close()
+		p.expire(nil)
 	}
 	g.leave()
 	return err

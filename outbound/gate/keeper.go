@@ -10,19 +10,15 @@ import (
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// start starts the goroutine for those requests to the Store that no call waits for.
-func (g *Gate) start() {
-	if sh := g.shared; sh.stopped == nil && !sh.over {
-		sh.stopped = make(chan struct{})
+// kick wakes the goroutine for those requests to the Store that no call waits for. The first time, it starts that goroutine.
+func (g *Gate) kick() {
+	sh := g.shared
+	if sh.stopped == nil && !sh.over {
+		sh.stopped, sh.renewed = make(chan struct{}), g.now
 		go g.keep()
 	}
-}
-
-// kick wakes that goroutine.
-func (g *Gate) kick() {
-	g.start()
 	select {
-	case g.shared.kick <- struct{}{}:
+	case sh.kick <- struct{}{}:
 	default:
 	}
 }
@@ -36,13 +32,9 @@ func (g *Gate) keep() {
 		select {
 		case <-g.shared.kick:
 		case <-timer.C:
-		case <-g.shared.stop:
-			over = true
 		}
-		next := g.send(over)
-		for next == 0 {
-			next = g.send(over)
-		}
+		var next time.Duration
+		next, over = g.send()
 		timer.Reset(next)
 	}
 }
@@ -56,11 +48,12 @@ type report struct {
 	halve bool
 }
 
-// send sends what is due, and returns how long to wait before the next look; 0 means at once. While the Store is unavailable, it only
-// checks whether it is back.
-func (g *Gate) send(over bool) (next time.Duration) {
+// send sends what is due, and returns how long to wait before the next look, and whether the gate is closed and nothing is left. While the
+// Store is unavailable, it only checks whether it is back.
+func (g *Gate) send() (next time.Duration, over bool) {
 	sh := g.shared
 	unlock := g.lock()
+	over = sh.over && !sh.out
 	r, begun, holds := gatestore.Report{Process: sh.process, Leave: over}, g.now, []report(nil)
 	if next = renewEvery; sh.failed != nil {
 		next = retryEvery
@@ -74,7 +67,7 @@ func (g *Gate) send(over bool) (next time.Duration) {
 		holds, sh.reports = slices.Clone(sh.reports[:n]), slices.Delete(sh.reports, 0, n)
 	}
 	for _, h := range holds {
-		r.Holds = append(r.Holds, gatestore.Hold{Key: h.shared(), For: h.until.Sub(begun), Generation: h.seen, Halve: h.halve})
+		r.Holds = append(r.Holds, gatestore.Hold{Key: h.Key, For: h.until.Sub(begun), Generation: h.seen, Halve: h.halve})
 	}
 	if due {
 		sh.renewed = begun
@@ -84,7 +77,7 @@ func (g *Gate) send(over bool) (next time.Duration) {
 	}
 	unlock()
 	if !over && !due && len(r.Holds)+len(r.Ends) == 0 {
-		return next
+		return next, false
 	}
 	state, inForce, err := sh.table.Report(sh.ctx, r)
 	defer g.lock()()
@@ -94,7 +87,7 @@ func (g *Gate) send(over bool) (next time.Duration) {
 		for i := range r.Ends {
 			sh.ends[i].Of.Tails = nil
 		}
-		return retryEvery
+		return retryEvery, over
 	}
 	for i, h := range holds {
 		switch is := inForce[i]; {
@@ -107,16 +100,17 @@ func (g *Gate) send(over bool) (next time.Duration) {
 	sh.ends = slices.Delete(sh.ends, 0, len(r.Ends))
 	for _, e := range r.Ends {
 		for _, d := range e.Draws {
-			if s := g.scopes[scopeID{d.Vendor, d.Limit, d.Key.Key}]; s != nil && s.polled {
+			if s := g.scopes[d.Key]; s != nil && s.polled {
 				s.quiet, s.polled = time.Time{}, false
 				g.wake(s, time.Time{})
 			}
 		}
 	}
 	if len(sh.reports)+len(sh.ends) > 0 {
-		return 0
+		g.kick()
+		return renewEvery, false
 	}
-	return renewEvery
+	return renewEvery, over
 }
 
 // heard notes an answer of the Store, or its error. It reports whether there was an answer.
@@ -159,8 +153,8 @@ func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 // wakeAll has all calls checked again, under the limits that are in force now.
 func (g *Gate) wakeAll() {
 	for _, s := range g.scopes {
-		if !s.vendor {
-			s.limit = g.share(s.name)
+		if !s.Vendor {
+			s.limit = g.share(s.Limit)
 			s.tail = later(s.tail, g.floorOf(s.limit))
 		}
 		s.quiet = time.Time{}

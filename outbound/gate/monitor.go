@@ -34,12 +34,12 @@ func (g *Gate) serve() {
 		case s != nil:
 			g.wake(s, at)
 			if g.park(c, &s.parked); c.pool != nil && c.conn == nil { // it does not use the free connection
-				g.ripe(c.pool.waiting())
+				g.ripe(&c.pool.parked)
 			}
 		case !g.roomy() || !g.token():
 			stop = true
 		case c.pool != nil && c.conn == nil && !c.pool.take(c):
-			g.park(c, c.pool.waiting())
+			g.park(c, &c.pool.parked)
 		case g.byStore():
 			g.park(c, &g.asked)
 		default:
@@ -51,19 +51,25 @@ func (g *Gate) serve() {
 	g.arm()
 }
 
-// roomy reports whether there is a place for a call, or whether the Store can be asked for one.
+// roomy reports whether there is a place for a call, or whether the call can be added to the next request to the Store.
 func (g *Gate) roomy() bool {
-	if g.byStore() {
-		return g.may(g.settings().Limiter != nil)
+	sh := g.shared
+	switch {
+	case g.byStore():
+		most := maxAsk
+		if g.settings().Limiter != nil {
+			most = 1
+		}
+		return !sh.out && !sh.over && sh.failed == nil && !sh.untried && len(sh.asked) < most
+	case g.alone():
+		return g.most == 0 || g.flying < sh.state.MaxInFlight/max(1, sh.state.Processes)
 	}
-	n, limited := g.places()
-	return !limited || g.flying < n
+	return g.limit == 0 || g.flying < g.limit
 }
 
 // blocked returns a scope that does not admit the call, and when to look again; nil if there is none.
 func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
-	for i := range c.claims {
-		cl := &c.claims[i]
+	for _, cl := range c.claims {
 		s = cl.scope
 		if at, shut := g.shut(s); shut {
 			return s, at
@@ -86,8 +92,7 @@ func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
 // admit lets a call pass.
 func (g *Gate) admit(c *call) {
 	g.begin(c, &turn{})
-	for i := range c.claims {
-		cl := &c.claims[i]
+	for _, cl := range c.claims {
 		if cl.seen, cl.stored = cl.gen, unknown; cl.hold != nil {
 			cl.hold.out = append(cl.hold.out, c.turn)
 		}
@@ -115,15 +120,15 @@ func (g *Gate) undo(c *call) {
 	g.leaveRamp(c, false)
 	g.land(c.turn)
 	c.turn = nil
-	for i := range c.claims {
-		cl := &c.claims[i]
+	for _, cl := range c.claims {
 		if cl.paced && cl.limit != nil {
 			cl.pace = cl.pace.Add(-span(cl.cost, cl.spacing))
 		}
-		cl.paced = false
-	}
-	if !shared { // otherwise it keeps its slots while they can still be used
-		c.putSlots()
+		if cl.paced = false; !shared { // otherwise it keeps its slots while they can still be used
+			cl.put(cl.slot, g.now)
+			cl.slot = slot{}
+			g.wake(cl.scope, time.Time{})
+		}
 	}
 	if c.token {
 		c.token = false
@@ -142,9 +147,9 @@ func (g *Gate) leaveRamp(c *call, success bool) {
 			g.report(c, "calls are made again", c.claims[0].scope)
 		}
 	}
-	for i := range c.claims {
-		s := c.claims[i].scope
-		if success && s.gen == c.claims[i].seen {
+	for _, cl := range c.claims {
+		s := cl.scope
+		if success && s.gen == cl.seen {
 			s.refusals, s.pause = 0, 0
 		}
 		if s.hold == nil {
@@ -216,7 +221,7 @@ func (g *Gate) unqueue(c *call) {
 		g.wake(cl.scope, cl.wake)
 	}
 	if c.pool != nil && c.conn == nil {
-		g.ripe(c.pool.waiting())
+		g.ripe(&c.pool.parked)
 	}
 }
 

@@ -78,7 +78,7 @@ func (p *Permit) book() error {
 		if g.heard(grant.State, begun, err) {
 			answer := grant.Answers[0]
 			if len(answer.Slots) == 0 {
-				return c.limited(g.now.Add(answer.Again), c.claims[answer.Draw].name)
+				return c.limited(g.now.Add(answer.Again), c.claims[answer.Draw].Limit)
 			}
 			of := g.granted(answer.Slots[0], ask.Groups[0].Draws, false)
 			p.At, p.early = of.at, 2*g.trip
@@ -91,15 +91,14 @@ func (p *Permit) book() error {
 	p.At = g.now
 	for _, cl := range c.claims {
 		if at := c.free(cl); at.After(p.At) {
-			p.At, limit = at, cl.name
+			p.At, limit = at, cl.Limit
 		}
 	}
 	if most != 0 && p.At.Sub(g.now) > max(0, most) {
 		return c.limited(p.At, limit)
 	}
-	for i := range c.claims {
-		cl := &c.claims[i]
-		if at := c.free(*cl); cl.counts(cl.cost) && p.At.Sub(at) < cl.shelf/2 {
+	for _, cl := range c.claims {
+		if at := c.free(cl); cl.counts(cl.cost) && p.At.Sub(at) < cl.shelf/2 {
 			cl.slot = cl.take(cl.cost, at)
 			cl.pace = later(cl.pace, cl.tail)
 		}

@@ -29,7 +29,7 @@ func (g *Gate) Stats() Stats {
 		s.InFlight, s.MaxInFlight = max(s.InFlight, sh.state.InFlight), sh.state.MaxInFlight
 	}
 	for _, p := range g.pools {
-		s.Connections += p.size()
+		s.Connections += p.used
 	}
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gresil/gresil/internal/gatestore"
 	"github.com/gresil/gresil/internal/registry"
 )
 
@@ -19,14 +20,9 @@ const (
 	maxKept   = 65_536 // keys with usage, but without calls and holds
 )
 
-type scopeID struct {
-	vendor    bool   // all calls
-	name, key string // of the limit; in it
-}
-
 // A scope is the unit of holds and of counting: one key of a limit, or the whole vendor. The lock of the gate guards all of it.
 type scope struct {
-	scopeID
+	gatestore.Key
 	usage
 
 	calls int   // accepted and not ended
@@ -111,30 +107,29 @@ func (g *Gate) stale(h *hold) bool {
 	return g.shared != nil && g.failed == nil && !g.untried && len(g.reports) == 0 && g.now.Sub(h.asked) >= renewEvery
 }
 
-// scope returns the scope with an id.
-func (g *Gate) scope(id scopeID) *scope {
-	s := g.scopes[id]
+// scope returns the scope of a key.
+func (g *Gate) scope(of gatestore.Key) *scope {
+	s := g.scopes[of]
 	if s == nil {
 		if len(g.scopes) >= g.sweepAt {
 			g.sweep()
 		}
-		s = &scope{scopeID: id}
-		if !id.vendor {
-			s.limit = g.share(id.name)
-			s.tail = later(g.floor[id.name], g.floorOf(s.limit))
+		if s = (&scope{Key: of}); !of.Vendor {
+			s.limit = g.share(of.Limit)
+			s.tail = later(g.floor[of.Limit], g.floorOf(s.limit))
 		}
-		g.scopes[id] = s
+		g.scopes[of] = s
 	}
 	return s
 }
 
 // drop removes a scope that is not in use and has neither hold nor usage. It reports whether only usage keeps the scope.
 func (g *Gate) drop(s *scope) (used bool) {
-	if used = s.tail.After(g.now) || s.quiet.After(g.now); s.calls > 0 || s.hold != nil || s.vendor {
+	if used = s.tail.After(g.now) || s.quiet.After(g.now); s.calls > 0 || s.hold != nil || s.Vendor {
 		return false
 	}
 	if !used {
-		delete(g.scopes, s.scopeID)
+		delete(g.scopes, s.Key)
 	}
 	return used
 }
@@ -151,8 +146,8 @@ func (g *Gate) sweep() {
 	if len(idle) >= maxKept/2 {
 		slices.SortFunc(idle, func(a, b *scope) int { return a.tail.Compare(b.tail) })
 		for _, s := range idle[:len(idle)/2] {
-			g.floor[s.name] = later(g.floor[s.name], s.tail)
-			delete(g.scopes, s.scopeID)
+			g.floor[s.Limit] = later(g.floor[s.Limit], s.tail)
+			delete(g.scopes, s.Key)
 			g.evicted++
 		}
 	}
@@ -161,17 +156,16 @@ func (g *Gate) sweep() {
 
 // stop begins or extends the holds that the answer to a call asks for.
 func (g *Gate) stop(c *call, sig Signal) {
-	one := slices.IndexFunc(c.claims, func(cl claim) bool { return !cl.vendor && cl.name == sig.Limit })
-	for i := range c.claims {
+	one := slices.IndexFunc(c.claims, func(cl *claim) bool { return !cl.Vendor && cl.Limit == sig.Limit })
+	for i, cl := range c.claims {
 		named := sig.Limit != "" && one >= 0
 		if named && i != one || !named && i == 0 && len(c.claims) > 1 {
 			continue // the whole vendor is held only if the call has no key
 		}
-		cl := &c.claims[i]
-		if cl.hold == nil && !cl.vendor && g.held >= maxHeld {
+		if cl.hold == nil && !cl.Vendor && g.held >= maxHeld {
 			if g.sweep(); g.held >= maxHeld {
 				g.overflowed++
-				cl = &c.claims[0]
+				cl = c.claims[0]
 			}
 		}
 		g.holdScope(c, cl, sig)
@@ -218,7 +212,7 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
 
 // end removes the hold of a scope.
 func (g *Gate) end(s *scope) {
-	if s.hold != nil && !s.vendor {
+	if s.hold != nil && !s.Vendor {
 		g.held--
 	}
 	s.hold = nil
@@ -227,7 +221,7 @@ func (g *Gate) end(s *scope) {
 // extend begins or extends a hold.
 func (g *Gate) extend(s *scope, until time.Time) {
 	if s.hold == nil {
-		if s.hold = (&hold{room: 1}); !s.vendor {
+		if s.hold = (&hold{room: 1}); !s.Vendor {
 			g.held++
 		}
 	}
@@ -240,7 +234,7 @@ func (g *Gate) extend(s *scope, until time.Time) {
 // report queues an event about a scope.
 func (g *Gate) report(c *call, text string, s *scope, attrs ...slog.Attr) {
 	if g.life.Listening() {
-		e := registry.Event{Text: text, Key: s.key, Attrs: append(attrs, slog.String("limit", s.name))}
+		e := registry.Event{Text: text, Key: s.Key.Key, Attrs: append(attrs, slog.String("limit", s.Limit))}
 		g.events.Append(event{context.WithoutCancel(c.ctx), e})
 	}
 }

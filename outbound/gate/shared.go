@@ -33,9 +33,8 @@ type shared struct {
 	ctx     context.Context //nolint:containedctx // of all requests
 	cancel  context.CancelFunc
 	kick    chan struct{} // receives when there is something to send
-	stop    chan struct{}
 	stopped chan struct{} // nil until the first use
-	over    bool
+	over    bool          // the gate is closed
 	asking  sync.WaitGroup
 
 	out     bool     // a request to the Store is under way
@@ -69,22 +68,26 @@ type granted struct {
 func newShared(table gatestore.Table) *shared {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &shared{
-		ctx: ctx, cancel: cancel, table: table, process: rand.Text(), kick: make(chan struct{}, 1), stop: make(chan struct{}),
+		ctx: ctx, cancel: cancel, table: table, process: rand.Text(), kick: make(chan struct{}, 1),
 		flights: map[*turn]struct{}{},
 	}
+}
+
+// alone reports whether this process may use its share only, or nothing.
+func (g *Gate) alone() bool {
+	return g.shared != nil && g.failed != nil && !g.settings().AllowOnStoreError
 }
 
 // byStore reports whether only the Store can admit calls. It is false without a Store, and while the Store is unavailable and this process
 // may admit calls by itself.
 func (g *Gate) byStore() bool {
-	sh := g.shared
-	return sh != nil && (sh.failed == nil || !g.settings().AllowOnStoreError && !g.now.Before(sh.proven))
+	return g.shared != nil && g.failed == nil || g.alone() && !g.now.Before(g.proven)
 }
 
 // share returns what this process may use of a limit: all of it, or its share while the Store is unavailable.
 func (g *Gate) share(name string) *limit {
-	l := g.settings().find(name)
-	if l == nil || g.shared == nil || g.failed == nil || g.settings().AllowOnStoreError {
+	l := g.settings().named[name]
+	if l == nil || !g.alone() {
 		return l
 	}
 	own := *l
@@ -95,23 +98,10 @@ func (g *Gate) share(name string) *limit {
 // floorOf returns the earliest time at which this process can use its share of a limit: until the Store failed, other processes can have
 // used the whole limit.
 func (g *Gate) floorOf(l *limit) time.Time {
-	if l == nil || g.shared == nil || g.failed == nil || g.settings().AllowOnStoreError {
+	if l == nil || !g.alone() {
 		return time.Time{}
 	}
 	return g.since.Add(l.spacing)
-}
-
-// places returns how many places this process may use by itself; 0 is no limit.
-func (g *Gate) places() (n int, limited bool) {
-	if g.shared == nil || g.settings().AllowOnStoreError {
-		return g.limit, g.limit > 0
-	}
-	return g.state.MaxInFlight / max(1, g.state.Processes), g.most > 0
-}
-
-// may reports whether another call can be added to the next request.
-func (sh *shared) may(one bool) bool {
-	return !sh.out && !sh.over && sh.failed == nil && !sh.untried && len(sh.asked) < maxAsk && (!one || len(sh.asked) == 0)
 }
 
 // ask asks the Store to admit the calls that need nothing else.
@@ -120,8 +110,8 @@ func (g *Gate) ask() {
 	if sh == nil || sh.out || len(sh.asked) == 0 {
 		return
 	}
-	g.start()
 	sh.out = true
+	g.kick() // it renews leases
 	ask := g.askFor(gatestore.Pass)
 	var calls [][]*call
 	for _, c := range sh.asked {
@@ -132,8 +122,8 @@ func (g *Gate) ask() {
 		}
 		ask.Groups[last].Calls++
 		calls[last] = append(calls[last], c)
-		for i := range c.claims {
-			c.claims[i].seen = c.claims[i].gen
+		for _, cl := range c.claims {
+			cl.seen = cl.gen
 		}
 	}
 	sh.asking.Go(func() {
@@ -162,9 +152,9 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 		}
 		c := calls[0]
 		calls = calls[1:]
-		for i := range c.claims { // another process must have ended the hold
-			if s := c.claims[i].scope; s.hold != nil && g.now.Before(s.hold.until) {
-				g.resume(s)
+		for _, cl := range c.claims { // another process must have ended the hold
+			if _, ok := cl.held(g.now); ok {
+				g.resume(cl.scope)
 			}
 		}
 		g.admitBy(c, p)
@@ -216,9 +206,9 @@ func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time) {
 func (g *Gate) refuseUntil(s *scope, until time.Time) {
 	for c := range g.calls {
 		if c.queue != nil && (c.asks && c.queue == &s.parked || !c.deadline.IsZero() && until.After(c.deadline)) &&
-			slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.scope == s }) {
+			slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.scope == s }) {
 			g.unqueue(c)
-			c.grant(c.limited(until, s.name))
+			c.grant(c.limited(until, s.Limit))
 		}
 	}
 }
@@ -226,8 +216,7 @@ func (g *Gate) refuseUntil(s *scope, until time.Time) {
 // admitBy admits a call with a grant of the Store.
 func (g *Gate) admitBy(c *call, p *granted) {
 	g.begin(c, &turn{granted: p})
-	for i := range c.claims {
-		cl := &c.claims[i]
+	for i, cl := range c.claims {
 		if cl.stored, cl.paced = p.Generations[i], false; p.Tails[i] > 0 && cl.counts(cl.cost) { // or a call without the Store is too early
 			cl.tail = later(cl.tail, p.at.Add(span(cl.cost, cl.spacing)))
 		}
@@ -273,17 +262,13 @@ func (g *Gate) askFor(mode gatestore.Mode) gatestore.Ask {
 // drawsOf returns what a call asks of the Store.
 func (g *Gate) drawsOf(c *call) (draws []gatestore.Draw) {
 	for _, cl := range c.claims {
-		d := gatestore.Draw{Key: cl.shared(), Generation: cl.stored}
+		d := gatestore.Draw{Key: cl.Key, Generation: cl.stored}
 		if cl.counts(cl.cost) && cl.old(g.now.Add(g.trip)) {
 			d.Spacing, d.Unit, d.Lead = span(cl.cost, cl.spacing), cl.spacing, span(cl.burst-cl.cost, cl.spacing)
 		}
 		draws = append(draws, d)
 	}
 	return draws
-}
-
-func (id scopeID) shared() gatestore.Key {
-	return gatestore.Key{Vendor: id.vendor, Limit: id.name, Key: id.key}
 }
 
 // old reports whether a claim has no slot that can be used at a time.
@@ -329,7 +314,7 @@ func (c *call) askedAgain(ask gatestore.Ask) bool {
 	}
 	p := c.turn.granted
 	if !available {
-		fresh := !slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.counts(cl.cost) && cl.old(g.now) })
+		fresh := !slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.counts(cl.cost) && cl.old(g.now) })
 		if !fresh || g.byStore() {
 			return false
 		}
@@ -350,8 +335,7 @@ func (c *call) question() (wait time.Duration, ask gatestore.Ask) {
 	g, p := c.g, c.turn.granted
 	g.connected(p, g.now.Sub(p.checked))
 	old := false
-	for i := range c.claims {
-		cl := &c.claims[i]
+	for _, cl := range c.claims {
 		if cl.counts(cl.cost) {
 			old = old || cl.old(g.now)
 			wait = max(wait, cl.slot.at.Sub(g.now))
@@ -376,15 +360,12 @@ func (g *Gate) leave() {
 		return
 	}
 	unlock := g.lock()
-	first, stopped := !sh.over, sh.stopped
 	sh.over = true
 	unlock()
 	sh.asking.Wait() // so that what these requests are granted is freed too
-	if first && stopped != nil {
-		close(sh.stop)
-	}
-	if stopped != nil {
-		<-stopped
+	if sh.stopped != nil {
+		g.kick()
+		<-sh.stopped
 	}
 	sh.cancel()
 }
