@@ -88,6 +88,7 @@ func (c *call) claim(w want) {
 			of := gatestore.Slot{Time: p.Time, Tails: make([]uint64, len(p.Tails))}
 			of.Tails[i], p.Tails[i], cl.slot = p.Tails[i], 0, slot{}
 			c.g.tell(p, gatestore.End{Of: of})
+			c.g.untried = true
 		}
 	}
 }

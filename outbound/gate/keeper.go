@@ -60,7 +60,7 @@ func (g *Gate) send() (next time.Duration, over bool) {
 	}
 	due := g.now.Sub(sh.renewed) >= next && (len(g.calls) > 0 || sh.failed != nil)
 	sh.reports = slices.DeleteFunc(sh.reports, func(h report) bool { return !h.until.After(begun) })
-	sh.untried = sh.untried && len(sh.reports) > 0
+	sh.untried = sh.untried && len(sh.reports)+len(sh.ends) > 0
 	if sh.failed == nil {
 		n := min(len(sh.reports), maxEnds)
 		r.Ends = slices.Clone(sh.ends[:min(len(sh.ends), maxEnds)])
@@ -135,9 +135,13 @@ func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 		return false
 	}
 	sh.proven = g.now.Add(leaseTime)
-	if took := g.now.Sub(begun); sh.trip == 0 || took < sh.trip {
+	took := g.now.Sub(begun)
+	switch sh.late = sh.trip > 0 && took > sh.trip+g.settings().slack()/2; {
+	case sh.trip == 0 || took < sh.trip:
 		sh.trip = took
-	} else {
+	case sh.late:
+		sh.trip += (took - sh.trip) / 2 // if all replies take longer now, they are soon in time
+	default:
 		sh.trip += (took - sh.trip) / 16
 	}
 	if state.Processes > 0 {

@@ -171,7 +171,7 @@ func (g *Gate) land(t *turn) {
 	if t != nil && t.flying {
 		t.flying = false
 		g.flying--
-		if t.granted != nil && t.place {
+		if t.granted != nil && g.flights[t] {
 			delete(g.flights, t)
 			g.tell(t.granted, gatestore.End{Place: true, Success: t.success})
 		}

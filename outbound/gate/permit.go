@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/gresil/gresil/internal/gatestore"
@@ -37,7 +38,10 @@ func (g *Gate) Reserve(ctx context.Context, call Call) (*Permit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = p.book(); err == nil {
+	for err = errLate; errors.Is(err, errLate) && ctx.Err() == nil; {
+		err = p.book()
+	}
+	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -80,7 +84,10 @@ func (p *Permit) book() error {
 			if len(answer.Slots) == 0 {
 				return c.limited(g.now.Add(answer.Again), c.claims[answer.Draw].Limit)
 			}
-			of := g.granted(answer.Slots[0], ask.Groups[0].Draws, false)
+			of := g.granted(answer.Slots[0], ask.Groups[0].Draws)
+			if of == nil {
+				return errLate
+			}
 			p.At, p.early = of.at, 2*g.trip
 			c.took(of)
 			return nil

@@ -41,11 +41,12 @@ type shared struct {
 	asked   queue    // the calls of that request, or of the next one
 	reports []report // not sent yet, or not successfully
 	ends    []gatestore.End
-	renewed time.Time // when the leases were renewed
-	untried bool      // there are reports that were never sent: they go before any other request
-	flights map[*turn]struct{}
+	renewed time.Time      // when the leases were renewed
+	untried bool           // there are reports that were never sent, or slots to be given back: they go before any other request
+	flights map[*turn]bool // with a place in the Store
 
 	trip   time.Duration // the round trip of a request
+	late   bool          // the last reply came so late that the time of its slots is not known
 	dial   time.Duration // from a grant until the call has its connection
 	state  gatestore.State
 	proven time.Time // until when state may be used without the Store
@@ -61,15 +62,14 @@ type granted struct {
 	draws   []gatestore.Draw
 	at      time.Time // of the slot
 	checked time.Time // when the Store last confirmed it
-	place   bool
-	met     bool // the call is connected
+	met     bool      // the call is connected
 }
 
 func newShared(table gatestore.Table) *shared {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &shared{
 		ctx: ctx, cancel: cancel, table: table, process: rand.Text(), kick: make(chan struct{}, 1),
-		flights: map[*turn]struct{}{},
+		flights: map[*turn]bool{},
 	}
 }
 
@@ -144,10 +144,16 @@ func (g *Gate) ask() {
 func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*call) {
 	asked := &g.asked
 	calls = slices.DeleteFunc(calls, func(c *call) bool { return c.queue != asked })
+	if g.late {
+		slices.Reverse(answer.Slots) // the last one can be given back first
+	}
 	for _, slot := range answer.Slots {
-		p := g.granted(slot, draws, g.most > 0)
+		p := g.granted(slot, draws)
+		if p == nil {
+			continue
+		}
 		if len(calls) == 0 || !calls[0].current() {
-			g.tell(p, gatestore.End{Of: slot, Turn: p.Turn, Place: p.place})
+			g.refuse(p)
 			continue
 		}
 		c := calls[0]
@@ -222,8 +228,8 @@ func (g *Gate) admitBy(c *call, p *granted) {
 		}
 	}
 	c.took(p)
-	if p.place {
-		g.flights[c.turn] = struct{}{}
+	if g.most > 0 {
+		g.flights[c.turn] = true
 	}
 }
 
@@ -283,10 +289,19 @@ func (g *Gate) pass(ask gatestore.Ask) (grant gatestore.Grant, begun time.Time, 
 	return grant, begun, err
 }
 
-// granted notes a slot that the Store has given.
-func (g *Gate) granted(slot gatestore.Slot, draws []gatestore.Draw, place bool) *granted {
-	return &granted{Slot: slot, draws: draws, at: g.now.Add(slot.At), checked: g.now, place: place}
+// granted notes a slot that the Store has given. If the reply came too late for it, it is given back, and the result is nil.
+func (g *Gate) granted(slot gatestore.Slot, draws []gatestore.Draw) *granted {
+	p := &granted{Slot: slot, draws: draws, at: g.now.Add(slot.At), checked: g.now}
+	if g.late && slices.Max(slot.Tails) > 0 {
+		g.refuse(p)
+		g.untried = true // so that the next request can be granted it
+		return nil
+	}
+	return p
 }
+
+// refuse gives back everything that the Store has granted to a call.
+func (g *Gate) refuse(p *granted) { g.tell(p, gatestore.End{Of: p.Slot, Turn: true, Place: true}) }
 
 // learn notes a hold that the Store reports, whichever process has begun it.
 func (g *Gate) learn(s *scope, until time.Time) {
@@ -323,8 +338,10 @@ func (c *call) askedAgain(ask gatestore.Ask) bool {
 			g.learn(c.claims[answer.Draw].scope, g.now.Add(answer.Again))
 		}
 		return false
+	} else if again := g.granted(answer.Slots[0], ask.Groups[0].Draws); again != nil {
+		c.took(again)
 	} else {
-		c.took(g.granted(answer.Slots[0], ask.Groups[0].Draws, false))
+		return false
 	}
 	p.checked = g.now
 	return true
