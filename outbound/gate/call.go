@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -25,7 +26,7 @@ type call struct {
 	turn     *turn    // of the last admission; nil if it was undone
 	token    bool
 	since    time.Time     // of the wait
-	deadline time.Time     // of the wait; zero: none
+	deadline time.Time     // of the wait
 	queue    *queue        // in which it waits
 	granted  chan struct{} // closed when the wait is over; nil if no goroutine waits
 	err      error         // of the wait
@@ -67,7 +68,7 @@ func (g *Gate) accept(ctx context.Context, wants []want, calls []Call) (*call, e
 	g.seq++
 	c := &call{g: g, seq: g.seq, calls: calls}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	g.calls[c] = struct{}{}
+	g.calls[c] = true
 	for _, w := range wants {
 		c.claim(w)
 	}
@@ -98,7 +99,7 @@ func (c *call) end() {
 	g := c.g
 	defer c.cancel(nil)
 	defer g.lock()()
-	if c.ended() {
+	if !g.calls[c] {
 		return
 	}
 	if c.attempts == 0 {
@@ -120,34 +121,19 @@ func (c *call) end() {
 	}
 }
 
-func (c *call) ended() bool {
-	_, ok := c.g.calls[c]
-	return !ok
-}
-
 // pass waits until the call is admitted.
 func (c *call) pass(ctx context.Context) error {
 	wait, err := c.enqueue(ctx)
 	if wait == nil {
 		return err
 	}
-	most := longestSpan
-	if end, has := ctx.Deadline(); c.asks { // the answer of the Store is known by then
-		most = renewEvery
-	} else if !c.deadline.IsZero() {
-		if most = min(longestSpan, time.Until(c.deadline)); has && end.Equal(c.deadline) {
+	most := renewEvery // the answer of the Store is known by then
+	if end, has := ctx.Deadline(); !c.asks {
+		if most = time.Until(c.deadline); has && end.Equal(c.deadline) {
 			most += pad // the context ends first, unless its deadline only limits the wait
 		}
 	}
-	late := time.NewTimer(most)
-	defer late.Stop()
-	select {
-	case <-wait:
-		return c.err
-	case <-late.C:
-	case <-ctx.Done():
-	case <-c.ctx.Done():
-	}
+	c.sleep(ctx, most, wait)
 	defer c.g.lock()()
 	err = c.over(ctx)
 	switch {
@@ -179,15 +165,13 @@ func (c *call) over(ctx context.Context) error {
 	}
 }
 
-// until returns the time by which a wait that begins now has to end; the zero time means never.
+// until returns the time by which a wait that begins now has to end.
 func (c *call) until(ctx context.Context) time.Time {
-	deadline, has := ctx.Deadline()
-	if most := c.g.settings().MaxWait; most != 0 {
-		if end := c.g.now.Add(max(0, most)); !has || end.Before(deadline) {
-			return end
-		}
+	end := c.g.now.Add(min(max(0, cmp.Or(c.g.settings().MaxWait, longestSpan)), longestSpan))
+	if deadline, has := ctx.Deadline(); has && !end.Before(deadline) {
+		return deadline
 	}
-	return deadline
+	return end
 }
 
 // enqueue adds the call to the queue, and admits it at once if possible: then wait is nil. The error is that of a call that cannot wait.
@@ -199,12 +183,16 @@ func (c *call) enqueue(ctx context.Context) (wait <-chan struct{}, err error) {
 	}
 	c.deadline = c.until(ctx)
 	at, limit, ok := c.estimate()
-	if !ok || !c.deadline.IsZero() && at.After(c.deadline) {
+	if !ok || at.After(c.deadline) {
 		return nil, c.limited(at, limit)
 	}
 	first := c.since.IsZero()
 	c.since, c.granted, c.err = g.now, nil, nil
-	g.queueUp(c)
+	g.ready.add(c)
+	g.waiting++
+	for _, cl := range c.claims {
+		cl.units += cl.cost
+	}
 	g.serve()
 	if c.queue == nil {
 		return nil, c.err
@@ -228,7 +216,7 @@ func (c *call) estimate() (at time.Time, limit string, ok bool) {
 	at, ok = c.g.tokenFor(last)
 	for _, cl := range c.claims {
 		own := c.free(cl)
-		if last && cl.counts(cl.cost) && !c.g.byStore() {
+		if last && cl.counts() && !c.g.byStore() {
 			own = own.Add(span(cl.units, cl.spacing))
 		}
 		if own.After(at) {
@@ -247,7 +235,7 @@ func (c *call) free(cl *claim) time.Time {
 	if cl.quiet.After(c.g.now) {
 		at = later(at, cl.known)
 	}
-	if cl.counts(cl.cost) && !c.g.byStore() {
+	if cl.counts() && !c.g.byStore() {
 		at, _ = cl.next(cl.cost, at)
 	}
 	return at
@@ -266,7 +254,18 @@ func (c *call) limited(at time.Time, limit string) error {
 // If slots is true, it also takes the slots of the call and waits for their time.
 func (c *call) ready(ctx context.Context, slots bool) bool {
 	for {
-		wait, ask, ok := c.check(ctx, slots)
+		var wait time.Duration
+		var ask gatestore.Ask
+		unlock := c.g.lock()
+		ok := c.turn != nil && c.turn.flying && ctx.Err() == nil && c.current()
+		switch {
+		case !ok || !slots:
+		case c.turn.granted != nil:
+			wait, ask = c.question()
+		default:
+			wait = c.takeSlots()
+		}
+		unlock()
 		switch {
 		case !ok:
 			return false
@@ -276,22 +275,10 @@ func (c *call) ready(ctx context.Context, slots bool) bool {
 			}
 		case wait <= 0:
 			return true
-		case !c.sleep(ctx, wait):
+		case !c.sleep(ctx, wait, nil):
 			return false
 		}
 	}
-}
-
-func (c *call) check(ctx context.Context, slots bool) (wait time.Duration, ask gatestore.Ask, ok bool) {
-	defer c.g.lock()()
-	switch ok = c.turn != nil && !c.turn.givenUp && ctx.Err() == nil && c.current(); {
-	case !ok || !slots:
-	case c.turn.granted != nil:
-		wait, ask = c.question()
-	default:
-		wait = c.takeSlots()
-	}
-	return wait, ask, ok
 }
 
 // current reports whether no hold on a key of the call has begun since its admission.
@@ -309,10 +296,7 @@ func (c *call) charge() {
 // takeSlots takes a slot for each claim that has none, or whose slot is too old, and returns the time until the last of the slots.
 func (c *call) takeSlots() (wait time.Duration) {
 	for _, cl := range c.claims {
-		if !cl.needs(cl.cost, cl.slot, c.g.now) {
-			continue
-		}
-		if !cl.slot.at.After(c.g.now) {
+		if cl.old(c.g.now) {
 			cl.slot = cl.take(cl.cost, c.g.now)
 		}
 		wait = max(wait, cl.slot.at.Sub(c.g.now))
@@ -328,12 +312,14 @@ func (c *call) spend() {
 	}
 }
 
-// sleep waits for d. It reports whether no context has ended before that.
-func (c *call) sleep(ctx context.Context, d time.Duration) bool {
+// sleep waits for d, or until a channel is closed. It reports whether no context has ended before that.
+func (c *call) sleep(ctx context.Context, d time.Duration, until <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
+	case <-until:
 		return true
 	case <-ctx.Done():
 	case <-c.ctx.Done(): // by Close
@@ -344,7 +330,7 @@ func (c *call) sleep(ctx context.Context, d time.Duration) bool {
 // back undoes the admission of a call that was not sent, and gives back its slots, if it has any.
 func (c *call) back() {
 	defer c.g.lock()()
-	if !c.ended() {
+	if c.g.calls[c] {
 		c.g.undo(c)
 	}
 }
@@ -353,7 +339,7 @@ func (c *call) back() {
 func (c *call) judge(sig Signal, success bool, err error) {
 	g := c.g
 	defer g.lock()()
-	if c.ended() {
+	if !g.calls[c] {
 		return
 	}
 	c.attempts++
@@ -380,7 +366,7 @@ func (c *call) judge(sig Signal, success bool, err error) {
 // hold begins a hold outside of judge: while the answer to an attempt is still being read, or later, because of an error of the function.
 func (c *call) hold(sig Signal, err error) {
 	defer c.g.lock()()
-	if sig.Limited && !c.ended() {
+	if sig.Limited && c.g.calls[c] {
 		if c.g.stop(c, sig); err != nil {
 			c.last = err
 		}
@@ -402,7 +388,7 @@ func (c *call) again(n int) error {
 		return err
 	}
 	at, limit, ok := c.estimate()
-	if end := c.until(c.ctx); n >= g.settings().MaxAttempts || !ok || !end.IsZero() && at.After(end) {
+	if end := c.until(c.ctx); n >= g.settings().MaxAttempts || !ok || at.After(end) {
 		return c.limited(at, limit)
 	}
 	g.land(c.turn)

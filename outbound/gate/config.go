@@ -37,8 +37,8 @@ type Config struct {
 	// read to its end, or its context ends; a probe without an answer, for 10 seconds. If zero, there is no limit.
 	InFlight int
 	// Slack is the largest difference, between any two calls, in the time from the slot to the vendor. A call that is not
-	// sent within half of Slack gets another slot; the other half is for the network, and with a Store for replies that are
-	// late. The rate is N in each Per + Slack. If zero, it is 50 milliseconds.
+	// sent within half of Slack gets another slot; the other half is for the network. With a Store, a slot whose reply is
+	// late by more than that is given back. The rate is N in each Per + Slack. If zero, it is 50 milliseconds.
 	Slack time.Duration
 
 	// Classify returns what a response, or an error, says about limits. It is called for each response and each error of a call, except for
@@ -142,8 +142,7 @@ func (c Config) slack() time.Duration { return cmp.Or(c.Slack, defaultSlack) }
 // settings are a Config with its defaults.
 type settings struct {
 	Config
-	limits []*limit
-	named  map[string]*limit
+	named map[string]*limit
 }
 
 // A limit is a Limit with its defaults.
@@ -152,6 +151,7 @@ type limit struct {
 	burst   int64
 	spacing time.Duration // of the slots
 	shelf   time.Duration // how long after its time a slot can be used
+	from    time.Time     // of the first slot
 }
 
 func settingsOf(c *Config) *settings {
@@ -168,8 +168,7 @@ func settingsOf(c *Config) *settings {
 		s.Limits = []Limit{{Name: "host", Key: client.Host}}
 	}
 	for _, l := range s.Limits {
-		s.limits = append(s.limits, l.resolve(c.slack()))
-		s.named[l.Name] = s.limits[len(s.limits)-1]
+		s.named[l.Name] = l.resolve(c.slack())
 	}
 	return s
 }
@@ -207,7 +206,8 @@ func (s *settings) wants(r *http.Request, calls []Call) (all []want, err error) 
 		}
 	}
 	all = []want{{Key: gatestore.Key{Vendor: true}}}
-	for _, l := range s.limits {
+	for _, of := range s.Limits {
+		l := s.named[of.Name]
 		w, under := want{gatestore.Key{Limit: l.Name}, 1}, l.Key == nil
 		if r != nil && l.Key != nil {
 			w.Key.Key, under = l.Key(r)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/gresil/gresil/client"
@@ -31,7 +32,9 @@ func (g *Gate) Do(ctx context.Context, call Call, fn func(ctx context.Context) e
 // repeat makes the attempts of a call, or of one page. open gets the connection.
 func repeat[R any](c *call, own bool, open func() error, fn func(context.Context) (R, error)) (r R, err error) {
 	for n := 1; ; n++ {
-		if err = c.sendable(c.ctx, !c.g.bound.Load(), open); err != nil {
+		// While all functions send over Transport, their calls take no slot before they have a connection.
+		bound := c.g.bound.Load() && time.Now().UnixNano() > c.g.mixed.Load()
+		if err = c.sendable(c.ctx, !bound, open); err != nil {
 			return r, err
 		}
 		r, err = fn(c.carry())
@@ -67,8 +70,16 @@ func (c *call) sendable(ctx context.Context, slots bool, open func() error) (err
 }
 
 // finish judges the error of a function, unless a request of the function was judged already. It reports whether the call was refused.
-func (c *call) finish(err error) (refused bool) {
-	counted, refused := c.told(err == nil)
+func (c *call) finish(err error) bool {
+	unlock := c.g.lock()
+	if !c.used {
+		c.g.mixed.Store(c.g.now.Add(time.Minute).UnixNano())
+		c.charge()
+	}
+	c.used = true // no request can use the permit from now on
+	// After a success, a later request that passed is taken for a repetition of the refused one.
+	counted, refused := c.counted, c.refused && (err != nil || !c.passed)
+	unlock()
 	rejected := errors.Is(err, core.ErrRejected)
 	if !counted && (rejected && client.NotSent(err) || c.turn == nil) { // nothing was sent
 		c.back()
@@ -86,36 +97,13 @@ func (c *call) finish(err error) (refused bool) {
 	return refused || sig.Limited
 }
 
-// told returns whether a request under the context was counted, and whether it was refused. If the function has succeeded, a later request
-// that passed is taken for a repetition of the refused one. After that, no request can use the permit.
-func (c *call) told(ok bool) (counted, refused bool) {
-	defer c.g.lock()()
-	if !c.used {
-		c.g.bound.Store(false)
-		c.g.mixed = c.g.now.Add(time.Minute)
-		c.charge()
-	}
-	c.used = true
-	return c.counted, c.refused && (!ok || !c.passed)
-}
-
-// bind notes that a function sends over Transport. While all functions do so, their calls take no slot before they have a connection.
-func (g *Gate) bind() {
-	defer g.lock()()
-	g.bound.Store(g.now.After(g.mixed))
-}
-
 // answer reports whether an error can be an answer of the vendor, unlike the end of a connection or of a context.
 func answer(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return false
 	}
-	for _, none := range [...]error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.Canceled, context.DeadlineExceeded, core.ErrRejected} {
-		if errors.Is(err, none) {
-			return false
-		}
-	}
-	return true
+	none := []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.Canceled, context.DeadlineExceeded, core.ErrRejected}
+	return !slices.ContainsFunc(none, func(none error) bool { return errors.Is(err, none) })
 }
 
 // Do calls fn with a connection of the key, in the caller's goroutine, as [Gate.Do] does. fn must not use the connection

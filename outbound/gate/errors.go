@@ -22,7 +22,6 @@ var (
 	ErrStore = fmt.Errorf("gate: store unavailable: %w", core.ErrRejected)
 
 	errReentrant = fmt.Errorf("gate: the pool is used by one of its own calls: %w", core.ErrRejected)
-	errLate      = errors.New("gate: the reply of the Store came late")
 	errCut       = &cutError{}
 )
 

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -28,14 +29,13 @@ func (g *Gate) keep() {
 	defer close(g.stopped)
 	timer := time.NewTimer(renewEvery)
 	defer timer.Stop()
-	for over := false; !over; {
+	var next time.Duration
+	for over := false; !over; timer.Reset(next) {
 		select {
 		case <-g.shared.kick:
 		case <-timer.C:
 		}
-		var next time.Duration
 		next, over = g.send()
-		timer.Reset(next)
 	}
 }
 
@@ -117,10 +117,8 @@ func (g *Gate) send() (next time.Duration, over bool) {
 func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 	sh, was := g.shared, g.failed
 	if sh.failed = err; err != nil {
-		g.events.Append(event{sh.ctx, registry.Event{
-			Text: "gate store failed", Warn: true, Outage: true, Attrs: []slog.Attr{slog.Any("err", err)},
-		}})
-		sh.errors++
+		g.announce(sh.ctx, registry.Event{Text: "gate store failed", Warn: true, Outage: true, Attrs: []slog.Attr{slog.Any("err", err)}})
+		g.stats.storeErrors++
 		if was == nil {
 			sh.since = g.now
 			g.wakeAll()
@@ -135,20 +133,17 @@ func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 		return false
 	}
 	sh.proven = g.now.Add(leaseTime)
-	took := g.now.Sub(begun)
-	switch sh.late = sh.trip > 0 && took > sh.trip+g.settings().slack()/2; {
-	case sh.trip == 0 || took < sh.trip:
-		sh.trip = took
-	case sh.late:
-		sh.trip += (took - sh.trip) / 2 // if all replies take longer now, they are soon in time
-	default:
-		sh.trip += (took - sh.trip) / 16
+	took, part := g.now.Sub(begun), time.Duration(16)
+	sh.trip = cmp.Or(sh.trip, took)
+	if sh.late = took > sh.trip+g.settings().slack()/2; sh.late {
+		part = 2 // if all replies take longer now, they are soon in time
 	}
+	sh.trip = min(took, sh.trip+(took-sh.trip)/part)
 	if state.Processes > 0 {
 		sh.state = state
 	}
 	if was != nil {
-		g.events.Append(event{sh.ctx, registry.Event{Text: "gate store recovered", Outage: true}})
+		g.announce(sh.ctx, registry.Event{Text: "gate store recovered", Outage: true})
 		g.wakeAll()
 	}
 	return true
@@ -158,8 +153,7 @@ func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 func (g *Gate) wakeAll() {
 	for _, s := range g.scopes {
 		if !s.Vendor {
-			s.limit = g.share(s.Limit)
-			s.tail = later(s.tail, g.floorOf(s.limit))
+			s.change(g.share(s.Limit), g.now)
 		}
 		s.quiet = time.Time{}
 		g.wake(s, time.Time{})

@@ -19,7 +19,7 @@ func (g *Gate) lock() (unlock func()) {
 func (g *Gate) release() {
 	g.serve()
 	g.mu.Unlock()
-	g.events.Drain(func(e event) { g.life.Emit(e.ctx, e.Event) })
+	g.events.Drain(func(emit func()) { emit() })
 }
 
 // serve admits calls, in their order, as long as everything that they need is available. A call that its own keys block is parked at the
@@ -56,11 +56,8 @@ func (g *Gate) roomy() bool {
 	sh := g.shared
 	switch {
 	case g.byStore():
-		most := maxAsk
-		if g.settings().Limiter != nil {
-			most = 1
-		}
-		return !sh.out && !sh.over && sh.failed == nil && !sh.untried && len(sh.asked) < most
+		one := g.settings().Limiter != nil // its tokens are taken one by one
+		return !sh.out && !sh.over && sh.failed == nil && !sh.untried && len(sh.asked) < maxAsk && (!one || len(sh.asked) == 0)
 	case g.alone():
 		return g.most == 0 || g.flying < sh.state.MaxInFlight/max(1, sh.state.Processes)
 	}
@@ -80,7 +77,7 @@ func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
 		if s.quiet.After(g.now) && g.byStore() {
 			return s, s.quiet
 		}
-		if !g.byStore() && s.needs(cl.cost, cl.slot, g.now) {
+		if !g.byStore() && cl.needs(g.now) {
 			if at = s.admission(cl.cost, g.now); at.After(g.now) {
 				return s, at
 			}
@@ -96,7 +93,7 @@ func (g *Gate) admit(c *call) {
 		if cl.seen, cl.stored = cl.gen, unknown; cl.hold != nil {
 			cl.hold.out = append(cl.hold.out, c.turn)
 		}
-		if cl.paced = cl.needs(cl.cost, cl.slot, g.now); cl.paced {
+		if cl.paced = cl.needs(g.now); cl.paced {
 			cl.admit(cl.cost, g.now)
 		}
 	}
@@ -144,7 +141,7 @@ func (g *Gate) leaveRamp(c *call, success bool) {
 	if t := c.turn; t != nil && t.granted != nil && t.Turn {
 		t.Turn = false
 		if g.tell(t.granted, gatestore.End{Turn: true, Success: success}); success && t.Probe {
-			g.report(c, "calls are made again", c.claims[0].scope)
+			g.emit(c, "calls are made again", c.claims[0].scope)
 		}
 	}
 	for _, cl := range c.claims {
@@ -159,7 +156,7 @@ func (g *Gate) leaveRamp(c *call, success bool) {
 		s.hold.out = slices.DeleteFunc(s.hold.out, func(t *turn) bool { return t == c.turn })
 		if success && len(s.hold.out) < n {
 			if s.hold.room++; s.hold.room == 2 {
-				g.report(c, "calls are made again", s, slog.Time("held_until", s.hold.until))
+				g.emit(c, "calls are made again", s, slog.Time("held_until", s.hold.until))
 			}
 		}
 		g.wake(s, time.Time{})
@@ -196,15 +193,6 @@ func (g *Gate) grow() {
 	}
 	if g.won++; g.won >= rounds*g.limit && g.limit < g.most {
 		g.limit, g.won = min(g.most, g.limit+step), 0
-	}
-}
-
-// queueUp adds a call to the waiting ones.
-func (g *Gate) queueUp(c *call) {
-	g.ready.add(c)
-	g.waiting++
-	for _, cl := range c.claims {
-		cl.units += cl.cost
 	}
 }
 

@@ -193,15 +193,12 @@ func (p *Pool[K, C]) open(c *call) (err error) {
 func (p *pool) expire(one *conn) {
 	p.g.mu.Lock()
 	var old []*conn
-	p.idle = slices.DeleteFunc(p.idle, func(n *conn) bool {
-		gone := one == nil || n == one
-		if gone {
-			old = append(old, n)
-		}
-		return gone
-	})
+	if one == nil {
+		old, p.idle, p.closed = p.idle, nil, true
+	} else if i := slices.Index(p.idle, one); i >= 0 {
+		old, p.idle = []*conn{one}, slices.Delete(p.idle, i, i+1)
+	}
 	p.used -= len(old)
-	p.closed = p.closed || one == nil
 	p.g.mu.Unlock()
 	for _, n := range old {
 		p.close(n)

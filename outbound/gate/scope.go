@@ -54,10 +54,9 @@ type hold struct {
 // A turn is one admission of a call.
 type turn struct {
 	at       time.Time
-	flying   bool // it has a place
+	flying   bool // it has a place; before the send, the turn was given up if it has none
 	success  bool
 	*granted // nil if this process admitted the call by itself
-	givenUp  bool
 }
 
 // held returns the end of the pause in force.
@@ -85,7 +84,6 @@ func (g *Gate) shut(s *scope) (until time.Time, ok bool) {
 		return h.end, !asks
 	}
 	for len(h.out) > 0 && g.now.Sub(h.out[0].at) >= probeTime {
-		h.out[0].givenUp = true
 		g.land(h.out[0])
 		if h.out = h.out[1:]; h.room == 1 {
 			h.end = g.now.Add(probeTime)
@@ -115,8 +113,8 @@ func (g *Gate) scope(of gatestore.Key) *scope {
 			g.sweep()
 		}
 		if s = (&scope{Key: of}); !of.Vendor {
-			s.limit = g.share(of.Limit)
-			s.tail = later(g.floor[of.Limit], g.floorOf(s.limit))
+			s.tail = g.floor[of.Limit]
+			s.change(g.share(of.Limit), g.now)
 		}
 		g.scopes[of] = s
 	}
@@ -125,10 +123,10 @@ func (g *Gate) scope(of gatestore.Key) *scope {
 
 // drop removes a scope that is not in use and has neither hold nor usage. It reports whether only usage keeps the scope.
 func (g *Gate) drop(s *scope) (used bool) {
-	if used = s.tail.After(g.now) || s.quiet.After(g.now); s.calls > 0 || s.hold != nil || s.Vendor {
+	if s.calls > 0 || s.hold != nil || s.Vendor {
 		return false
 	}
-	if !used {
+	if used = s.tail.After(g.now) || s.quiet.After(g.now); !used {
 		delete(g.scopes, s.Key)
 	}
 	return used
@@ -148,7 +146,7 @@ func (g *Gate) sweep() {
 		for _, s := range idle[:len(idle)/2] {
 			g.floor[s.Limit] = later(g.floor[s.Limit], s.tail)
 			delete(g.scopes, s.Key)
-			g.evicted++
+			g.stats.evicted++
 		}
 	}
 	g.sweepAt = len(g.scopes) + min(max(1024, len(g.scopes)), maxKept/2)
@@ -156,15 +154,15 @@ func (g *Gate) sweep() {
 
 // stop begins or extends the holds that the answer to a call asks for.
 func (g *Gate) stop(c *call, sig Signal) {
+	claims := c.claims[min(1, len(c.claims)-1):] // the whole vendor is held only if the call has no key
 	one := slices.IndexFunc(c.claims, func(cl *claim) bool { return !cl.Vendor && cl.Limit == sig.Limit })
-	for i, cl := range c.claims {
-		named := sig.Limit != "" && one >= 0
-		if named && i != one || !named && i == 0 && len(c.claims) > 1 {
-			continue // the whole vendor is held only if the call has no key
-		}
+	if sig.Limit != "" && one >= 0 {
+		claims = c.claims[one : one+1]
+	}
+	for _, cl := range claims {
 		if cl.hold == nil && !cl.Vendor && g.held >= maxHeld {
 			if g.sweep(); g.held >= maxHeld {
-				g.overflowed++
+				g.stats.overflowed++
 				cl = c.claims[0]
 			}
 		}
@@ -206,13 +204,13 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
 	if until.Sub(s.hold.told) >= time.Second { // refusals of calls that were in flight together count as one hold
 		s.hold.told = until
 		g.stats.Holds++
-		g.report(c, "calls are held back", s, slog.Time("until", until), slog.Duration("pause", until.Sub(g.now)))
+		g.emit(c, "calls are held back", s, slog.Time("until", until), slog.Duration("pause", until.Sub(g.now)))
 	}
 }
 
 // end removes the hold of a scope.
 func (g *Gate) end(s *scope) {
-	if s.hold != nil && !s.Vendor {
+	if s.hold != nil {
 		g.held--
 	}
 	s.hold = nil
@@ -221,9 +219,8 @@ func (g *Gate) end(s *scope) {
 // extend begins or extends a hold.
 func (g *Gate) extend(s *scope, until time.Time) {
 	if s.hold == nil {
-		if s.hold = (&hold{room: 1}); !s.Vendor {
-			g.held++
-		}
+		s.hold = &hold{room: 1}
+		g.held++
 	}
 	s.hold.until, s.hold.asked = later(s.hold.until, until), g.now
 	s.hold.end = s.hold.until.Add(probeTime)
@@ -231,10 +228,15 @@ func (g *Gate) extend(s *scope, until time.Time) {
 	g.refuseUntil(s, until)
 }
 
-// report queues an event about a scope.
-func (g *Gate) report(c *call, text string, s *scope, attrs ...slog.Attr) {
+// emit queues an event about a scope.
+func (g *Gate) emit(c *call, text string, s *scope, attrs ...slog.Attr) {
 	if g.life.Listening() {
 		e := registry.Event{Text: text, Key: s.Key.Key, Attrs: append(attrs, slog.String("limit", s.Limit))}
-		g.events.Append(event{context.WithoutCancel(c.ctx), e})
+		g.announce(context.WithoutCancel(c.ctx), e)
 	}
+}
+
+// announce queues an event.
+func (g *Gate) announce(ctx context.Context, e registry.Event) {
+	g.events.Append(func() { g.life.Emit(ctx, e) })
 }

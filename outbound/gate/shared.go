@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"crypto/rand"
 	"math"
 	"slices"
 	"sync"
@@ -52,7 +51,6 @@ type shared struct {
 	proven time.Time // until when state may be used without the Store
 	failed error     // of the last request; nil if the Store is available
 	since  time.Time // when the Store became unavailable
-	errors uint64
 }
 
 // granted is the permission for one call.
@@ -63,14 +61,6 @@ type granted struct {
 	at      time.Time // of the slot
 	checked time.Time // when the Store last confirmed it
 	met     bool      // the call is connected
-}
-
-func newShared(table gatestore.Table) *shared {
-	ctx, cancel := context.WithCancel(context.Background())
-	return &shared{
-		ctx: ctx, cancel: cancel, table: table, process: rand.Text(), kick: make(chan struct{}, 1),
-		flights: map[*turn]bool{},
-	}
 }
 
 // alone reports whether this process may use its share only, or nothing.
@@ -84,7 +74,8 @@ func (g *Gate) byStore() bool {
 	return g.shared != nil && g.failed == nil || g.alone() && !g.now.Before(g.proven)
 }
 
-// share returns what this process may use of a limit: all of it, or its share while the Store is unavailable.
+// share returns what this process may use of a limit: all of it, or its share while the Store is unavailable. Until the Store failed, other
+// processes can have used the whole limit.
 func (g *Gate) share(name string) *limit {
 	l := g.settings().named[name]
 	if l == nil || !g.alone() {
@@ -92,16 +83,8 @@ func (g *Gate) share(name string) *limit {
 	}
 	own := *l
 	own.burst, own.spacing = 1, span(int64(max(1, g.state.Processes)), l.spacing)
+	own.from = g.since.Add(own.spacing)
 	return &own
-}
-
-// floorOf returns the earliest time at which this process can use its share of a limit: until the Store failed, other processes can have
-// used the whole limit.
-func (g *Gate) floorOf(l *limit) time.Time {
-	if l == nil || !g.alone() {
-		return time.Time{}
-	}
-	return g.since.Add(l.spacing)
 }
 
 // ask asks the Store to admit the calls that need nothing else.
@@ -127,10 +110,9 @@ func (g *Gate) ask() {
 		}
 	}
 	sh.asking.Go(func() {
-		grant, begun, err := g.pass(ask)
-		defer g.lock()()
-		sh.out = false
-		if !g.heard(grant.State, begun, err) {
+		grant, ok, unlock := g.pass(ask)
+		defer unlock()
+		if sh.out = false; !ok {
 			grant.Answers = make([]gatestore.Answer, len(calls))
 		}
 		for i, answer := range grant.Answers {
@@ -142,7 +124,7 @@ func (g *Gate) ask() {
 // answer admits the calls that the Store has granted. The others wait for the time or the end that its answer names. Calls that have given
 // up are no longer in asked.
 func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*call) {
-	asked := &g.asked
+	asked, to, at := &g.asked, &g.ready, g.now.Add(answer.Again)
 	calls = slices.DeleteFunc(calls, func(c *call) bool { return c.queue != asked })
 	if g.late {
 		slices.Reverse(answer.Slots) // the last one can be given back first
@@ -165,12 +147,12 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 		}
 		g.admitBy(c, p)
 	}
-	var s *scope
-	at := g.now.Add(answer.Again)
 	if len(calls) > 0 && answer.Again > 0 {
-		if s = calls[0].claims[answer.Draw].scope; answer.Held {
+		if s := calls[0].claims[answer.Draw].scope; answer.Held {
 			g.learn(s, at)
-			s = nil
+		} else {
+			to = &s.parked
+			defer g.refusedBy(s, answer, at)
 		}
 	}
 	for _, c := range calls {
@@ -180,15 +162,8 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 		if c.pool != nil && !c.pinned {
 			c.pool.put(c)
 		}
-		to := &g.ready
-		if s != nil {
-			to = &s.parked
-		}
 		asked.remove(c)
 		to.add(c)
-	}
-	if s != nil {
-		g.refusedBy(s, answer, at)
 	}
 }
 
@@ -211,7 +186,7 @@ func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time) {
 // refuseUntil refuses those calls of a scope that cannot wait until a time.
 func (g *Gate) refuseUntil(s *scope, until time.Time) {
 	for c := range g.calls {
-		if c.queue != nil && (c.asks && c.queue == &s.parked || !c.deadline.IsZero() && until.After(c.deadline)) &&
+		if c.queue != nil && (c.asks && c.queue == &s.parked || until.After(c.deadline)) &&
 			slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.scope == s }) {
 			g.unqueue(c)
 			c.grant(c.limited(until, s.Limit))
@@ -223,7 +198,7 @@ func (g *Gate) refuseUntil(s *scope, until time.Time) {
 func (g *Gate) admitBy(c *call, p *granted) {
 	g.begin(c, &turn{granted: p})
 	for i, cl := range c.claims {
-		if cl.stored, cl.paced = p.Generations[i], false; p.Tails[i] > 0 && cl.counts(cl.cost) { // or a call without the Store is too early
+		if cl.stored, cl.paced = p.Generations[i], false; p.Tails[i] > 0 && cl.counts() { // or a call without the Store is too early
 			cl.tail = later(cl.tail, p.at.Add(span(cl.cost, cl.spacing)))
 		}
 	}
@@ -233,26 +208,18 @@ func (g *Gate) admitBy(c *call, p *granted) {
 	}
 }
 
-// took notes the slots that the Store has given.
-func (c *call) took(p *granted) {
+// took notes the slots that the Store has given. It reports whether there are any.
+func (c *call) took(p *granted) bool {
+	if p == nil {
+		return false
+	}
 	for i, tail := range p.Tails {
 		if tail > 0 {
 			c.claims[i].slot = slot{at: p.at} // without a tail, which put ignores
 			c.given = p
 		}
 	}
-}
-
-// connected notes how long a call took from its grant until it had its connection.
-func (sh *shared) connected(p *granted, took time.Duration) {
-	if p.met {
-		return
-	}
-	if p.met = true; took > sh.dial {
-		sh.dial = min(took, time.Second)
-	} else {
-		sh.dial -= (sh.dial - took) / 8
-	}
+	return true
 }
 
 // askFor returns a request without its calls.
@@ -269,7 +236,7 @@ func (g *Gate) askFor(mode gatestore.Mode) gatestore.Ask {
 func (g *Gate) drawsOf(c *call) (draws []gatestore.Draw) {
 	for _, cl := range c.claims {
 		d := gatestore.Draw{Key: cl.Key, Generation: cl.stored}
-		if cl.counts(cl.cost) && cl.old(g.now.Add(g.trip)) {
+		if cl.old(g.now.Add(g.trip)) {
 			d.Spacing, d.Unit, d.Lead = span(cl.cost, cl.spacing), cl.spacing, span(cl.burst-cl.cost, cl.spacing)
 		}
 		draws = append(draws, d)
@@ -277,16 +244,12 @@ func (g *Gate) drawsOf(c *call) (draws []gatestore.Draw) {
 	return draws
 }
 
-// old reports whether a claim has no slot that can be used at a time.
-func (cl *claim) old(at time.Time) bool {
-	return cl.slot.at.IsZero() || cl.limit != nil && at.After(cl.slot.at.Add(cl.shelf))
-}
-
-// pass sends a request to the Store.
-func (g *Gate) pass(ask gatestore.Ask) (grant gatestore.Grant, begun time.Time, err error) {
-	begun = time.Now()
-	grant, err = g.table.Pass(g.ctx, ask)
-	return grant, begun, err
+// pass sends a request to the Store, and locks the gate when it has the answer. ok is false if there is none.
+func (g *Gate) pass(ask gatestore.Ask) (grant gatestore.Grant, ok bool, unlock func()) {
+	begun := time.Now()
+	grant, err := g.table.Pass(g.ctx, ask)
+	unlock = g.lock()
+	return grant, g.heard(grant.State, begun, err), unlock
 }
 
 // granted notes a slot that the Store has given. If the reply came too late for it, it is given back, and the result is nil.
@@ -321,42 +284,35 @@ func (g *Gate) tell(p *granted, e gatestore.End) {
 // askedAgain asks the Store whether a call can still be sent, and for other slots if its own are too old.
 func (c *call) askedAgain(ask gatestore.Ask) bool {
 	g := c.g
-	grant, begun, err := g.pass(ask)
-	defer g.lock()()
-	available := g.heard(grant.State, begun, err)
-	if c.turn == nil || c.turn.granted == nil {
+	grant, ok, unlock := g.pass(ask)
+	defer unlock()
+	switch {
+	case c.turn == nil || c.turn.granted == nil:
 		return false
-	}
-	p := c.turn.granted
-	if !available {
-		fresh := !slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.counts(cl.cost) && cl.old(g.now) })
-		if !fresh || g.byStore() {
-			return false
-		}
-	} else if answer := grant.Answers[0]; len(answer.Slots) == 0 {
-		if answer.Held {
+	case !ok:
+		ok = !g.byStore() && !slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.old(g.now) })
+	case len(grant.Answers[0].Slots) > 0:
+		ok = c.took(g.granted(grant.Answers[0].Slots[0], ask.Groups[0].Draws))
+	default:
+		if answer := grant.Answers[0]; answer.Held {
 			g.learn(c.claims[answer.Draw].scope, g.now.Add(answer.Again))
 		}
 		return false
-	} else if again := g.granted(answer.Slots[0], ask.Groups[0].Draws); again != nil {
-		c.took(again)
-	} else {
-		return false
 	}
-	p.checked = g.now
-	return true
+	c.turn.checked = g.now
+	return ok
 }
 
 // question returns how long an admitted call has to wait for its slot, or what to ask the Store before it is sent.
 func (c *call) question() (wait time.Duration, ask gatestore.Ask) {
 	g, p := c.g, c.turn.granted
-	g.connected(p, g.now.Sub(p.checked))
+	if took := g.now.Sub(p.checked); !p.met {
+		p.met, g.dial = true, min(time.Second, max(took, g.dial-(g.dial-took)/8))
+	}
 	old := false
 	for _, cl := range c.claims {
-		if cl.counts(cl.cost) {
-			old = old || cl.old(g.now)
-			wait = max(wait, cl.slot.at.Sub(g.now))
-		}
+		old = old || cl.old(g.now)
+		wait = max(wait, cl.slot.at.Sub(g.now))
 	}
 	switch {
 	case old:

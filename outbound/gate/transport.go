@@ -17,9 +17,9 @@ import (
 )
 
 // Transport returns a transport whose requests pass the gate. A refused request is sent again whatever its method, as a
-// vendor that refuses has not executed it; with a body it needs GetBody. When Config.MaxAttempts are used up, or the
-// next attempt would have to wait too long, the last response is returned unchanged. The error of a request that was
-// not sent matches core.ErrRejected. If next is nil, it is a clone of http.DefaultTransport.
+// vendor that refuses has not executed it; with a body that was read it needs GetBody. When Config.MaxAttempts are used
+// up, or the next attempt would have to wait too long, the last response is returned unchanged. The error of a request
+// that was not sent matches core.ErrRejected. If next is nil, it is a clone of http.DefaultTransport.
 //
 // The first request, or call of Do, under the context that [Gate.Do], [Do] or [Stream] pass to a function uses the
 // permit that the function was given. If it has further keys, such as its host, it passes the gate once more, with all
@@ -41,7 +41,7 @@ type transport struct {
 // CloseIdleConnections passes the call on.
 func (t *transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.next) }
 
-// RoundTrip sends req when the vendor permits it.
+// RoundTrip sends req when the vendor permits it, and sends it again while it is refused.
 //
 //nolint:contextcheck // the contexts are those of req
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -60,40 +60,22 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.call, s.own = c, own; own {
+	if s.call = c; own {
 		s.ctx = c.ctx
-		defer func() {
-			if !s.kept {
-				c.end()
-			}
-		}()
-	} else if s.traced.Load() {
-		s.gate.bind()
+	} else if t.traced.Load() {
+		t.gate.bound.Store(true)
 	}
-	return s.attempts()
-}
-
-// A sending is a request on its way.
-type sending struct {
-	*transport
-
-	req    *http.Request
-	ctx    context.Context //nolint:containedctx // of the request, and with own that of the call
-	call   *call
-	own    bool
-	bodies *client.Replay
-	try    *http.Request // not yet taken over by next; nil if there is none
-	kept   bool          // the call ends when the body of the response does
-}
-
-// attempts sends the request, and sends it again while it is refused.
-func (s *sending) attempts() (_ *http.Response, err error) {
-	c := s.call
+	kept := false // the call ends when the body of the response does
+	defer func() {
+		if own && !kept {
+			c.end()
+		}
+	}()
 	for n := 1; ; {
 		if s.try, err = s.bodies.Attempt(s.ctx); err != nil { // something inside has read the body, and a hold began before the send
 			return nil, fmt.Errorf("gate: %w: %w", core.ErrRejected, err)
 		}
-		if err = c.sendable(s.ctx, !s.traced.Load(), nil); err != nil {
+		if err = c.sendable(s.ctx, !t.traced.Load(), nil); err != nil {
 			return nil, err
 		}
 		resp, cancel, held, err := s.send()
@@ -105,23 +87,24 @@ func (s *sending) attempts() (_ *http.Response, err error) {
 			cancel()
 			c.back()
 			return nil, err
-		case s.judge(resp, err) && s.own && s.again(resp, err) && c.again(n) == nil:
+		// After an error, the call may have been executed.
+		case s.judge(resp, err) && own && (err == nil || client.Idempotent(req)) && s.bodies.Ready() == nil && c.again(n) == nil:
 			client.Discard(resp)
 			cancel()
 			n++
 			continue
 		case err != nil || resp == nil:
-			s.gate.landed(c.turn)
+			t.gate.landed(c.turn)
 			cancel()
 			return resp, err
 		}
-		s.kept = true
+		kept = true
 		turn := c.turn // the call can have another one before the body ends
 		end := sync.OnceFunc(func() {
-			if s.own {
+			if own {
 				c.end()
 			} else {
-				s.gate.landed(turn)
+				t.gate.landed(turn)
 			}
 			cancel()
 		})
@@ -131,28 +114,28 @@ func (s *sending) attempts() (_ *http.Response, err error) {
 	}
 }
 
+// A sending is a request on its way.
+type sending struct {
+	*transport
+
+	req    *http.Request
+	ctx    context.Context //nolint:containedctx // of the request, or of its own call
+	call   *call
+	bodies *client.Replay
+	try    *http.Request // not yet taken over by next; nil if there is none
+}
+
 // judge applies the answer, and reports whether it is a refusal.
 func (s *sending) judge(resp *http.Response, err error) bool {
-	c, set, sig := s.call, s.gate.settings(), Signal{}
-	cause := err
+	sig, cause := Signal{}, err
 	switch {
 	case err == nil && resp != nil:
-		cause = errors.New(resp.Status)
-		sig = s.signal(resp)
+		sig, cause = s.signal(resp), errors.New(resp.Status)
 	case err != nil && s.ctx.Err() == nil && !errors.Is(err, core.ErrRejected):
-		sig = set.Classify(nil, err)
+		sig = s.gate.settings().Classify(nil, err)
 	}
-	c.judge(sig, err == nil && resp != nil && resp.StatusCode < http.StatusInternalServerError, cause)
+	s.call.judge(sig, err == nil && resp != nil && resp.StatusCode < http.StatusInternalServerError, cause)
 	return sig.Limited
-}
-
-func (s *sending) signal(resp *http.Response) Signal {
-	return s.gate.settings().signal(resp, func(sig Signal) { s.call.hold(sig, nil) })
-}
-
-// again reports whether there can be another attempt: after an error, the call may have been executed.
-func (s *sending) again(resp *http.Response, err error) bool {
-	return (err == nil && resp != nil || err != nil && client.Idempotent(s.req)) && s.bodies.Ready() == nil
 }
 
 // send sends the request, unless a hold begins before it has a connection. Then isHeld is true, and the server gets no request. (With

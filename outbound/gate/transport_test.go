@@ -383,7 +383,7 @@ func TestHeldRequestGetsAnotherBody(t *testing.T) {
 					require.Equal(t, row.trailer, r.Trailer)
 					if got == nil {
 						got = []string{}
-						refused(t, g, gate.Call{}, 0, time.Second) //nolint:contextcheck // another call
+						refused(t, g, gate.Call{}, 0, time.Second)
 						synctest.Wait()
 						return row.try(t, r)
 					}
