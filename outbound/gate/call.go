@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -14,18 +15,18 @@ type call struct {
 	ctx    context.Context //nolint:containedctx // a call is made in one function; Close ends it
 	cancel context.CancelCauseFunc
 	seq    uint64 // calls are served in this order; a repeated call keeps its number
-	claims []claim
-	pool   pooling // nil if it needs no connection
-	conn   any     // of the pool
-	key    any     // of the connection
-	pinned bool    // it keeps its connection
+	claims []*claim
+	pool   *pool // nil if it needs no connection
+	conn   *conn // of the pool
+	key    any   // of the connection
+	pinned bool  // it keeps its connection
 
 	asks     bool     // it waits for the Store only
 	given    *granted // with slots of the Store that no request has used yet; nil if there are none
 	turn     *turn    // of the last admission; nil if it was undone
 	token    bool
 	since    time.Time     // of the wait
-	deadline time.Time     // of the wait; zero: none
+	deadline time.Time     // of the wait
 	queue    *queue        // in which it waits
 	granted  chan struct{} // closed when the wait is over; nil if no goroutine waits
 	err      error         // of the wait
@@ -60,35 +61,37 @@ func (c *call) grant(err error) {
 // accept accepts a call under ctx; end ends the call.
 func (g *Gate) accept(ctx context.Context, wants []want, calls []Call) (*call, error) {
 	defer g.lock()()
-	if g.closed {
+	if g.drained != nil {
 		g.stats.Rejected++
 		return nil, ErrClosed
 	}
 	g.seq++
-	c := &call{g: g, seq: g.seq, calls: calls, claims: make([]claim, 0, 1+len(wants))}
+	c := &call{g: g, seq: g.seq, calls: calls}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	g.calls[c] = struct{}{}
-	c.claim(want{scopeID: scopeID{vendor: true}})
+	g.calls[c] = true
 	for _, w := range wants {
 		c.claim(w)
 	}
 	return c, nil
 }
 
-// claim adds a claim. It reports whether the call already had it, with the same cost.
-func (c *call) claim(w want) (had bool) {
-	i := slices.IndexFunc(c.claims, func(cl claim) bool { return cl.scopeID == w.scopeID })
+// claim adds a claim, or changes its cost.
+func (c *call) claim(w want) {
+	i := slices.IndexFunc(c.claims, func(cl *claim) bool { return cl.Key == w.Key })
 	if i < 0 {
-		s := c.g.scope(w.scopeID)
+		s := c.g.scope(w.Key)
 		s.calls++
-		c.claims = append(c.claims, claim{scope: s, cost: w.cost, seen: s.gen})
-		return false
+		c.claims = append(c.claims, &claim{scope: s, cost: w.cost, seen: s.gen})
+		return
 	}
-	if had = c.claims[i].cost == w.cost; !had && c.turn != nil && c.turn.granted != nil {
-		c.claims[i].slot = slot{} // it is for another cost
+	if cl, p := c.claims[i], c.given; cl.cost != w.cost {
+		if cl.cost = w.cost; p != nil && i < len(p.Tails) && p.Tails[i] > 0 { // the slot is for another cost
+			of := gatestore.Slot{Time: p.Time, Tails: make([]uint64, len(p.Tails))}
+			of.Tails[i], p.Tails[i], cl.slot = p.Tails[i], 0, slot{}
+			c.g.tell(p, gatestore.End{Of: of})
+			c.g.untried = true
+		}
 	}
-	c.claims[i].cost = w.cost
-	return had
 }
 
 // end ends the call. It can be called again.
@@ -96,7 +99,7 @@ func (c *call) end() {
 	g := c.g
 	defer c.cancel(nil)
 	defer g.lock()()
-	if c.ended() {
+	if !g.calls[c] {
 		return
 	}
 	if c.attempts == 0 {
@@ -118,34 +121,19 @@ func (c *call) end() {
 	}
 }
 
-func (c *call) ended() bool {
-	_, ok := c.g.calls[c]
-	return !ok
-}
-
 // pass waits until the call is admitted.
 func (c *call) pass(ctx context.Context) error {
 	wait, err := c.enqueue(ctx)
 	if wait == nil {
 		return err
 	}
-	most := longestSpan
-	if end, has := ctx.Deadline(); c.asks { // the answer of the Store is known by then
-		most = renewEvery
-	} else if !c.deadline.IsZero() {
-		if most = min(longestSpan, time.Until(c.deadline)); has && end.Equal(c.deadline) {
+	most := renewEvery // the answer of the Store is known by then
+	if end, has := ctx.Deadline(); !c.asks {
+		if most = time.Until(c.deadline); has && end.Equal(c.deadline) {
 			most += pad // the context ends first, unless its deadline only limits the wait
 		}
 	}
-	late := time.NewTimer(most)
-	defer late.Stop()
-	select {
-	case <-wait:
-		return c.err
-	case <-late.C:
-	case <-ctx.Done():
-	case <-c.ctx.Done():
-	}
+	c.sleep(ctx, most, wait)
 	defer c.g.lock()()
 	err = c.over(ctx)
 	switch {
@@ -177,15 +165,13 @@ func (c *call) over(ctx context.Context) error {
 	}
 }
 
-// until returns the time by which a wait that begins now has to end; the zero time means never.
+// until returns the time by which a wait that begins now has to end.
 func (c *call) until(ctx context.Context) time.Time {
-	deadline, has := ctx.Deadline()
-	if most := c.g.settings().MaxWait; most != 0 {
-		if end := c.g.now.Add(max(0, most)); !has || end.Before(deadline) {
-			return end
-		}
+	end := c.g.now.Add(min(max(0, cmp.Or(c.g.settings().MaxWait, longestSpan)), longestSpan))
+	if deadline, has := ctx.Deadline(); has && !end.Before(deadline) {
+		return deadline
 	}
-	return deadline
+	return end
 }
 
 // enqueue adds the call to the queue, and admits it at once if possible: then wait is nil. The error is that of a call that cannot wait.
@@ -197,12 +183,16 @@ func (c *call) enqueue(ctx context.Context) (wait <-chan struct{}, err error) {
 	}
 	c.deadline = c.until(ctx)
 	at, limit, ok := c.estimate()
-	if !ok || !c.deadline.IsZero() && at.After(c.deadline) {
+	if !ok || at.After(c.deadline) {
 		return nil, c.limited(at, limit)
 	}
 	first := c.since.IsZero()
 	c.since, c.granted, c.err = g.now, nil, nil
-	g.queueUp(c)
+	g.ready.add(c)
+	g.waiting++
+	for _, cl := range c.claims {
+		cl.units += cl.cost
+	}
 	g.serve()
 	if c.queue == nil {
 		return nil, c.err
@@ -226,18 +216,18 @@ func (c *call) estimate() (at time.Time, limit string, ok bool) {
 	at, ok = c.g.tokenFor(last)
 	for _, cl := range c.claims {
 		own := c.free(cl)
-		if last && cl.counts(cl.cost) && !c.g.byStore() {
+		if last && cl.counts() && !c.g.byStore() {
 			own = own.Add(span(cl.units, cl.spacing))
 		}
 		if own.After(at) {
-			at, limit = own, cl.name
+			at, limit = own, cl.Limit
 		}
 	}
 	return at, limit, ok
 }
 
 // free returns the earliest time at which a claim can be met.
-func (c *call) free(cl claim) time.Time {
+func (c *call) free(cl *claim) time.Time {
 	at := c.g.now
 	if held, ok := cl.held(at); ok && !c.g.stale(cl.hold) {
 		at = held
@@ -245,7 +235,7 @@ func (c *call) free(cl claim) time.Time {
 	if cl.quiet.After(c.g.now) {
 		at = later(at, cl.known)
 	}
-	if cl.counts(cl.cost) && !c.g.byStore() {
+	if cl.counts() && !c.g.byStore() {
 		at, _ = cl.next(cl.cost, at)
 	}
 	return at
@@ -264,7 +254,18 @@ func (c *call) limited(at time.Time, limit string) error {
 // If slots is true, it also takes the slots of the call and waits for their time.
 func (c *call) ready(ctx context.Context, slots bool) bool {
 	for {
-		wait, ask, ok := c.check(ctx, slots)
+		var wait time.Duration
+		var ask gatestore.Ask
+		unlock := c.g.lock()
+		ok := c.turn != nil && c.turn.flying && ctx.Err() == nil && c.current()
+		switch {
+		case !ok || !slots:
+		case c.turn.granted != nil:
+			wait, ask = c.question()
+		default:
+			wait = c.takeSlots()
+		}
+		unlock()
 		switch {
 		case !ok:
 			return false
@@ -274,44 +275,28 @@ func (c *call) ready(ctx context.Context, slots bool) bool {
 			}
 		case wait <= 0:
 			return true
-		case !c.sleep(ctx, wait):
+		case !c.sleep(ctx, wait, nil):
 			return false
 		}
 	}
 }
 
-func (c *call) check(ctx context.Context, slots bool) (wait time.Duration, ask gatestore.Ask, ok bool) {
-	defer c.g.lock()()
-	switch ok = c.turn != nil && !c.turn.givenUp && ctx.Err() == nil && c.current(); {
-	case !ok || !slots:
-	case c.turn.granted != nil:
-		wait, ask = c.question()
-	default:
-		wait = c.takeSlots()
-	}
-	return wait, ask, ok
-}
-
 // current reports whether no hold on a key of the call has begun since its admission.
 func (c *call) current() bool {
-	return !slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.gen != cl.seen })
+	return !slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.gen != cl.seen })
 }
 
 // charge takes the slots of a call that was sent without them, since the gate did not see when it was sent.
 func (c *call) charge() {
-	if c.turn != nil && c.turn.granted == nil && !slices.ContainsFunc(c.claims, func(cl claim) bool { return !cl.slot.at.IsZero() }) {
+	if c.turn != nil && c.turn.granted == nil && !slices.ContainsFunc(c.claims, func(cl *claim) bool { return !cl.slot.at.IsZero() }) {
 		c.takeSlots()
 	}
 }
 
 // takeSlots takes a slot for each claim that has none, or whose slot is too old, and returns the time until the last of the slots.
 func (c *call) takeSlots() (wait time.Duration) {
-	for i := range c.claims {
-		cl := &c.claims[i]
-		if !cl.needs(cl.cost, cl.slot, c.g.now) {
-			continue
-		}
-		if !cl.slot.at.After(c.g.now) {
+	for _, cl := range c.claims {
+		if cl.old(c.g.now) {
 			cl.slot = cl.take(cl.cost, c.g.now)
 		}
 		wait = max(wait, cl.slot.at.Sub(c.g.now))
@@ -319,30 +304,22 @@ func (c *call) takeSlots() (wait time.Duration) {
 	return wait
 }
 
-// putSlots gives back the slots of a call that was not sent.
-func (c *call) putSlots() {
-	for i := range c.claims {
-		cl := &c.claims[i]
-		cl.put(cl.slot, c.g.now)
-		cl.slot = slot{}
-		c.g.wake(cl.scope, time.Time{})
-	}
-}
-
 // spend clears the slots of a call, since a request that may have been sent has used them.
 func (c *call) spend() {
 	c.given = nil
-	for i := range c.claims {
-		c.claims[i].slot = slot{}
+	for _, cl := range c.claims {
+		cl.slot = slot{}
 	}
 }
 
-// sleep waits for d. It reports whether no context has ended before that.
-func (c *call) sleep(ctx context.Context, d time.Duration) bool {
+// sleep waits for d, or until a channel is closed. It reports whether no context has ended before that.
+func (c *call) sleep(ctx context.Context, d time.Duration, until <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
+	case <-until:
 		return true
 	case <-ctx.Done():
 	case <-c.ctx.Done(): // by Close
@@ -353,7 +330,7 @@ func (c *call) sleep(ctx context.Context, d time.Duration) bool {
 // back undoes the admission of a call that was not sent, and gives back its slots, if it has any.
 func (c *call) back() {
 	defer c.g.lock()()
-	if !c.ended() {
+	if c.g.calls[c] {
 		c.g.undo(c)
 	}
 }
@@ -362,7 +339,7 @@ func (c *call) back() {
 func (c *call) judge(sig Signal, success bool, err error) {
 	g := c.g
 	defer g.lock()()
-	if c.ended() {
+	if !g.calls[c] {
 		return
 	}
 	c.attempts++
@@ -389,17 +366,17 @@ func (c *call) judge(sig Signal, success bool, err error) {
 // hold begins a hold outside of judge: while the answer to an attempt is still being read, or later, because of an error of the function.
 func (c *call) hold(sig Signal, err error) {
 	defer c.g.lock()()
-	if sig.Limited && !c.ended() {
+	if sig.Limited && c.g.calls[c] {
 		if c.g.stop(c, sig); err != nil {
 			c.last = err
 		}
 	}
 }
 
-// land frees the place of the call.
-func (c *call) land() {
-	defer c.g.lock()()
-	c.g.land(c.turn)
+// landed frees the place of a turn.
+func (g *Gate) landed(t *turn) {
+	defer g.lock()()
+	g.land(t)
 }
 
 // again prepares another attempt of a call that was refused. It returns an error if the attempts are used up, or the next one would have to
@@ -411,7 +388,7 @@ func (c *call) again(n int) error {
 		return err
 	}
 	at, limit, ok := c.estimate()
-	if end := c.until(c.ctx); n >= g.settings().MaxAttempts || !ok || !end.IsZero() && at.After(end) {
+	if end := c.until(c.ctx); n >= g.settings().MaxAttempts || !ok || at.After(end) {
 		return c.limited(at, limit)
 	}
 	g.land(c.turn)

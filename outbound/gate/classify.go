@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -71,24 +72,19 @@ func byHeader(resp *http.Response) Signal {
 
 // googleJSON reads the errors of Google Cloud, Workspace and Ads.
 func googleJSON(body io.Reader) (s Signal, ok bool) {
-	type answer struct {
+	type answer struct { // the names match without regard to case
 		Error struct {
-			Status  string `json:"status"`
+			Status  string
 			Details []struct {
-				RetryDelay string `json:"retryDelay"` // of google.rpc.RetryInfo
+				RetryDelay string // of google.rpc.RetryInfo
 				Errors     []struct {
-					ErrorCode struct {
-						QuotaError string `json:"quotaError"`
-					} `json:"errorCode"`
-					Details struct {
-						Quota struct {
-							RateScope  string `json:"rateScope"`
-							RetryDelay string `json:"retryDelay"`
-						} `json:"quotaErrorDetails"`
-					} `json:"details"`
-				} `json:"errors"`
-			} `json:"details"`
-		} `json:"error"`
+					ErrorCode struct{ QuotaError string }
+					Details   struct {
+						QuotaErrorDetails struct{ RateScope, RetryDelay string }
+					}
+				}
+			}
+		}
 	}
 	text, _ := io.ReadAll(body) // as much as can be read
 	all := make([]answer, 1)
@@ -106,7 +102,8 @@ func googleJSON(body io.Reader) (s Signal, ok bool) {
 		for _, d := range a.Error.Details {
 			for _, e := range d.Errors {
 				if strings.HasPrefix(e.ErrorCode.QuotaError, "RESOURCE_") {
-					more(e.Details.Quota.RetryDelay, strings.ToLower(e.Details.Quota.RateScope))
+					quota := e.Details.QuotaErrorDetails
+					more(quota.RetryDelay, strings.ToLower(quota.RateScope))
 				}
 			}
 			if d.RetryDelay != "" && a.Error.Status == "RESOURCE_EXHAUSTED" {
@@ -124,26 +121,19 @@ const (
 	stallHold = 2 * time.Second       // the hold while the body is read: Classify can still find that there is no limit
 )
 
-// signal classifies a response, whose body can be read again afterwards. It calls stalled while it waits for the body of a refusal.
-func (s *settings) signal(resp *http.Response, stalled func(Signal)) Signal {
+// signal classifies a response, whose body can be read again afterwards. While it waits for the body of a refusal, there is a hold.
+func (s *sending) signal(resp *http.Response) Signal {
+	classify := s.gate.settings().Classify
 	if resp.Body == nil || resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
-		return s.Classify(resp, nil)
+		return classify(resp, nil)
 	}
 	if early := byHeader(resp); early.Limited {
 		early.Pause = stallHold
-		read := make(chan struct{})
-		defer close(read)
+		ctx, read := context.WithCancel(s.ctx)
+		defer read()
 		go func() {
-			timer := time.NewTimer(stallTime)
-			defer timer.Stop()
-			for {
-				select {
-				case <-read:
-					return
-				case <-timer.C:
-					stalled(early)
-					timer.Reset(stallHold / 4) // so that the hold lasts until Classify has decided
-				}
+			for wait := stallTime; s.call.sleep(ctx, wait, nil); wait = stallHold / 4 { // so that the hold lasts until Classify has decided
+				s.call.hold(early, nil)
 			}
 		}()
 	}
@@ -153,13 +143,11 @@ func (s *settings) signal(resp *http.Response, stalled func(Signal)) Signal {
 	resp.Body = io.NopCloser(io.TeeReader(io.LimitReader(body, maxPeek), &seen))
 	defer func() {
 		if resp.Body = body; seen.Len() > 0 {
-			resp.Body = again{io.MultiReader(&seen, body), body}
+			resp.Body = struct {
+				io.Reader
+				io.Closer
+			}{io.MultiReader(&seen, body), body}
 		}
 	}()
-	return s.Classify(resp, nil)
-}
-
-type again struct {
-	io.Reader
-	io.Closer
+	return classify(resp, nil)
 }

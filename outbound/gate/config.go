@@ -12,6 +12,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/gatestore"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -36,8 +37,8 @@ type Config struct {
 	// read to its end, or its context ends; a probe without an answer, for 10 seconds. If zero, there is no limit.
 	InFlight int
 	// Slack is the largest difference, between any two calls, in the time from the slot to the vendor. A call that is not
-	// sent within half of Slack gets another slot; the other half is for the network, and with a Store for replies that are
-	// late. The rate is N in each Per + Slack. If zero, it is 50 milliseconds.
+	// sent within half of Slack gets another slot; the other half is for the network. With a Store, a slot whose reply is
+	// late by more than that is given back. The rate is N in each Per + Slack. If zero, it is 50 milliseconds.
 	Slack time.Duration
 
 	// Classify returns what a response, or an error, says about limits. It is called for each response and each error of a call, except for
@@ -141,7 +142,7 @@ func (c Config) slack() time.Duration { return cmp.Or(c.Slack, defaultSlack) }
 // settings are a Config with its defaults.
 type settings struct {
 	Config
-	limits []*limit
+	named map[string]*limit
 }
 
 // A limit is a Limit with its defaults.
@@ -150,10 +151,11 @@ type limit struct {
 	burst   int64
 	spacing time.Duration // of the slots
 	shelf   time.Duration // how long after its time a slot can be used
+	from    time.Time     // of the first slot
 }
 
 func settingsOf(c *Config) *settings {
-	s := &settings{Config: *c}
+	s := &settings{Config: *c, named: map[string]*limit{}}
 	s.MaxHold, s.MaxAttempts = cmp.Or(c.MaxHold, defaultMaxHold), cmp.Or(c.MaxAttempts, defaultAttempts)
 	s.MaxQueue = cmp.Or(c.MaxQueue, defaultMaxQueue)
 	if c.Classify == nil {
@@ -166,17 +168,15 @@ func settingsOf(c *Config) *settings {
 		s.Limits = []Limit{{Name: "host", Key: client.Host}}
 	}
 	for _, l := range s.Limits {
-		s.limits = append(s.limits, l.resolve(c.slack()))
+		s.named[l.Name] = l.resolve(c.slack())
 	}
 	return s
 }
 
 func (l Limit) resolve(slack time.Duration) *limit {
-	r := &limit{Limit: l, burst: l.Burst, shelf: slack / 2}
-	if r.burst == 0 {
-		if r.burst = 1; l.Cost != nil {
-			r.burst = max(1, l.N/10)
-		}
+	r := &limit{Limit: l, burst: cmp.Or(l.Burst, 1), shelf: slack / 2}
+	if l.Burst == 0 && l.Cost != nil {
+		r.burst = max(1, l.N/10)
 	}
 	if steady := time.Duration(l.N - r.burst + 1); l.N > 0 && steady > 0 {
 		r.spacing = (l.Per + slack + steady - 1) / steady
@@ -184,19 +184,9 @@ func (l Limit) resolve(slack time.Duration) *limit {
 	return r
 }
 
-// find returns the limit with a name, or nil.
-func (s *settings) find(name string) *limit {
-	for _, l := range s.limits {
-		if l.Name == name {
-			return l
-		}
-	}
-	return nil
-}
-
-// A want is the key and the cost of a call in one limit.
+// A want is the key and the cost of a call in one limit, or of the vendor.
 type want struct {
-	scopeID
+	gatestore.Key
 	cost int64
 }
 
@@ -205,27 +195,29 @@ type want struct {
 func (s *settings) wants(r *http.Request, calls []Call) (all []want, err error) {
 	for _, c := range calls {
 		for name := range c.Keys {
-			if s.find(name) == nil {
+			if s.named[name] == nil {
 				return nil, validate.Bad("gate.Call.Keys", name, "must be the name of a limit")
 			}
 		}
 		for name := range c.Costs {
-			if s.find(name) == nil {
+			if s.named[name] == nil {
 				return nil, validate.Bad("gate.Call.Costs", name, "must be the name of a limit")
 			}
 		}
 	}
-	for _, l := range s.limits {
-		w, under := want{scopeID{name: l.Name}, 1}, l.Key == nil
+	all = []want{{Key: gatestore.Key{Vendor: true}}}
+	for _, of := range s.Limits {
+		l := s.named[of.Name]
+		w, under := want{gatestore.Key{Limit: l.Name}, 1}, l.Key == nil
 		if r != nil && l.Key != nil {
-			w.key, under = l.Key(r)
+			w.Key.Key, under = l.Key(r)
 		}
 		if r != nil && l.Cost != nil {
 			w.cost = l.Cost(r)
 		}
 		for _, c := range slices.Backward(calls) {
 			if key, ok := c.Keys[l.Name]; ok {
-				w.key, under = key, true
+				w.Key.Key, under = key, true
 			}
 			if cost, ok := c.Costs[l.Name]; ok {
 				w.cost = cost
@@ -236,8 +228,8 @@ func (s *settings) wants(r *http.Request, calls []Call) (all []want, err error) 
 			continue
 		case w.cost < 0, l.N > 0 && w.cost > l.burst:
 			return nil, validate.Bad("gate.Call.Costs", w.cost, fmt.Sprintf("must be 0 to %d, the Burst of the limit %q", l.burst, l.Name))
-		case len(all) == maxLimits:
-			return nil, validate.Bad("gate.Call.Keys", len(all)+1, fmt.Sprintf("must be at most %d limits", maxLimits))
+		case len(all) > maxLimits:
+			return nil, validate.Bad("gate.Call.Keys", len(all), fmt.Sprintf("must be at most %d limits", maxLimits))
 		}
 		all = append(all, w)
 	}

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"net/http"
+	"slices"
 )
 
 // A context carries the Calls of WithCall, the innermost first, and the permit of a call that has passed the gate.
@@ -57,13 +58,14 @@ func (c *call) adopt(wants []want) bool {
 	if c.used || c.turn == nil {
 		return false
 	}
-	c.used = true
-	all := true
-	for _, w := range wants {
-		all = c.claim(w) && all
+	missing := func(w want) bool {
+		return !slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.Key == w.Key && cl.cost == w.cost })
 	}
-	if !all {
+	if c.used = true; slices.ContainsFunc(wants, missing) {
 		c.g.undo(c)
+		for _, w := range wants {
+			c.claim(w)
+		}
 	}
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/gresil/gresil/client"
@@ -31,12 +32,14 @@ func (g *Gate) Do(ctx context.Context, call Call, fn func(ctx context.Context) e
 // repeat makes the attempts of a call, or of one page. open gets the connection.
 func repeat[R any](c *call, own bool, open func() error, fn func(context.Context) (R, error)) (r R, err error) {
 	for n := 1; ; n++ {
-		if err = c.sendable(c.ctx, !c.g.bound.Load(), open); err != nil {
+		// While all functions send over Transport, their calls take no slot before they have a connection.
+		bound := c.g.bound.Load() && time.Now().UnixNano() > c.g.mixed.Load()
+		if err = c.sendable(c.ctx, !bound, open); err != nil {
 			return r, err
 		}
 		r, err = fn(c.carry())
 		if !c.finish(err) || !own {
-			c.land()
+			c.g.landed(c.turn)
 			return r, err
 		}
 		if err = c.again(n); err != nil {
@@ -67,8 +70,16 @@ func (c *call) sendable(ctx context.Context, slots bool, open func() error) (err
 }
 
 // finish judges the error of a function, unless a request of the function was judged already. It reports whether the call was refused.
-func (c *call) finish(err error) (refused bool) {
-	counted, refused := c.told(err == nil)
+func (c *call) finish(err error) bool {
+	unlock := c.g.lock()
+	if !c.used {
+		c.g.mixed.Store(c.g.now.Add(time.Minute).UnixNano())
+		c.charge()
+	}
+	c.used = true // no request can use the permit from now on
+	// After a success, a later request that passed is taken for a repetition of the refused one.
+	counted, refused := c.counted, c.refused && (err != nil || !c.passed)
+	unlock()
 	rejected := errors.Is(err, core.ErrRejected)
 	if !counted && (rejected && client.NotSent(err) || c.turn == nil) { // nothing was sent
 		c.back()
@@ -86,36 +97,13 @@ func (c *call) finish(err error) (refused bool) {
 	return refused || sig.Limited
 }
 
-// told returns whether a request under the context was counted, and whether it was refused. If the function has succeeded, a later request
-// that passed is taken for a repetition of the refused one. After that, no request can use the permit.
-func (c *call) told(ok bool) (counted, refused bool) {
-	defer c.g.lock()()
-	if !c.used {
-		c.g.bound.Store(false)
-		c.g.mixed = c.g.now.Add(time.Minute)
-		c.charge()
-	}
-	c.used = true
-	return c.counted, c.refused && (!ok || !c.passed)
-}
-
-// bind notes that a function sends over Transport. While all functions do so, their calls take no slot before they have a connection.
-func (g *Gate) bind() {
-	defer g.lock()()
-	g.bound.Store(g.now.After(g.mixed))
-}
-
 // answer reports whether an error can be an answer of the vendor, unlike the end of a connection or of a context.
 func answer(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return false
 	}
-	for _, none := range [...]error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.Canceled, context.DeadlineExceeded, core.ErrRejected} {
-		if errors.Is(err, none) {
-			return false
-		}
-	}
-	return true
+	none := []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.Canceled, context.DeadlineExceeded, core.ErrRejected}
+	return !slices.ContainsFunc(none, func(none error) bool { return errors.Is(err, none) })
 }
 
 // Do calls fn with a connection of the key, in the caller's goroutine, as [Gate.Do] does. fn must not use the connection
@@ -127,7 +115,18 @@ func Do[R any, K comparable, C any](ctx context.Context, p *Pool[K, C], key K, f
 		return r, err
 	}
 	defer p.leave(c, own)
-	return repeat(c, own, func() error { return p.open(c) }, func(ctx context.Context) (R, error) { return use(ctx, p, c, fn) })
+	return over(c, p, own, fn)
+}
+
+// over makes the attempts of a call, or of one page, with a connection, which is closed unless fn returns.
+func over[R any, K comparable, C any](c *call, p *Pool[K, C], own bool, fn func(context.Context, C) (R, error)) (R, error) {
+	return repeat(c, own, func() error { return p.open(c) }, func(ctx context.Context) (R, error) {
+		n := c.conn
+		n.busy = true
+		r, err := fn(ctx, connOf[C](n))
+		n.busy = false
+		return r, err
+	})
 }
 
 // Stream iterates over the rows of pages; first is the position of the first page. fetch returns the rows of one page
@@ -137,10 +136,6 @@ func Do[R any, K comparable, C any](ctx context.Context, p *Pool[K, C], key K, f
 //
 // A loop over a stream must not make calls with the same pool if such loops can occupy all of its connections.
 func Stream[R any, P comparable, K comparable, C any](ctx context.Context, p *Pool[K, C], key K, first P, fetch func(ctx context.Context, conn C, at P) (rows []R, next P, err error)) iter.Seq2[R, error] {
-	type page struct {
-		rows []R
-		next P
-	}
 	return func(yield func(R, error) bool) {
 		var none R
 		c, own, err := p.enter(ctx, key)
@@ -152,23 +147,22 @@ func Stream[R any, P comparable, K comparable, C any](ctx context.Context, p *Po
 		c.pinned = true
 		var end P
 		for at := first; ; {
-			got, err := repeat(c, own, func() error { return p.open(c) }, func(ctx context.Context) (page, error) {
-				return use(ctx, p, c, func(ctx context.Context, conn C) (page, error) {
-					rows, next, err := fetch(ctx, conn, at)
-					return page{rows, next}, err
-				})
+			var next P
+			rows, err := over(c, p, own, func(ctx context.Context, conn C) (rows []R, err error) {
+				rows, next, err = fetch(ctx, conn, at)
+				return rows, err
 			})
 			if err != nil {
 				yield(none, err)
 				return
 			}
 			c.turned()
-			for _, row := range got.rows {
+			for _, row := range rows {
 				if !yield(row, nil) {
 					return
 				}
 			}
-			if at = got.next; at == end {
+			if at = next; at == end {
 				return
 			}
 		}

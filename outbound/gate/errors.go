@@ -59,9 +59,6 @@ func (e *LimitedError) Unwrap() error { return e.Err }
 
 // RetryAfter returns the time until Until, or 0 if that is not known.
 func (e *LimitedError) RetryAfter() time.Duration {
-	if e.Until.IsZero() {
-		return 0
-	}
 	return max(0, time.Until(e.Until))
 }
 

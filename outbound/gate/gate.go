@@ -3,6 +3,7 @@ package gate
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,18 +25,19 @@ var _ client.Plugin = (*Gate)(nil)
 type Gate struct {
 	life   instance.Instance[Config, *settings]
 	waits  registry.Histogram
-	events announce.Queue[event]
-	bound  atomic.Bool // functions send over Transport
+	events announce.Queue[func()]
+	bound  atomic.Bool  // functions have sent over Transport
+	mixed  atomic.Int64 // when to forget that a function has not, in Unix nanoseconds
 	conns  roundtrip.Conns
 
 	mu      sync.Mutex
 	unlock  func()
-	now     time.Time          // when mu was locked
-	calls   map[*call]struct{} // accepted, not ended
+	now     time.Time      // when mu was locked
+	calls   map[*call]bool // accepted, not ended
 	seq     uint64
 	waiting int
 	ready   queue // calls to be checked
-	scopes  map[scopeID]*scope
+	scopes  map[gatestore.Key]*scope
 	wakes   []*scope    // by wake
 	timer   *time.Timer // nil until the first wait for a time
 
@@ -46,20 +48,12 @@ type Gate struct {
 	tokens
 	*shared // nil without a Store
 
-	held, sweepAt       int
-	floor               map[string]time.Time // the usage of evicted keys, by limit
-	evicted, overflowed uint64
+	held, sweepAt int
+	floor         map[string]time.Time // the usage of evicted keys, by limit
 
-	mixed   time.Time // when to forget that a function has not sent over Transport
-	closed  bool
 	drained chan struct{} // closed when no call is left; nil before Close
-	pools   []pooling
+	pools   []*pool
 	stats   Stats
-}
-
-type event struct {
-	ctx context.Context //nolint:containedctx // of an event that waits for its turn
-	registry.Event
 }
 
 func lifeCycle() *instance.Kind[Config, *settings] {
@@ -76,7 +70,7 @@ func lifeCycle() *instance.Kind[Config, *settings] {
 // New makes a gate. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
 func New(cfg Config) (*Gate, error) {
 	g := &Gate{
-		calls: map[*call]struct{}{}, scopes: map[scopeID]*scope{}, floor: map[string]time.Time{},
+		calls: map[*call]bool{}, scopes: map[gatestore.Key]*scope{}, floor: map[string]time.Time{},
 		sweepAt: 1024, limit: cfg.InFlight, most: cfg.InFlight,
 	}
 	g.unlock = g.release
@@ -88,7 +82,8 @@ func New(cfg Config) (*Gate, error) {
 		if err != nil {
 			return nil, err
 		}
-		g.shared = newShared(table)
+		g.shared = &shared{table: table, process: rand.Text(), kick: make(chan struct{}, 1), flights: map[*turn]bool{}}
+		g.ctx, g.cancel = context.WithCancel(context.Background())
 	}
 	source := registry.Source{Figures: g.figures, Hosts: g.hosts, Rows: g.rows, Control: g.control}
 	if err := g.life.Register(g, g.SetConfig, source); err != nil {
@@ -126,11 +121,6 @@ func (g *Gate) SetConfig(cfg Config) error {
 		g.limit = set.InFlight
 	}
 	g.most = set.InFlight
-	for _, s := range g.scopes {
-		if !s.vendor {
-			s.change(g.share(s.name), g.now)
-		}
-	}
 	g.wakeAll()
 	return nil
 }
@@ -142,28 +132,35 @@ type Hold struct {
 	Until time.Time
 }
 
-const maxHolds = 1000 // that are listed
+const (
+	maxHolds = 1000        // that are listed
+	grace    = time.Second // for which Close waits for the calls that it has canceled
+)
 
 // Holds returns the holds in force, at most 1,000, those that end last first. The hold of the whole vendor has neither Limit nor Key.
-func (g *Gate) Holds() (all []Hold) {
+func (g *Gate) Holds() []Hold {
+	all := g.holds()
+	slices.SortFunc(all, func(a, b Hold) int { return b.Until.Compare(a.Until) })
+	return all[:min(len(all), maxHolds)]
+}
+
+func (g *Gate) holds() (all []Hold) {
 	defer g.lock()()
 	for _, s := range g.scopes {
 		if until, ok := s.held(g.now); ok {
-			all = append(all, Hold{s.name, s.key, until})
+			all = append(all, Hold{s.Limit, s.Key.Key, until})
 		}
 	}
-	slices.SortFunc(all, func(a, b Hold) int {
-		return cmp.Or(b.Until.Compare(a.Until), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Key, b.Key))
-	})
-	return all[:min(len(all), maxHolds)]
+	return all
 }
 
 // Resume ends the hold of a key before its time; with an empty limit and key, it ends all holds. Answers to calls that were sent before do
 // not begin them again. The next call is a probe. With a Store, the other processes know it within 3 seconds; the error is that of the
 // Store.
 func (g *Gate) Resume(ctx context.Context, limit, key string) error {
-	all := limit == "" && key == ""
-	of := func(s *scope) bool { return all || !s.vendor && s.name == limit && s.key == key }
+	one := gatestore.Key{Limit: limit, Key: key}
+	all := one == gatestore.Key{}
+	of := func(s *scope) bool { return all || s.Key == one }
 	unlock := g.lock()
 	for _, s := range g.scopes {
 		if _, ok := s.held(g.now); ok && of(s) {
@@ -180,7 +177,7 @@ func (g *Gate) Resume(ctx context.Context, limit, key string) error {
 	if all {
 		return g.table.Resume(ctx, nil)
 	}
-	return g.table.Resume(ctx, []gatestore.Key{{Limit: limit, Key: key}})
+	return g.table.Resume(ctx, []gatestore.Key{one})
 }
 
 // resume ends a hold before its time.
@@ -196,7 +193,7 @@ func (g *Gate) resume(s *scope) {
 func (g *Gate) Close(ctx context.Context) (err error) {
 	_ = g.life.Close() // always nil
 	unlock := g.lock()
-	if g.closed = true; g.drained == nil {
+	if g.drained == nil {
 		if g.drained = make(chan struct{}); len(g.calls) == 0 {
 			close(g.drained)
 		}
@@ -206,33 +203,22 @@ func (g *Gate) Close(ctx context.Context) (err error) {
 	select {
 	case <-g.drained:
 	case <-ctx.Done():
-		err = g.cut(ctx)
+		g.mu.Lock()
+		for c := range g.calls {
+			c.cancel(errCut)
+			err = context.Cause(ctx)
+		}
+		g.mu.Unlock()
+		late := time.NewTimer(grace)
+		defer late.Stop()
+		select {
+		case <-g.drained:
+		case <-late.C:
+		}
 	}
 	for _, p := range pools {
-		p.close()
+		p.expire(nil)
 	}
 	g.leave()
 	return err
-}
-
-const grace = time.Second // for which Close waits for the calls that it has canceled
-
-// cut cancels all calls.
-func (g *Gate) cut(ctx context.Context) error {
-	g.mu.Lock()
-	left := len(g.calls)
-	for c := range g.calls {
-		c.cancel(errCut)
-	}
-	g.mu.Unlock()
-	if left == 0 {
-		return nil
-	}
-	late := time.NewTimer(grace)
-	defer late.Stop()
-	select {
-	case <-g.drained:
-	case <-late.C:
-	}
-	return context.Cause(ctx)
 }

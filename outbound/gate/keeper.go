@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,19 +11,15 @@ import (
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// start starts the goroutine for those requests to the Store that no call waits for.
-func (g *Gate) start() {
-	if sh := g.shared; sh.stopped == nil && !sh.over {
-		sh.stopped = make(chan struct{})
+// kick wakes the goroutine for those requests to the Store that no call waits for. The first time, it starts that goroutine.
+func (g *Gate) kick() {
+	sh := g.shared
+	if sh.stopped == nil && !sh.over {
+		sh.stopped, sh.renewed = make(chan struct{}), g.now
 		go g.keep()
 	}
-}
-
-// kick wakes that goroutine.
-func (g *Gate) kick() {
-	g.start()
 	select {
-	case g.shared.kick <- struct{}{}:
+	case sh.kick <- struct{}{}:
 	default:
 	}
 }
@@ -32,18 +29,13 @@ func (g *Gate) keep() {
 	defer close(g.stopped)
 	timer := time.NewTimer(renewEvery)
 	defer timer.Stop()
-	for over := false; !over; {
+	var next time.Duration
+	for over := false; !over; timer.Reset(next) {
 		select {
 		case <-g.shared.kick:
 		case <-timer.C:
-		case <-g.shared.stop:
-			over = true
 		}
-		next := g.send(over)
-		for next == 0 {
-			next = g.send(over)
-		}
-		timer.Reset(next)
+		next, over = g.send()
 	}
 }
 
@@ -56,25 +48,26 @@ type report struct {
 	halve bool
 }
 
-// send sends what is due, and returns how long to wait before the next look; 0 means at once. While the Store is unavailable, it only
-// checks whether it is back.
-func (g *Gate) send(over bool) (next time.Duration) {
+// send sends what is due, and returns how long to wait before the next look, and whether the gate is closed and nothing is left. While the
+// Store is unavailable, it only checks whether it is back.
+func (g *Gate) send() (next time.Duration, over bool) {
 	sh := g.shared
 	unlock := g.lock()
+	over = sh.over && !sh.out
 	r, begun, holds := gatestore.Report{Process: sh.process, Leave: over}, g.now, []report(nil)
 	if next = renewEvery; sh.failed != nil {
 		next = retryEvery
 	}
 	due := g.now.Sub(sh.renewed) >= next && (len(g.calls) > 0 || sh.failed != nil)
 	sh.reports = slices.DeleteFunc(sh.reports, func(h report) bool { return !h.until.After(begun) })
-	sh.untried = sh.untried && len(sh.reports) > 0
+	sh.untried = sh.untried && len(sh.reports)+len(sh.ends) > 0
 	if sh.failed == nil {
 		n := min(len(sh.reports), maxEnds)
 		r.Ends = slices.Clone(sh.ends[:min(len(sh.ends), maxEnds)])
 		holds, sh.reports = slices.Clone(sh.reports[:n]), slices.Delete(sh.reports, 0, n)
 	}
 	for _, h := range holds {
-		r.Holds = append(r.Holds, gatestore.Hold{Key: h.shared(), For: h.until.Sub(begun), Generation: h.seen, Halve: h.halve})
+		r.Holds = append(r.Holds, gatestore.Hold{Key: h.Key, For: h.until.Sub(begun), Generation: h.seen, Halve: h.halve})
 	}
 	if due {
 		sh.renewed = begun
@@ -84,7 +77,7 @@ func (g *Gate) send(over bool) (next time.Duration) {
 	}
 	unlock()
 	if !over && !due && len(r.Holds)+len(r.Ends) == 0 {
-		return next
+		return next, false
 	}
 	state, inForce, err := sh.table.Report(sh.ctx, r)
 	defer g.lock()()
@@ -94,7 +87,7 @@ func (g *Gate) send(over bool) (next time.Duration) {
 		for i := range r.Ends {
 			sh.ends[i].Of.Tails = nil
 		}
-		return retryEvery
+		return retryEvery, over
 	}
 	for i, h := range holds {
 		switch is := inForce[i]; {
@@ -107,26 +100,25 @@ func (g *Gate) send(over bool) (next time.Duration) {
 	sh.ends = slices.Delete(sh.ends, 0, len(r.Ends))
 	for _, e := range r.Ends {
 		for _, d := range e.Draws {
-			if s := g.scopes[scopeID{d.Vendor, d.Limit, d.Key.Key}]; s != nil && s.polled {
+			if s := g.scopes[d.Key]; s != nil && s.polled {
 				s.quiet, s.polled = time.Time{}, false
 				g.wake(s, time.Time{})
 			}
 		}
 	}
 	if len(sh.reports)+len(sh.ends) > 0 {
-		return 0
+		g.kick()
+		return renewEvery, false
 	}
-	return renewEvery
+	return renewEvery, over
 }
 
 // heard notes an answer of the Store, or its error. It reports whether there was an answer.
 func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 	sh, was := g.shared, g.failed
 	if sh.failed = err; err != nil {
-		g.events.Append(event{sh.ctx, registry.Event{
-			Text: "gate store failed", Warn: true, Outage: true, Attrs: []slog.Attr{slog.Any("err", err)},
-		}})
-		sh.errors++
+		g.announce(sh.ctx, registry.Event{Text: "gate store failed", Warn: true, Outage: true, Attrs: []slog.Attr{slog.Any("err", err)}})
+		g.stats.storeErrors++
 		if was == nil {
 			sh.since = g.now
 			g.wakeAll()
@@ -141,16 +133,17 @@ func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 		return false
 	}
 	sh.proven = g.now.Add(leaseTime)
-	if took := g.now.Sub(begun); sh.trip == 0 || took < sh.trip {
-		sh.trip = took
-	} else {
-		sh.trip += (took - sh.trip) / 16
+	took, part := g.now.Sub(begun), time.Duration(16)
+	sh.trip = cmp.Or(sh.trip, took)
+	if sh.late = took > sh.trip+g.settings().slack()/2; sh.late {
+		part = 2 // if all replies take longer now, they are soon in time
 	}
+	sh.trip = min(took, sh.trip+(took-sh.trip)/part)
 	if state.Processes > 0 {
 		sh.state = state
 	}
 	if was != nil {
-		g.events.Append(event{sh.ctx, registry.Event{Text: "gate store recovered", Outage: true}})
+		g.announce(sh.ctx, registry.Event{Text: "gate store recovered", Outage: true})
 		g.wakeAll()
 	}
 	return true
@@ -159,9 +152,8 @@ func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 // wakeAll has all calls checked again, under the limits that are in force now.
 func (g *Gate) wakeAll() {
 	for _, s := range g.scopes {
-		if !s.vendor {
-			s.limit = g.share(s.name)
-			s.tail = later(s.tail, g.floorOf(s.limit))
+		if !s.Vendor {
+			s.change(g.share(s.Limit), g.now)
 		}
 		s.quiet = time.Time{}
 		g.wake(s, time.Time{})

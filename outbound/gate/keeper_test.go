@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -576,6 +577,110 @@ func TestSlotIsGivenBackOnce(t *testing.T) {
 		require.WithinDuration(t, second.At, reserve().At, 5*time.Millisecond)
 		require.WithinDuration(t, third.At.Add(time.Minute+50*time.Millisecond), reserve().At, 5*time.Millisecond)
 	})
+}
+
+// A call whose request costs other than its function is charged once.
+func TestSharedCostIsChanged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		costs := func(n int64) gate.Call { return gate.Call{Costs: map[string]int64{"": n}} }
+		cfg := gate.Config{Limits: []gate.Limit{{N: 10, Per: time.Minute, Burst: 10}}}
+		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 1, cfg)
+		defer closeAll(gates)
+		require.NoError(t, gates[0].Do(t.Context(), costs(2), func(ctx context.Context) error { return do(ctx, gates[0], costs(8), 0) }))
+		start := time.Now()
+		p, err := gates[0].Wait(t.Context(), costs(2))
+		require.NoError(t, err)
+		require.Less(t, time.Since(start), time.Second)
+		p.Done(nil)
+	})
+}
+
+// A slow store is one whose next reply to a Pass comes late.
+type slow struct {
+	gatestore.Table
+	late atomic.Int64
+}
+
+func (s *slow) OpenGate(string) (gatestore.Table, error) { return s, nil }
+
+func (s *slow) Pass(ctx context.Context, ask gatestore.Ask) (gatestore.Grant, error) {
+	grant, err := s.Table.Pass(ctx, ask)
+	time.Sleep(time.Duration(s.late.Swap(0)))
+	return grant, err
+}
+
+// When a slot whose reply came late has really been is not known. It is given back, and another one is asked for.
+func TestLateReply(t *testing.T) {
+	t.Parallel()
+	wait := func(t *testing.T, g *gate.Gate) *gate.Permit {
+		t.Helper()
+		p, err := g.Wait(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		return p
+	}
+	reserve := func(t *testing.T, g *gate.Gate) *gate.Permit {
+		t.Helper()
+		wait(t, g).Done(nil)
+		time.Sleep(300 * time.Millisecond)
+		p, err := g.Reserve(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		require.NoError(t, p.Wait(t.Context()))
+		return p
+	}
+	again := func(t *testing.T, g *gate.Gate) *gate.Permit {
+		t.Helper()
+		p := wait(t, g)
+		time.Sleep(300 * time.Millisecond) // its slot is too old now
+		require.NoError(t, p.Wait(t.Context()))
+		return p
+	}
+	for name, row := range map[string]struct {
+		pass  func(t *testing.T, g *gate.Gate) *gate.Permit
+		late  time.Duration // after the begin
+		other bool          // another process takes the next slot
+		most  time.Duration // from the begin
+	}{
+		"alone":                    {pass: wait, most: 750 * time.Millisecond},
+		"Wait":                     {pass: wait, other: true, most: 1800 * time.Millisecond},
+		"Reserve":                  {pass: reserve, late: 200 * time.Millisecond, other: true, most: 3200 * time.Millisecond},
+		"Wait, when it is sent":    {pass: again, late: 200 * time.Millisecond, other: true, most: 2200 * time.Millisecond},
+		"Wait, alone, a bit later": {pass: again, most: 1800 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				v := gatestoretest.New(2*time.Millisecond, nil)
+				store := &slow{Table: core.Must(v.Process(0).OpenGate(""))}
+				cfg := gate.Config{Name: "ads", Store: store, Limits: perSecond(1)}
+				g := core.Must(gate.New(cfg))
+				cfg.Name, cfg.Store = "other", v.Process(1)
+				other := core.Must(gate.New(cfg))
+				defer closeAll([]*gate.Gate{g, other})
+				wait(t, g).Done(nil) // the usual time of a reply is known
+				time.Sleep(10 * time.Second)
+				start := time.Now()
+				var at []time.Time
+				time.AfterFunc(row.late, func() { store.late.Store(int64(700 * time.Millisecond)) })
+				var group sync.WaitGroup
+				if row.other {
+					group.Go(func() {
+						time.Sleep(row.late + 110*time.Millisecond)
+						wait(t, other).Done(nil)
+						at = append(at, time.Now())
+					})
+				}
+				synctest.Wait()
+				row.pass(t, g).Done(nil)
+				sent := time.Now()
+				group.Wait()
+				at = append(at, sent)
+				slices.SortFunc(at, time.Time.Compare)
+				require.LessOrEqual(t, most(at, nil, time.Second), int64(1), "%v", at)
+				require.LessOrEqual(t, sent.Sub(start), row.most)
+			})
+		})
+	}
 }
 
 // Resume of all ends the holds of keys that only other processes know.

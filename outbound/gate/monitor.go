@@ -19,7 +19,7 @@ func (g *Gate) lock() (unlock func()) {
 func (g *Gate) release() {
 	g.serve()
 	g.mu.Unlock()
-	g.events.Drain(func(e event) { g.life.Emit(e.ctx, e.Event) })
+	g.events.Drain(func(emit func()) { emit() })
 }
 
 // serve admits calls, in their order, as long as everything that they need is available. A call that its own keys block is parked at the
@@ -34,12 +34,12 @@ func (g *Gate) serve() {
 		case s != nil:
 			g.wake(s, at)
 			if g.park(c, &s.parked); c.pool != nil && c.conn == nil { // it does not use the free connection
-				g.ripe(c.pool.waiting())
+				g.ripe(&c.pool.parked)
 			}
 		case !g.roomy() || !g.token():
 			stop = true
 		case c.pool != nil && c.conn == nil && !c.pool.take(c):
-			g.park(c, c.pool.waiting())
+			g.park(c, &c.pool.parked)
 		case g.byStore():
 			g.park(c, &g.asked)
 		default:
@@ -51,19 +51,22 @@ func (g *Gate) serve() {
 	g.arm()
 }
 
-// roomy reports whether there is a place for a call, or whether the Store can be asked for one.
+// roomy reports whether there is a place for a call, or whether the call can be added to the next request to the Store.
 func (g *Gate) roomy() bool {
-	if g.byStore() {
-		return g.may(g.settings().Limiter != nil)
+	sh := g.shared
+	switch {
+	case g.byStore():
+		one := g.settings().Limiter != nil // its tokens are taken one by one
+		return !sh.out && !sh.over && sh.failed == nil && !sh.untried && len(sh.asked) < maxAsk && (!one || len(sh.asked) == 0)
+	case g.alone():
+		return g.most == 0 || g.flying < sh.state.MaxInFlight/max(1, sh.state.Processes)
 	}
-	n, limited := g.places()
-	return !limited || g.flying < n
+	return g.limit == 0 || g.flying < g.limit
 }
 
 // blocked returns a scope that does not admit the call, and when to look again; nil if there is none.
 func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
-	for i := range c.claims {
-		cl := &c.claims[i]
+	for _, cl := range c.claims {
 		s = cl.scope
 		if at, shut := g.shut(s); shut {
 			return s, at
@@ -74,7 +77,7 @@ func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
 		if s.quiet.After(g.now) && g.byStore() {
 			return s, s.quiet
 		}
-		if !g.byStore() && s.needs(cl.cost, cl.slot, g.now) {
+		if !g.byStore() && cl.needs(g.now) {
 			if at = s.admission(cl.cost, g.now); at.After(g.now) {
 				return s, at
 			}
@@ -86,12 +89,11 @@ func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
 // admit lets a call pass.
 func (g *Gate) admit(c *call) {
 	g.begin(c, &turn{})
-	for i := range c.claims {
-		cl := &c.claims[i]
+	for _, cl := range c.claims {
 		if cl.seen, cl.stored = cl.gen, unknown; cl.hold != nil {
 			cl.hold.out = append(cl.hold.out, c.turn)
 		}
-		if cl.paced = cl.needs(cl.cost, cl.slot, g.now); cl.paced {
+		if cl.paced = cl.needs(g.now); cl.paced {
 			cl.admit(cl.cost, g.now)
 		}
 	}
@@ -115,15 +117,15 @@ func (g *Gate) undo(c *call) {
 	g.leaveRamp(c, false)
 	g.land(c.turn)
 	c.turn = nil
-	for i := range c.claims {
-		cl := &c.claims[i]
+	for _, cl := range c.claims {
 		if cl.paced && cl.limit != nil {
 			cl.pace = cl.pace.Add(-span(cl.cost, cl.spacing))
 		}
-		cl.paced = false
-	}
-	if !shared { // otherwise it keeps its slots while they can still be used
-		c.putSlots()
+		if cl.paced = false; !shared { // otherwise it keeps its slots while they can still be used
+			cl.put(cl.slot, g.now)
+			cl.slot = slot{}
+			g.wake(cl.scope, time.Time{})
+		}
 	}
 	if c.token {
 		c.token = false
@@ -139,12 +141,12 @@ func (g *Gate) leaveRamp(c *call, success bool) {
 	if t := c.turn; t != nil && t.granted != nil && t.Turn {
 		t.Turn = false
 		if g.tell(t.granted, gatestore.End{Turn: true, Success: success}); success && t.Probe {
-			g.report(c, "calls are made again", c.claims[0].scope)
+			g.emit(c, "calls are made again", c.claims[0].scope)
 		}
 	}
-	for i := range c.claims {
-		s := c.claims[i].scope
-		if success && s.gen == c.claims[i].seen {
+	for _, cl := range c.claims {
+		s := cl.scope
+		if success && s.gen == cl.seen {
 			s.refusals, s.pause = 0, 0
 		}
 		if s.hold == nil {
@@ -154,7 +156,7 @@ func (g *Gate) leaveRamp(c *call, success bool) {
 		s.hold.out = slices.DeleteFunc(s.hold.out, func(t *turn) bool { return t == c.turn })
 		if success && len(s.hold.out) < n {
 			if s.hold.room++; s.hold.room == 2 {
-				g.report(c, "calls are made again", s, slog.Time("held_until", s.hold.until))
+				g.emit(c, "calls are made again", s, slog.Time("held_until", s.hold.until))
 			}
 		}
 		g.wake(s, time.Time{})
@@ -166,7 +168,7 @@ func (g *Gate) land(t *turn) {
 	if t != nil && t.flying {
 		t.flying = false
 		g.flying--
-		if t.granted != nil && t.place {
+		if t.granted != nil && g.flights[t] {
 			delete(g.flights, t)
 			g.tell(t.granted, gatestore.End{Place: true, Success: t.success})
 		}
@@ -194,15 +196,6 @@ func (g *Gate) grow() {
 	}
 }
 
-// queueUp adds a call to the waiting ones.
-func (g *Gate) queueUp(c *call) {
-	g.ready.add(c)
-	g.waiting++
-	for _, cl := range c.claims {
-		cl.units += cl.cost
-	}
-}
-
 // unqueue removes a call from the queue in which it waits, and has the next ones checked.
 func (g *Gate) unqueue(c *call) {
 	q := c.queue
@@ -216,7 +209,7 @@ func (g *Gate) unqueue(c *call) {
 		g.wake(cl.scope, cl.wake)
 	}
 	if c.pool != nil && c.conn == nil {
-		g.ripe(c.pool.waiting())
+		g.ripe(&c.pool.parked)
 	}
 }
 

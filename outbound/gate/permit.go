@@ -66,40 +66,40 @@ func (p *Permit) book() error {
 	if len(g.calls)-g.flying > g.settings().MaxQueue {
 		return ErrFull
 	}
-	if g.byStore() {
+	for g.byStore() {
 		ask := g.askFor(gatestore.Reserve)
 		ask.Groups = []gatestore.Group{{Calls: 1, Draws: g.drawsOf(c)}}
 		if ask.Ahead = max(most, ask.Ahead); most == 0 {
 			ask.Ahead = longestSpan
 		}
 		unlock()
-		grant, begun, err := g.pass(ask)
-		unlock = g.lock()
-		if g.heard(grant.State, begun, err) {
+		grant, ok, again := g.pass(ask)
+		unlock = again
+		switch {
+		case !ok && g.byStore():
+			return g.storeError(c.limited(g.now, ""))
+		case !ok:
+		case len(grant.Answers[0].Slots) == 0:
 			answer := grant.Answers[0]
-			if len(answer.Slots) == 0 {
-				return c.limited(g.now.Add(answer.Again), c.claims[answer.Draw].name)
+			return c.limited(g.now.Add(answer.Again), c.claims[answer.Draw].Limit)
+		default:
+			if of := g.granted(grant.Answers[0].Slots[0], ask.Groups[0].Draws); c.took(of) {
+				p.At, p.early = of.at, 2*g.trip
+				return nil
 			}
-			of := g.granted(answer.Slots[0], ask.Groups[0].Draws, false)
-			p.At, p.early = of.at, 2*g.trip
-			c.took(of)
-			return nil
-		} else if g.byStore() {
-			return g.storeError(err)
 		}
 	}
 	p.At = g.now
 	for _, cl := range c.claims {
 		if at := c.free(cl); at.After(p.At) {
-			p.At, limit = at, cl.name
+			p.At, limit = at, cl.Limit
 		}
 	}
 	if most != 0 && p.At.Sub(g.now) > max(0, most) {
 		return c.limited(p.At, limit)
 	}
-	for i := range c.claims {
-		cl := &c.claims[i]
-		if at := c.free(*cl); cl.counts(cl.cost) && p.At.Sub(at) < cl.shelf/2 {
+	for _, cl := range c.claims {
+		if at := c.free(cl); cl.counts() && p.At.Sub(at) < cl.shelf/2 {
 			cl.slot = cl.take(cl.cost, at)
 			cl.pace = later(cl.pace, cl.tail)
 		}
@@ -112,7 +112,7 @@ func (p *Permit) book() error {
 // permit is still good, it returns at once. The errors are those of [Gate.Wait].
 func (p *Permit) Wait(ctx context.Context) error {
 	if wait := time.Until(p.At) - p.early; wait > 0 {
-		p.c.sleep(ctx, wait)
+		p.c.sleep(ctx, wait, nil)
 	}
 	return p.c.sendable(ctx, true, nil)
 }

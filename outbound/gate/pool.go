@@ -33,34 +33,37 @@ type PoolConfig[K comparable, C any] struct {
 // is idle, it waits. A call that is repeated takes its connection again, unless another call has taken it meanwhile.
 // [Gate.Close] closes the pool.
 type Pool[K comparable, C any] struct {
-	g   *Gate
+	pool
 	cfg PoolConfig[K, C]
+}
 
-	// guarded by the lock of the gate
+// A pool is a Pool of any type parameters. The lock of the gate guards it.
+type pool struct {
+	g        *Gate
+	capacity int
+	idleTime time.Duration
+	close    func(n *conn) // without the lock
+
 	parked queue
-	used   int           // connections, and places reserved for one
-	idle   []*conn[K, C] // the most recently used first
+	used   int     // connections, and places reserved for one
+	idle   []*conn // the most recently used first
 	closed bool
 }
 
 // A conn is a connection, or a place reserved for one.
-type conn[K comparable, C any] struct {
-	key     K
-	c       C
+type conn struct {
+	key, c  any
 	dialed  bool
 	busy    bool        // a function uses it, or has panicked
 	rested  bool        // it was idle since its last use
 	expiry  *time.Timer // of an idle connection
-	evicted *conn[K, C] // to be closed before the dial
+	evicted *conn       // to be closed before the dial
 }
 
-// A pooling is a Pool of any type parameters.
-type pooling interface {
-	take(c *call) bool // false if there is no connection for the call
-	put(c *call)       // the opposite
-	waiting() *queue
-	size() int // connections
-	close()
+// connOf returns the connection, which can be a nil of an interface type.
+func connOf[C any](n *conn) C {
+	c, _ := n.c.(C)
+	return c
 }
 
 // NewPool makes a pool for calls through g. A field that cannot be used is a *core.ConfigError.
@@ -71,24 +74,27 @@ func NewPool[K comparable, C any](g *Gate, cfg PoolConfig[K, C]) (*Pool[K, C], e
 	if err := check.Err(); err != nil {
 		return nil, err
 	}
-	cfg.Capacity, cfg.IdleTime = cmp.Or(cfg.Capacity, 8), cmp.Or(cfg.IdleTime, 5*time.Minute)
-	p := &Pool[K, C]{g: g, cfg: cfg}
+	p := &Pool[K, C]{pool{g: g, capacity: cmp.Or(cfg.Capacity, 8), idleTime: cmp.Or(cfg.IdleTime, 5*time.Minute)}, cfg}
+	p.close = func(n *conn) {
+		if cfg.Close != nil {
+			cfg.Close(n.key.(K), connOf[C](n))
+		}
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.pools = append(g.pools, p)
+	g.pools = append(g.pools, &p.pool)
 	return p, nil
 }
 
-func (p *Pool[K, C]) waiting() *queue { return &p.parked }
-
-func (p *Pool[K, C]) take(c *call) bool {
-	n := &conn[K, C]{key: c.key.(K)}
-	i := slices.IndexFunc(p.idle, func(o *conn[K, C]) bool { return o.key == n.key })
+// take gives the call a connection, and reports whether there is one.
+func (p *pool) take(c *call) bool {
+	n := &conn{key: c.key}
+	i := slices.IndexFunc(p.idle, func(o *conn) bool { return o.key == n.key })
 	switch last := len(p.idle) - 1; {
 	case i >= 0:
 		n = p.idle[i]
 		p.idle = slices.Delete(p.idle, i, i+1)
-	case p.used < p.cfg.Capacity:
+	case p.used < p.capacity:
 		p.used++
 	case last >= 0:
 		n.evicted, p.idle = p.idle[last], p.idle[:last]
@@ -101,32 +107,31 @@ func (p *Pool[K, C]) take(c *call) bool {
 	return true
 }
 
-func (p *Pool[K, C]) put(c *call) {
-	n, ok := c.conn.(*conn[K, C])
-	if !ok || n.busy {
+// put takes it back.
+func (p *pool) put(c *call) {
+	n := c.conn
+	if n == nil || n.busy {
 		return // leave closes it
 	}
 	c.conn = nil
 	if n.evicted != nil { // it was not closed
 		n = n.evicted
 	}
-	if n.dialed {
+	if !n.dialed {
+		p.used--
+	} else {
 		n.rested = true
 		p.idle = slices.Insert(p.idle, 0, n)
-		if n.expiry == nil && p.cfg.IdleTime > 0 {
-			n.expiry = time.AfterFunc(p.cfg.IdleTime, func() { p.expire(n) })
-		} else if p.cfg.IdleTime > 0 {
-			n.expiry.Reset(p.cfg.IdleTime)
+		if p.idleTime > 0 {
+			n.expiry = time.AfterFunc(p.idleTime, func() { p.expire(n) })
 		}
-	} else {
-		p.used--
 	}
 	p.g.ripe(&p.parked)
 }
 
 // enter begins a call.
 func (p *Pool[K, C]) enter(ctx context.Context, key K) (c *call, own bool, err error) {
-	if outer := p.g.carried(ctx).permit; outer != nil && outer.pool == pooling(p) {
+	if outer := p.g.carried(ctx).permit; outer != nil && outer.pool == &p.pool {
 		return nil, false, errReentrant
 	}
 	calls := p.g.carried(ctx).calls
@@ -139,15 +144,14 @@ func (p *Pool[K, C]) enter(ctx context.Context, key K) (c *call, own bool, err e
 	if !own {
 		c.back() // it passes again, for a connection
 	}
-	c.pool, c.key = p, key
+	c.pool, c.key = &p.pool, key
 	return c, own, nil
 }
 
 // leave ends a call, also after a panic.
-func (p *Pool[K, C]) leave(c *call, own bool) {
-	n, _ := c.conn.(*conn[K, C])
-	if n != nil && n.busy {
-		p.close1(n)
+func (p *pool) leave(c *call, own bool) {
+	if n := c.conn; n != nil && n.busy {
+		p.close(n)
 		n.dialed, n.busy = false, false
 	}
 	unlock := p.g.lock()
@@ -166,18 +170,18 @@ func (p *Pool[K, C]) leave(c *call, own bool) {
 
 // open dials the connection of an admitted call, unless it has one. If the dial fails, the call keeps its place.
 func (p *Pool[K, C]) open(c *call) (err error) {
-	n := c.conn.(*conn[K, C])
+	n := c.conn
 	if old := n.evicted; old != nil {
 		n.evicted = nil
-		p.close1(old)
+		p.close(old)
 	}
-	if n.dialed && n.rested && p.cfg.Healthy != nil && !p.cfg.Healthy(n.key, n.c) {
+	if n.dialed && n.rested && p.cfg.Healthy != nil && !p.cfg.Healthy(n.key.(K), connOf[C](n)) {
 		n.dialed = false
-		p.close1(n)
+		p.close(n)
 	}
 	n.rested = false
 	if !n.dialed {
-		if n.c, err = p.cfg.Dial(c.ctx, n.key); err != nil {
+		if n.c, err = p.cfg.Dial(c.ctx, n.key.(K)); err != nil {
 			return err
 		}
 		n.dialed = true
@@ -185,40 +189,18 @@ func (p *Pool[K, C]) open(c *call) (err error) {
 	return nil
 }
 
-// use calls fn with the connection of a call, which is closed unless fn returns.
-func use[R any, K comparable, C any](ctx context.Context, _ *Pool[K, C], c *call, fn func(context.Context, C) (R, error)) (R, error) {
-	n := c.conn.(*conn[K, C])
-	n.busy = true
-	r, err := fn(ctx, n.c)
-	n.busy = false
-	return r, err
-}
-
-func (p *Pool[K, C]) close1(n *conn[K, C]) {
-	if p.cfg.Close != nil {
-		p.cfg.Close(n.key, n.c)
-	}
-}
-
 // expire closes an idle connection, or if one is nil, all idle connections, now and later.
-func (p *Pool[K, C]) expire(one *conn[K, C]) {
+func (p *pool) expire(one *conn) {
 	p.g.mu.Lock()
-	var old []*conn[K, C]
-	p.idle = slices.DeleteFunc(p.idle, func(n *conn[K, C]) bool {
-		gone := one == nil || n == one
-		if gone {
-			old = append(old, n)
-		}
-		return gone
-	})
+	var old []*conn
+	if one == nil {
+		old, p.idle, p.closed = p.idle, nil, true
+	} else if i := slices.Index(p.idle, one); i >= 0 {
+		old, p.idle = []*conn{one}, slices.Delete(p.idle, i, i+1)
+	}
 	p.used -= len(old)
-	p.closed = p.closed || one == nil
 	p.g.mu.Unlock()
 	for _, n := range old {
-		p.close1(n)
+		p.close(n)
 	}
 }
-
-func (p *Pool[K, C]) close() { p.expire(nil) }
-
-func (p *Pool[K, C]) size() int { return p.used }

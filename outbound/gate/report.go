@@ -1,10 +1,6 @@
 package gate
 
-import (
-	"time"
-
-	"github.com/gresil/gresil/internal/registry"
-)
+import "github.com/gresil/gresil/internal/registry"
 
 // Stats are the counters of a Gate in this process, and its present state.
 type Stats struct {
@@ -17,6 +13,8 @@ type Stats struct {
 	InFlight    int // attempts, of all processes with a Store
 	MaxInFlight int // in force: Config.InFlight, or less after holds
 	Connections int // of all pools
+
+	evicted, overflowed, storeErrors uint64 // for figures
 }
 
 // Stats returns the counts so far, and the present state.
@@ -29,37 +27,24 @@ func (g *Gate) Stats() Stats {
 		s.InFlight, s.MaxInFlight = max(s.InFlight, sh.state.InFlight), sh.state.MaxInFlight
 	}
 	for _, p := range g.pools {
-		s.Connections += p.size()
+		s.Connections += p.used
 	}
 	return s
 }
 
 func (g *Gate) figures() (f registry.Figures) {
 	s := g.Stats()
-	g.mu.Lock()
-	held, now := 0, time.Now()
-	for _, o := range g.scopes {
-		if _, ok := o.held(now); ok {
-			held++
-		}
-	}
-	evicted, overflowed := g.evicted, g.overflowed
-	failures := uint64(0)
-	if g.shared != nil {
-		failures = g.errors
-	}
-	g.mu.Unlock()
 	f.Counts("attempts_total", "Attempts that were sent, by whether the vendor refused them because of a limit.", "result", "passed", s.Sent-s.Limited, "limited", s.Limited)
-	f.Count("rejected_total", "Calls that were not made: their wait was too long, or their context has ended.", s.Rejected)
+	f.Count("rejected_total", "Calls that were not made: their wait was too long, their context has ended, too many calls were waiting, or the gate was closed.", s.Rejected)
 	f.Count("holds_total", "Holds that began, or were extended by a second or more.", s.Holds)
-	f.Add("held", "Keys that are held now.", float64(held))
+	f.Add("held", "Keys that are held now.", float64(len(g.holds())))
 	f.Add("waiting", "Calls that wait now.", float64(s.Waiting))
 	f.Add("in_flight", "Attempts in flight now.", float64(s.InFlight))
 	f.Add("in_flight_limit", "Attempts that can be in flight now; 0 is no limit.", float64(s.MaxInFlight))
 	f.Add("connections", "Open connections of the pools.", float64(s.Connections))
 	f.Histogram("wait_seconds", "Waits of attempts for their admission.", &g.waits)
-	f.Warn("keys_evicted_total", "Keys whose usage was charged to other keys, as there were too many.", evicted, "keys evicted: too many are in use")
-	f.Warn("holds_widened_total", "Holds of a key that became holds of the vendor, as there were too many.", overflowed, "the whole vendor is held: too many keys are held")
-	f.Count("store_errors_total", "Requests to the Store that have failed.", failures)
+	f.Warn("keys_evicted_total", "Keys whose usage was charged to other keys, as there were too many.", s.evicted, "keys evicted: too many are in use")
+	f.Warn("holds_widened_total", "Holds of a key that became holds of the vendor, as there were too many.", s.overflowed, "the whole vendor is held: too many keys are held")
+	f.Count("store_errors_total", "Requests to the Store that have failed.", s.storeErrors)
 	return f
 }

@@ -2,35 +2,34 @@ package gate
 
 import (
 	"context"
+	"time"
 
 	"github.com/gresil/gresil/internal/registry"
 )
 
 // rows returns a row for the vendor, and one for each held key.
 func (g *Gate) rows(context.Context) ([]registry.Row, error) {
-	s, held := g.Stats(), registry.Cell{Name: "held_until"}
-	all, rows := registry.Row{}, []registry.Row{{}}
+	s, held := g.Stats(), time.Time{}
+	rows := make([]registry.Row, 1)
 	for _, h := range g.Holds() {
-		all.Verbs = []string{"resume"} // on the row of the vendor, it ends all holds
-		until := registry.Cell{Name: "held_until", Value: h.Until}
+		rows[0].Verbs = []string{"resume"} // on the row of the vendor, it ends all holds
 		if h.Limit == "" && h.Key == "" {
-			all.Alarm, held = registry.Failing, until
+			rows[0].Alarm, held = registry.Failing, h.Until
 			continue
 		}
 		rows = append(rows, registry.Row{
-			Key: h.row(), Secret: h.Key != "" && !g.hosts(), Alarm: registry.Notice, Verbs: all.Verbs,
-			Cells: []registry.Cell{until, {Name: "limit", Value: h.Limit}},
+			Key: h.row(), Secret: h.Key != "" && !g.hosts(), Alarm: registry.Notice, Verbs: rows[0].Verbs,
+			Cells: []registry.Cell{{Name: "held_until", Value: h.Until}, {Name: "limit", Value: h.Limit}},
 		})
 	}
-	all.Cells = []registry.Cell{
+	rows[0].Cells = []registry.Cell{
 		{Name: "waiting", Value: s.Waiting},
 		{Name: "in_flight", Value: s.InFlight},
 		{Name: "max_in_flight", Value: s.MaxInFlight},
-		held,
+		{Name: "held_until", Value: held},
 		{Name: "limited", Value: s.Limited},
 		{Name: "rejected", Value: s.Rejected},
 	}
-	rows[0] = all
 	return rows, nil
 }
 

@@ -42,7 +42,7 @@ func TestRows(t *testing.T) {
 		require.Equal(t, registry.Calm, r.Alarm)
 		require.Empty(t, r.Verbs)
 		require.Equal(t, 4, cells["max_in_flight"])
-		require.Nil(t, cells["held_until"])
+		require.Zero(t, cells["held_until"])
 
 		refused(t, g, account("a"), 0, time.Minute)
 		refused(t, g, account("b"), 0, time.Minute)
@@ -66,7 +66,7 @@ func TestRows(t *testing.T) {
 		synctest.Wait()
 		r, cells = row("")
 		require.Equal(t, registry.Failing, r.Alarm)
-		require.NotNil(t, cells["held_until"])
+		require.NotZero(t, cells["held_until"])
 		resume("")
 		require.Empty(t, g.Holds())
 	})

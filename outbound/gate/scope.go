@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gresil/gresil/internal/gatestore"
 	"github.com/gresil/gresil/internal/registry"
 )
 
@@ -19,14 +20,9 @@ const (
 	maxKept   = 65_536 // keys with usage, but without calls and holds
 )
 
-type scopeID struct {
-	vendor    bool   // all calls
-	name, key string // of the limit; in it
-}
-
 // A scope is the unit of holds and of counting: one key of a limit, or the whole vendor. The lock of the gate guards all of it.
 type scope struct {
-	scopeID
+	gatestore.Key
 	usage
 
 	calls int   // accepted and not ended
@@ -58,10 +54,9 @@ type hold struct {
 // A turn is one admission of a call.
 type turn struct {
 	at       time.Time
-	flying   bool // it has a place
+	flying   bool // it has a place; before the send, the turn was given up if it has none
 	success  bool
 	*granted // nil if this process admitted the call by itself
-	givenUp  bool
 }
 
 // held returns the end of the pause in force.
@@ -89,7 +84,6 @@ func (g *Gate) shut(s *scope) (until time.Time, ok bool) {
 		return h.end, !asks
 	}
 	for len(h.out) > 0 && g.now.Sub(h.out[0].at) >= probeTime {
-		h.out[0].givenUp = true
 		g.land(h.out[0])
 		if h.out = h.out[1:]; h.room == 1 {
 			h.end = g.now.Add(probeTime)
@@ -111,30 +105,29 @@ func (g *Gate) stale(h *hold) bool {
 	return g.shared != nil && g.failed == nil && !g.untried && len(g.reports) == 0 && g.now.Sub(h.asked) >= renewEvery
 }
 
-// scope returns the scope with an id.
-func (g *Gate) scope(id scopeID) *scope {
-	s := g.scopes[id]
+// scope returns the scope of a key.
+func (g *Gate) scope(of gatestore.Key) *scope {
+	s := g.scopes[of]
 	if s == nil {
 		if len(g.scopes) >= g.sweepAt {
 			g.sweep()
 		}
-		s = &scope{scopeID: id}
-		if !id.vendor {
-			s.limit = g.share(id.name)
-			s.tail = later(g.floor[id.name], g.floorOf(s.limit))
+		if s = (&scope{Key: of}); !of.Vendor {
+			s.tail = g.floor[of.Limit]
+			s.change(g.share(of.Limit), g.now)
 		}
-		g.scopes[id] = s
+		g.scopes[of] = s
 	}
 	return s
 }
 
 // drop removes a scope that is not in use and has neither hold nor usage. It reports whether only usage keeps the scope.
 func (g *Gate) drop(s *scope) (used bool) {
-	if used = s.tail.After(g.now) || s.quiet.After(g.now); s.calls > 0 || s.hold != nil || s.vendor {
+	if s.calls > 0 || s.hold != nil || s.Vendor {
 		return false
 	}
-	if !used {
-		delete(g.scopes, s.scopeID)
+	if used = s.tail.After(g.now) || s.quiet.After(g.now); !used {
+		delete(g.scopes, s.Key)
 	}
 	return used
 }
@@ -151,9 +144,9 @@ func (g *Gate) sweep() {
 	if len(idle) >= maxKept/2 {
 		slices.SortFunc(idle, func(a, b *scope) int { return a.tail.Compare(b.tail) })
 		for _, s := range idle[:len(idle)/2] {
-			g.floor[s.name] = later(g.floor[s.name], s.tail)
-			delete(g.scopes, s.scopeID)
-			g.evicted++
+			g.floor[s.Limit] = later(g.floor[s.Limit], s.tail)
+			delete(g.scopes, s.Key)
+			g.stats.evicted++
 		}
 	}
 	g.sweepAt = len(g.scopes) + min(max(1024, len(g.scopes)), maxKept/2)
@@ -161,17 +154,16 @@ func (g *Gate) sweep() {
 
 // stop begins or extends the holds that the answer to a call asks for.
 func (g *Gate) stop(c *call, sig Signal) {
-	one := slices.IndexFunc(c.claims, func(cl claim) bool { return !cl.vendor && cl.name == sig.Limit })
-	for i := range c.claims {
-		named := sig.Limit != "" && one >= 0
-		if named && i != one || !named && i == 0 && len(c.claims) > 1 {
-			continue // the whole vendor is held only if the call has no key
-		}
-		cl := &c.claims[i]
-		if cl.hold == nil && !cl.vendor && g.held >= maxHeld {
+	claims := c.claims[min(1, len(c.claims)-1):] // the whole vendor is held only if the call has no key
+	one := slices.IndexFunc(c.claims, func(cl *claim) bool { return !cl.Vendor && cl.Limit == sig.Limit })
+	if sig.Limit != "" && one >= 0 {
+		claims = c.claims[one : one+1]
+	}
+	for _, cl := range claims {
+		if cl.hold == nil && !cl.Vendor && g.held >= maxHeld {
 			if g.sweep(); g.held >= maxHeld {
-				g.overflowed++
-				cl = &c.claims[0]
+				g.stats.overflowed++
+				cl = c.claims[0]
 			}
 		}
 		g.holdScope(c, cl, sig)
@@ -212,13 +204,13 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
 	if until.Sub(s.hold.told) >= time.Second { // refusals of calls that were in flight together count as one hold
 		s.hold.told = until
 		g.stats.Holds++
-		g.report(c, "calls are held back", s, slog.Time("until", until), slog.Duration("pause", until.Sub(g.now)))
+		g.emit(c, "calls are held back", s, slog.Time("until", until), slog.Duration("pause", until.Sub(g.now)))
 	}
 }
 
 // end removes the hold of a scope.
 func (g *Gate) end(s *scope) {
-	if s.hold != nil && !s.vendor {
+	if s.hold != nil {
 		g.held--
 	}
 	s.hold = nil
@@ -227,9 +219,8 @@ func (g *Gate) end(s *scope) {
 // extend begins or extends a hold.
 func (g *Gate) extend(s *scope, until time.Time) {
 	if s.hold == nil {
-		if s.hold = (&hold{room: 1}); !s.vendor {
-			g.held++
-		}
+		s.hold = &hold{room: 1}
+		g.held++
 	}
 	s.hold.until, s.hold.asked = later(s.hold.until, until), g.now
 	s.hold.end = s.hold.until.Add(probeTime)
@@ -237,10 +228,15 @@ func (g *Gate) extend(s *scope, until time.Time) {
 	g.refuseUntil(s, until)
 }
 
-// report queues an event about a scope.
-func (g *Gate) report(c *call, text string, s *scope, attrs ...slog.Attr) {
+// emit queues an event about a scope.
+func (g *Gate) emit(c *call, text string, s *scope, attrs ...slog.Attr) {
 	if g.life.Listening() {
-		e := registry.Event{Text: text, Key: s.key, Attrs: append(attrs, slog.String("limit", s.name))}
-		g.events.Append(event{context.WithoutCancel(c.ctx), e})
+		e := registry.Event{Text: text, Key: s.Key.Key, Attrs: append(attrs, slog.String("limit", s.Limit))}
+		g.announce(context.WithoutCancel(c.ctx), e)
 	}
+}
+
+// announce queues an event.
+func (g *Gate) announce(ctx context.Context, e registry.Event) {
+	g.events.Append(func() { g.life.Emit(ctx, e) })
 }

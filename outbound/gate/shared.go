@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"crypto/rand"
 	"math"
 	"slices"
 	"sync"
@@ -33,26 +32,25 @@ type shared struct {
 	ctx     context.Context //nolint:containedctx // of all requests
 	cancel  context.CancelFunc
 	kick    chan struct{} // receives when there is something to send
-	stop    chan struct{}
 	stopped chan struct{} // nil until the first use
-	over    bool
+	over    bool          // the gate is closed
 	asking  sync.WaitGroup
 
 	out     bool     // a request to the Store is under way
 	asked   queue    // the calls of that request, or of the next one
 	reports []report // not sent yet, or not successfully
 	ends    []gatestore.End
-	renewed time.Time // when the leases were renewed
-	untried bool      // there are reports that were never sent: they go before any other request
-	flights map[*turn]struct{}
+	renewed time.Time      // when the leases were renewed
+	untried bool           // there are reports that were never sent, or slots to be given back: they go before any other request
+	flights map[*turn]bool // with a place in the Store
 
 	trip   time.Duration // the round trip of a request
+	late   bool          // the last reply came so late that the time of its slots is not known
 	dial   time.Duration // from a grant until the call has its connection
 	state  gatestore.State
 	proven time.Time // until when state may be used without the Store
 	failed error     // of the last request; nil if the Store is available
 	since  time.Time // when the Store became unavailable
-	errors uint64
 }
 
 // granted is the permission for one call.
@@ -62,56 +60,31 @@ type granted struct {
 	draws   []gatestore.Draw
 	at      time.Time // of the slot
 	checked time.Time // when the Store last confirmed it
-	place   bool
-	met     bool // the call is connected
+	met     bool      // the call is connected
 }
 
-func newShared(table gatestore.Table) *shared {
-	ctx, cancel := context.WithCancel(context.Background())
-	return &shared{
-		ctx: ctx, cancel: cancel, table: table, process: rand.Text(), kick: make(chan struct{}, 1), stop: make(chan struct{}),
-		flights: map[*turn]struct{}{},
-	}
+// alone reports whether this process may use its share only, or nothing.
+func (g *Gate) alone() bool {
+	return g.shared != nil && g.failed != nil && !g.settings().AllowOnStoreError
 }
 
 // byStore reports whether only the Store can admit calls. It is false without a Store, and while the Store is unavailable and this process
 // may admit calls by itself.
 func (g *Gate) byStore() bool {
-	sh := g.shared
-	return sh != nil && (sh.failed == nil || !g.settings().AllowOnStoreError && !g.now.Before(sh.proven))
+	return g.shared != nil && g.failed == nil || g.alone() && !g.now.Before(g.proven)
 }
 
-// share returns what this process may use of a limit: all of it, or its share while the Store is unavailable.
+// share returns what this process may use of a limit: all of it, or its share while the Store is unavailable. Until the Store failed, other
+// processes can have used the whole limit.
 func (g *Gate) share(name string) *limit {
-	l := g.settings().find(name)
-	if l == nil || g.shared == nil || g.failed == nil || g.settings().AllowOnStoreError {
+	l := g.settings().named[name]
+	if l == nil || !g.alone() {
 		return l
 	}
 	own := *l
 	own.burst, own.spacing = 1, span(int64(max(1, g.state.Processes)), l.spacing)
+	own.from = g.since.Add(own.spacing)
 	return &own
-}
-
-// floorOf returns the earliest time at which this process can use its share of a limit: until the Store failed, other processes can have
-// used the whole limit.
-func (g *Gate) floorOf(l *limit) time.Time {
-	if l == nil || g.shared == nil || g.failed == nil || g.settings().AllowOnStoreError {
-		return time.Time{}
-	}
-	return g.since.Add(l.spacing)
-}
-
-// places returns how many places this process may use by itself; 0 is no limit.
-func (g *Gate) places() (n int, limited bool) {
-	if g.shared == nil || g.settings().AllowOnStoreError {
-		return g.limit, g.limit > 0
-	}
-	return g.state.MaxInFlight / max(1, g.state.Processes), g.most > 0
-}
-
-// may reports whether another call can be added to the next request.
-func (sh *shared) may(one bool) bool {
-	return !sh.out && !sh.over && sh.failed == nil && !sh.untried && len(sh.asked) < maxAsk && (!one || len(sh.asked) == 0)
 }
 
 // ask asks the Store to admit the calls that need nothing else.
@@ -120,8 +93,8 @@ func (g *Gate) ask() {
 	if sh == nil || sh.out || len(sh.asked) == 0 {
 		return
 	}
-	g.start()
 	sh.out = true
+	g.kick() // it renews leases
 	ask := g.askFor(gatestore.Pass)
 	var calls [][]*call
 	for _, c := range sh.asked {
@@ -132,15 +105,14 @@ func (g *Gate) ask() {
 		}
 		ask.Groups[last].Calls++
 		calls[last] = append(calls[last], c)
-		for i := range c.claims {
-			c.claims[i].seen = c.claims[i].gen
+		for _, cl := range c.claims {
+			cl.seen = cl.gen
 		}
 	}
 	sh.asking.Go(func() {
-		grant, begun, err := g.pass(ask)
-		defer g.lock()()
-		sh.out = false
-		if !g.heard(grant.State, begun, err) {
+		grant, ok, unlock := g.pass(ask)
+		defer unlock()
+		if sh.out = false; !ok {
 			grant.Answers = make([]gatestore.Answer, len(calls))
 		}
 		for i, answer := range grant.Answers {
@@ -152,29 +124,35 @@ func (g *Gate) ask() {
 // answer admits the calls that the Store has granted. The others wait for the time or the end that its answer names. Calls that have given
 // up are no longer in asked.
 func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*call) {
-	asked := &g.asked
+	asked, to, at := &g.asked, &g.ready, g.now.Add(answer.Again)
 	calls = slices.DeleteFunc(calls, func(c *call) bool { return c.queue != asked })
+	if g.late {
+		slices.Reverse(answer.Slots) // the last one can be given back first
+	}
 	for _, slot := range answer.Slots {
-		p := g.granted(slot, draws, g.most > 0)
+		p := g.granted(slot, draws)
+		if p == nil {
+			continue
+		}
 		if len(calls) == 0 || !calls[0].current() {
-			g.tell(p, gatestore.End{Of: slot, Turn: p.Turn, Place: p.place})
+			g.refuse(p)
 			continue
 		}
 		c := calls[0]
 		calls = calls[1:]
-		for i := range c.claims { // another process must have ended the hold
-			if s := c.claims[i].scope; s.hold != nil && g.now.Before(s.hold.until) {
-				g.resume(s)
+		for _, cl := range c.claims { // another process must have ended the hold
+			if _, ok := cl.held(g.now); ok {
+				g.resume(cl.scope)
 			}
 		}
 		g.admitBy(c, p)
 	}
-	var s *scope
-	at := g.now.Add(answer.Again)
 	if len(calls) > 0 && answer.Again > 0 {
-		if s = calls[0].claims[answer.Draw].scope; answer.Held {
+		if s := calls[0].claims[answer.Draw].scope; answer.Held {
 			g.learn(s, at)
-			s = nil
+		} else {
+			to = &s.parked
+			defer g.refusedBy(s, answer, at)
 		}
 	}
 	for _, c := range calls {
@@ -184,15 +162,8 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 		if c.pool != nil && !c.pinned {
 			c.pool.put(c)
 		}
-		to := &g.ready
-		if s != nil {
-			to = &s.parked
-		}
 		asked.remove(c)
 		to.add(c)
-	}
-	if s != nil {
-		g.refusedBy(s, answer, at)
 	}
 }
 
@@ -215,10 +186,10 @@ func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time) {
 // refuseUntil refuses those calls of a scope that cannot wait until a time.
 func (g *Gate) refuseUntil(s *scope, until time.Time) {
 	for c := range g.calls {
-		if c.queue != nil && (c.asks && c.queue == &s.parked || !c.deadline.IsZero() && until.After(c.deadline)) &&
-			slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.scope == s }) {
+		if c.queue != nil && (c.asks && c.queue == &s.parked || until.After(c.deadline)) &&
+			slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.scope == s }) {
 			g.unqueue(c)
-			c.grant(c.limited(until, s.name))
+			c.grant(c.limited(until, s.Limit))
 		}
 	}
 }
@@ -226,38 +197,29 @@ func (g *Gate) refuseUntil(s *scope, until time.Time) {
 // admitBy admits a call with a grant of the Store.
 func (g *Gate) admitBy(c *call, p *granted) {
 	g.begin(c, &turn{granted: p})
-	for i := range c.claims {
-		cl := &c.claims[i]
-		if cl.stored, cl.paced = p.Generations[i], false; p.Tails[i] > 0 && cl.counts(cl.cost) { // or a call without the Store is too early
+	for i, cl := range c.claims {
+		if cl.stored, cl.paced = p.Generations[i], false; p.Tails[i] > 0 && cl.counts() { // or a call without the Store is too early
 			cl.tail = later(cl.tail, p.at.Add(span(cl.cost, cl.spacing)))
 		}
 	}
 	c.took(p)
-	if p.place {
-		g.flights[c.turn] = struct{}{}
+	if g.most > 0 {
+		g.flights[c.turn] = true
 	}
 }
 
-// took notes the slots that the Store has given.
-func (c *call) took(p *granted) {
+// took notes the slots that the Store has given. It reports whether there are any.
+func (c *call) took(p *granted) bool {
+	if p == nil {
+		return false
+	}
 	for i, tail := range p.Tails {
 		if tail > 0 {
 			c.claims[i].slot = slot{at: p.at} // without a tail, which put ignores
 			c.given = p
 		}
 	}
-}
-
-// connected notes how long a call took from its grant until it had its connection.
-func (sh *shared) connected(p *granted, took time.Duration) {
-	if p.met {
-		return
-	}
-	if p.met = true; took > sh.dial {
-		sh.dial = min(took, time.Second)
-	} else {
-		sh.dial -= (sh.dial - took) / 8
-	}
+	return true
 }
 
 // askFor returns a request without its calls.
@@ -273,8 +235,8 @@ func (g *Gate) askFor(mode gatestore.Mode) gatestore.Ask {
 // drawsOf returns what a call asks of the Store.
 func (g *Gate) drawsOf(c *call) (draws []gatestore.Draw) {
 	for _, cl := range c.claims {
-		d := gatestore.Draw{Key: cl.shared(), Generation: cl.stored}
-		if cl.counts(cl.cost) && cl.old(g.now.Add(g.trip)) {
+		d := gatestore.Draw{Key: cl.Key, Generation: cl.stored}
+		if cl.old(g.now.Add(g.trip)) {
 			d.Spacing, d.Unit, d.Lead = span(cl.cost, cl.spacing), cl.spacing, span(cl.burst-cl.cost, cl.spacing)
 		}
 		draws = append(draws, d)
@@ -282,26 +244,27 @@ func (g *Gate) drawsOf(c *call) (draws []gatestore.Draw) {
 	return draws
 }
 
-func (id scopeID) shared() gatestore.Key {
-	return gatestore.Key{Vendor: id.vendor, Limit: id.name, Key: id.key}
+// pass sends a request to the Store, and locks the gate when it has the answer. ok is false if there is none.
+func (g *Gate) pass(ask gatestore.Ask) (grant gatestore.Grant, ok bool, unlock func()) {
+	begun := time.Now()
+	grant, err := g.table.Pass(g.ctx, ask)
+	unlock = g.lock()
+	return grant, g.heard(grant.State, begun, err), unlock
 }
 
-// old reports whether a claim has no slot that can be used at a time.
-func (cl *claim) old(at time.Time) bool {
-	return cl.slot.at.IsZero() || cl.limit != nil && at.After(cl.slot.at.Add(cl.shelf))
+// granted notes a slot that the Store has given. If the reply came too late for it, it is given back, and the result is nil.
+func (g *Gate) granted(slot gatestore.Slot, draws []gatestore.Draw) *granted {
+	p := &granted{Slot: slot, draws: draws, at: g.now.Add(slot.At), checked: g.now}
+	if g.late && slices.Max(slot.Tails) > 0 {
+		g.refuse(p)
+		g.untried = true // so that the next request can be granted it
+		return nil
+	}
+	return p
 }
 
-// pass sends a request to the Store.
-func (g *Gate) pass(ask gatestore.Ask) (grant gatestore.Grant, begun time.Time, err error) {
-	begun = time.Now()
-	grant, err = g.table.Pass(g.ctx, ask)
-	return grant, begun, err
-}
-
-// granted notes a slot that the Store has given.
-func (g *Gate) granted(slot gatestore.Slot, draws []gatestore.Draw, place bool) *granted {
-	return &granted{Slot: slot, draws: draws, at: g.now.Add(slot.At), checked: g.now, place: place}
-}
+// refuse gives back everything that the Store has granted to a call.
+func (g *Gate) refuse(p *granted) { g.tell(p, gatestore.End{Of: p.Slot, Turn: true, Place: true}) }
 
 // learn notes a hold that the Store reports, whichever process has begun it.
 func (g *Gate) learn(s *scope, until time.Time) {
@@ -321,41 +284,35 @@ func (g *Gate) tell(p *granted, e gatestore.End) {
 // askedAgain asks the Store whether a call can still be sent, and for other slots if its own are too old.
 func (c *call) askedAgain(ask gatestore.Ask) bool {
 	g := c.g
-	grant, begun, err := g.pass(ask)
-	defer g.lock()()
-	available := g.heard(grant.State, begun, err)
-	if c.turn == nil || c.turn.granted == nil {
+	grant, ok, unlock := g.pass(ask)
+	defer unlock()
+	switch {
+	case c.turn == nil || c.turn.granted == nil:
 		return false
-	}
-	p := c.turn.granted
-	if !available {
-		fresh := !slices.ContainsFunc(c.claims, func(cl claim) bool { return cl.counts(cl.cost) && cl.old(g.now) })
-		if !fresh || g.byStore() {
-			return false
-		}
-	} else if answer := grant.Answers[0]; len(answer.Slots) == 0 {
-		if answer.Held {
+	case !ok:
+		ok = !g.byStore() && !slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.old(g.now) })
+	case len(grant.Answers[0].Slots) > 0:
+		ok = c.took(g.granted(grant.Answers[0].Slots[0], ask.Groups[0].Draws))
+	default:
+		if answer := grant.Answers[0]; answer.Held {
 			g.learn(c.claims[answer.Draw].scope, g.now.Add(answer.Again))
 		}
 		return false
-	} else {
-		c.took(g.granted(answer.Slots[0], ask.Groups[0].Draws, false))
 	}
-	p.checked = g.now
-	return true
+	c.turn.checked = g.now
+	return ok
 }
 
 // question returns how long an admitted call has to wait for its slot, or what to ask the Store before it is sent.
 func (c *call) question() (wait time.Duration, ask gatestore.Ask) {
 	g, p := c.g, c.turn.granted
-	g.connected(p, g.now.Sub(p.checked))
+	if took := g.now.Sub(p.checked); !p.met {
+		p.met, g.dial = true, min(time.Second, max(took, g.dial-(g.dial-took)/8))
+	}
 	old := false
-	for i := range c.claims {
-		cl := &c.claims[i]
-		if cl.counts(cl.cost) {
-			old = old || cl.old(g.now)
-			wait = max(wait, cl.slot.at.Sub(g.now))
-		}
+	for _, cl := range c.claims {
+		old = old || cl.old(g.now)
+		wait = max(wait, cl.slot.at.Sub(g.now))
 	}
 	switch {
 	case old:
@@ -376,15 +333,12 @@ func (g *Gate) leave() {
 		return
 	}
 	unlock := g.lock()
-	first, stopped := !sh.over, sh.stopped
 	sh.over = true
 	unlock()
 	sh.asking.Wait() // so that what these requests are granted is freed too
-	if first && stopped != nil {
-		close(sh.stop)
-	}
-	if stopped != nil {
-		<-stopped
+	if sh.stopped != nil {
+		g.kick()
+		<-sh.stopped
 	}
 	sh.cancel()
 }

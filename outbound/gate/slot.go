@@ -29,13 +29,16 @@ const (
 	maxLead   = 500 * time.Millisecond // between an admission and its slot
 )
 
-// counts reports whether a call of a cost needs a slot.
-func (u *usage) counts(cost int64) bool { return u.limit != nil && u.N > 0 && cost > 0 }
+// counts reports whether a claim needs a slot.
+func (cl *claim) counts() bool { return cl.limit != nil && cl.N > 0 && cl.cost > 0 }
 
-// needs reports whether a call needs a slot, because it has none or one that cannot be used now.
-func (u *usage) needs(cost int64, has slot, now time.Time) bool {
-	return u.counts(cost) && (has.at.IsZero() || has.at.After(now) || now.After(has.at.Add(u.shelf)))
+// old reports whether a claim needs a slot, because it has none or one that is too old at a time.
+func (cl *claim) old(at time.Time) bool {
+	return cl.counts() && (cl.slot.at.IsZero() || at.After(cl.slot.at.Add(cl.shelf)))
 }
+
+// needs reports whether a claim has no slot that can be used now.
+func (cl *claim) needs(now time.Time) bool { return cl.old(now) || cl.slot.at.After(now) }
 
 // ahead returns the time from which a call of a cost can be sent if the usage has recovered at tail.
 func (u *usage) ahead(tail time.Time, cost int64) time.Time {
@@ -107,7 +110,9 @@ func (u *usage) change(to *limit, now time.Time) {
 	} else {
 		u.tail = base.Add(span(int64((over+u.spacing-1)/u.spacing), to.spacing))
 	}
-	u.limit, u.spares, u.pace = to, nil, time.Time{}
+	if u.limit, u.spares, u.pace = to, nil, (time.Time{}); to != nil {
+		u.tail = later(u.tail, to.from)
+	}
 }
 
 // span returns n times d, or the longest duration.

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"math"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -25,40 +24,35 @@ func (g *Gate) token() bool {
 	}
 	if g.reserved == nil {
 		r := of.ReserveN(g.now, 1)
-		if wait := r.DelayFrom(g.now); r.OK() && wait <= tokenAhead {
-			g.reserved, g.tokenAt = r, g.now.Add(wait)
-		} else {
+		wait := r.DelayFrom(g.now)
+		if wait > tokenAhead {
 			r.CancelAt(g.now)
 			g.tokenAt = g.now.Add(tokenAhead)
+			return false
 		}
+		g.reserved, g.tokenAt = r, g.now.Add(wait)
 	}
-	g.creditToken()
+	g.settleToken()
 	return g.credit > 0
 }
 
-// creditToken credits a reserved token whose time has come.
-func (g *Gate) creditToken() {
-	if g.reserved != nil && !g.tokenAt.After(g.now) {
-		g.credit++
-		g.reserved, g.tokenAt = nil, time.Time{}
-	}
-}
-
-// settleToken returns the reserved token if no call waits for it.
+// settleToken credits the reserved token if its time has come, or returns it if no call waits for it.
 func (g *Gate) settleToken() {
 	of := g.settings().Limiter
-	if of == nil {
+	switch {
+	case of == nil:
 		g.tokens = tokens{}
 		return
-	}
-	g.creditToken()
-	g.credit = min(g.credit, max(1, of.Burst()))
-	if g.waiting == 0 {
+	case g.reserved != nil && !g.tokenAt.After(g.now):
+		g.credit++
+		g.reserved, g.tokenAt = nil, time.Time{}
+	case g.waiting == 0:
 		if g.reserved != nil {
 			g.reserved.CancelAt(g.now)
 		}
 		g.reserved, g.tokenAt = nil, time.Time{}
 	}
+	g.credit = min(g.credit, max(1, of.Burst()))
 }
 
 // tokenFor returns the time of the token for the last call of the queue, or for the first. ok is false if there will be none.
@@ -81,8 +75,5 @@ func (g *Gate) tokenFor(last bool) (at time.Time, ok bool) {
 		return g.now, true
 	}
 	wait := missing / float64(of.Limit()) * float64(time.Second)
-	if !(wait < math.MaxInt64/4) {
-		return g.now.Add(math.MaxInt64 / 4), true
-	}
-	return g.now.Add(time.Duration(wait)), true
+	return g.now.Add(time.Duration(min(wait, float64(longestSpan)))), true
 }

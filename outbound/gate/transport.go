@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,9 +17,9 @@ import (
 )
 
 // Transport returns a transport whose requests pass the gate. A refused request is sent again whatever its method, as a
-// vendor that refuses has not executed it; with a body it needs GetBody. When Config.MaxAttempts are used up, or the
-// next attempt would have to wait too long, the last response is returned unchanged. The error of a request that was
-// not sent matches core.ErrRejected. If next is nil, it is a clone of http.DefaultTransport.
+// vendor that refuses has not executed it; with a body that was read it needs GetBody. When Config.MaxAttempts are used
+// up, or the next attempt would have to wait too long, the last response is returned unchanged. The error of a request
+// that was not sent matches core.ErrRejected. If next is nil, it is a clone of http.DefaultTransport.
 //
 // The first request, or call of Do, under the context that [Gate.Do], [Do] or [Stream] pass to a function uses the
 // permit that the function was given. If it has further keys, such as its host, it passes the gate once more, with all
@@ -40,69 +41,70 @@ type transport struct {
 // CloseIdleConnections passes the call on.
 func (t *transport) CloseIdleConnections() { roundtrip.CloseIdleConnections(t.next) }
 
-// RoundTrip sends req when the vendor permits it.
+// RoundTrip sends req when the vendor permits it, and sends it again while it is refused.
 //
 //nolint:contextcheck // the contexts are those of req
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := &sending{transport: t, req: req, ctx: req.Context()}
-	s.setBody(req.Body)
-	defer s.closeBody()
+	whole := req
+	if len(req.Trailer) > 0 { // which the caller may fill while the body is read: only a body that was not read is sent again
+		whole = req.WithContext(s.ctx)
+		whole.Trailer, whole.GetBody = nil, nil
+	}
+	s.bodies = client.NewReplay(whole, 0)
+	defer func() {
+		s.bodies.Close()
+		roundtrip.CloseBody(s.try) // it was not sent, or the transport has panicked
+	}()
 	c, own, err := t.gate.enter(s.ctx, req, t.gate.carried(s.ctx).calls)
 	if err != nil {
 		return nil, err
 	}
-	s.call, s.own = c, own
-	if !own && s.traced.Load() {
-		s.gate.bind()
-	}
-	if own {
+	if s.call = c; own {
 		s.ctx = c.ctx
-		defer func() {
-			if !s.kept {
-				c.end()
-			}
-		}()
+	} else if t.traced.Load() {
+		t.gate.bound.Store(true)
 	}
-	return s.attempts()
-}
-
-// A sending is a request on its way.
-type sending struct {
-	*transport
-
-	req  *http.Request
-	ctx  context.Context //nolint:containedctx // of the request, and with own that of the call
-	call *call
-	own  bool
-	body *body // not yet taken over by an attempt; nil if there is none
-	kept bool  // the call ends when the body of the response does
-}
-
-// attempts sends the request, and sends it again while it is refused.
-func (s *sending) attempts() (*http.Response, error) {
-	c := s.call
-	for n := 1; ; n++ {
-		resp, cancel, err := s.try()
-		if err != nil && cancel == nil {
-			return nil, err // it was not sent
+	kept := false // the call ends when the body of the response does
+	defer func() {
+		if own && !kept {
+			c.end()
 		}
-		if again := s.judge(resp, err) && s.own && s.rewind(resp, err) && c.again(n) == nil; again {
+	}()
+	for n := 1; ; {
+		if s.try, err = s.bodies.Attempt(s.ctx); err != nil { // something inside has read the body, and a hold began before the send
+			return nil, fmt.Errorf("gate: %w: %w", core.ErrRejected, err)
+		}
+		if err = c.sendable(s.ctx, !t.traced.Load(), nil); err != nil {
+			return nil, err
+		}
+		resp, cancel, held, err := s.send()
+		switch {
+		case held:
+			c.back()
+			continue
+		case client.NotSent(err): // an inner plugin has rejected it, or there was no connection
+			cancel()
+			c.back()
+			return nil, err
+		// After an error, the call may have been executed.
+		case s.judge(resp, err) && own && (err == nil || client.Idempotent(req)) && s.bodies.Ready() == nil && c.again(n) == nil:
 			client.Discard(resp)
 			cancel()
+			n++
 			continue
-		}
-		s.closeBody() // for an attempt that is not made
-		if err != nil || resp == nil {
-			c.land()
+		case err != nil || resp == nil:
+			t.gate.landed(c.turn)
 			cancel()
 			return resp, err
 		}
-		s.kept = true
+		kept = true
+		turn := c.turn // the call can have another one before the body ends
 		end := sync.OnceFunc(func() {
-			if s.own {
+			if own {
 				c.end()
 			} else {
-				c.land()
+				t.gate.landed(turn)
 			}
 			cancel()
 		})
@@ -112,73 +114,39 @@ func (s *sending) attempts() (*http.Response, error) {
 	}
 }
 
-// try sends the request once. cancel ends its context; it is nil if the request was not sent.
-func (s *sending) try() (resp *http.Response, cancel context.CancelFunc, err error) {
-	for {
-		if err = s.call.sendable(s.ctx, !s.traced.Load(), nil); err != nil {
-			return nil, nil, err
-		}
-		var held bool
-		if resp, cancel, held, err = s.send(); held {
-			s.call.back()
-			continue
-		}
-		if client.NotSent(err) { // an inner plugin has rejected it, or there was no connection
-			cancel()
-			s.call.back()
-			return nil, nil, err
-		}
-		return resp, cancel, err
-	}
+// A sending is a request on its way.
+type sending struct {
+	*transport
+
+	req    *http.Request
+	ctx    context.Context //nolint:containedctx // of the request, or of its own call
+	call   *call
+	bodies *client.Replay
+	try    *http.Request // not yet taken over by next; nil if there is none
 }
 
 // judge applies the answer, and reports whether it is a refusal.
 func (s *sending) judge(resp *http.Response, err error) bool {
-	c, set, sig := s.call, s.gate.settings(), Signal{}
-	cause := err
+	sig, cause := Signal{}, err
 	switch {
 	case err == nil && resp != nil:
-		cause = errors.New(resp.Status)
-		sig = s.signal(resp)
+		sig, cause = s.signal(resp), errors.New(resp.Status)
 	case err != nil && s.ctx.Err() == nil && !errors.Is(err, core.ErrRejected):
-		sig = set.Classify(nil, err)
+		sig = s.gate.settings().Classify(nil, err)
 	}
-	c.judge(sig, err == nil && resp != nil && resp.StatusCode < http.StatusInternalServerError, cause)
+	s.call.judge(sig, err == nil && resp != nil && resp.StatusCode < http.StatusInternalServerError, cause)
 	return sig.Limited
 }
 
-func (s *sending) signal(resp *http.Response) Signal {
-	return s.gate.settings().signal(resp, func(sig Signal) { s.call.hold(sig, nil) })
-}
-
-// rewind prepares the body of another attempt. It reports whether there can be one: after an error, the call may have been executed.
-func (s *sending) rewind(resp *http.Response, err error) bool {
-	switch {
-	case err != nil && !client.Idempotent(s.req), err == nil && resp == nil:
-		return false
-	case s.req.Body == nil || s.req.Body == http.NoBody:
-		return true
-	case s.req.GetBody == nil || len(s.req.Trailer) > 0:
-		return false
-	}
-	fresh, err := s.req.GetBody()
-	if err != nil {
-		return false
-	}
-	s.setBody(fresh)
-	return true
-}
-
-// send sends the request, unless a hold begins before it has a connection. Then isHeld is true, the server gets no request, and the body is
-// neither read nor closed. Otherwise the body is closed. (With HTTP/1, a part of a request line that does not fit in the write buffer may
-// have been sent.)
+// send sends the request, unless a hold begins before it has a connection. Then isHeld is true, and the server gets no request. (With
+// HTTP/1, a part of a request line that does not fit in the write buffer may have been sent.)
 func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld bool, err error) {
 	ctx, cancel := context.WithCancel(roundtrip.WithLimit(s.ctx, func(resp *http.Response) bool { return s.signal(resp).Limited }))
 	var held, connected atomic.Bool
 	var conn net.Conn
 	user := s.gate.conns.Begin()
 	defer user.End()
-	r := s.req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	r := s.try.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
 			if s.traced.Store(true); connected.Swap(true) { // net/http itself sends the request again
 				unlock := s.gate.lock()
@@ -200,22 +168,11 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 			}
 		},
 	}))
-	if s.body != nil {
-		r.Body = kept{s.body, &held}
-		if s.req.GetBody != nil {
-			r.GetBody = func() (io.ReadCloser, error) { // for a repetition by net/http itself
-				fresh, err := s.req.GetBody()
-				if err != nil || fresh == nil || fresh == http.NoBody {
-					return fresh, err
-				}
-				s.closeBody() // in a try that is held back, net/http could not
-				s.setBody(fresh)
-				return kept{s.body, &held}, nil
-			}
-		}
+	if r.Trailer = s.req.Trailer; r.Body != nil && r.Body != http.NoBody {
+		r.Body = unread{r.Body, &held}
 	}
 	resp, err = s.next.RoundTrip(r)
-	if held.Load() {
+	if s.try = nil; held.Load() {
 		cancel()
 		client.Discard(resp) // of a transport that ignores the context
 		return nil, nil, true, nil
@@ -225,47 +182,20 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 		s.call.charge()
 		unlock()
 	}
-	s.body = nil
 	roundtrip.Restore(resp, r, s.req)
 	return resp, cancel, false, err
 }
 
-func (s *sending) setBody(b io.ReadCloser) {
-	if b != nil && b != http.NoBody {
-		s.body = &body{ReadCloser: b}
-	}
-}
-
-func (s *sending) closeBody() {
-	if s.body != nil {
-		_ = s.body.Close() // it is not read
-		s.body = nil
-	}
-}
-
-// A body is closed once.
-type body struct {
+// The body of a try that is held back is not read, so that it can be sent again without GetBody. For methods that rarely have a body,
+// net/http reads a byte of it before it writes the header.
+type unread struct {
 	io.ReadCloser
-	closed atomic.Bool
-}
-
-func (b *body) Close() error {
-	if b.closed.Swap(true) {
-		return nil
-	}
-	return b.ReadCloser.Close()
-}
-
-// A kept body is not closed by a try that is held back. It is not read either: net/http writes the header first, and that fails. (For some
-// types of a body it would read first, but it does not know this type.)
-type kept struct {
-	*body
 	held *atomic.Bool
 }
 
-func (k kept) Close() error {
-	if k.held.Load() {
-		return nil
+func (u unread) Read(p []byte) (int, error) {
+	if u.held.Load() {
+		return 0, http.ErrBodyReadAfterClose
 	}
-	return k.body.Close()
+	return u.ReadCloser.Read(p)
 }

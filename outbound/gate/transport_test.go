@@ -125,8 +125,12 @@ func TestTransportSendsAgain(t *testing.T) {
 // A trace of the caller is called as ever. No plugin around the gate or inside of it takes it for an attempt.
 func TestHeldRequestKeepsItsBody(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct{ http2, plugins bool }{
-		"HTTP/1": {}, "HTTP/2": {http2: true}, "HTTP/1, plugins": {plugins: true}, "HTTP/2, plugins": {true, true},
+	for name, row := range map[string]struct {
+		http2, plugins bool
+		method         string
+	}{
+		"HTTP/1": {}, "HTTP/2": {http2: true}, "HTTP/1, plugins": {plugins: true}, "HTTP/2, plugins": {http2: true, plugins: true},
+		"HTTP/1, a byte is read before the header": {method: http.MethodDelete}, "HTTP/2, DELETE": {http2: true, method: http.MethodDelete},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -154,7 +158,7 @@ func TestHeldRequestKeepsItsBody(t *testing.T) {
 				body := resiltest.NewBody(strings.Repeat("x", 100_000))
 				var conns atomic.Int64
 				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { conns.Add(1) }})
-				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://vendor.test/post", body)
+				req, err := http.NewRequestWithContext(ctx, cmp.Or(row.method, http.MethodPost), "http://vendor.test/post", body)
 				require.NoError(t, err)
 				permit, err := g.Wait(t.Context(), gate.Call{Keys: map[string]string{"host": "vendor.test:80"}})
 				require.NoError(t, err)
@@ -315,50 +319,103 @@ func TestGatesInRow(t *testing.T) {
 	})
 }
 
-// A try that is held back closes its connection, which net/http takes for a reason to try again, with another body.
+// Whatever was done with the body of a try that is held back, the next try sends all of it, or the request is rejected. Each body is closed
+// once.
 func TestHeldRequestGetsAnotherBody(t *testing.T) {
 	t.Parallel()
+	gone := errors.New("gone")
+	readAll := func(t tester, body io.ReadCloser) {
+		t.Helper()
+		text, err := io.ReadAll(body)
+		require.NoError(t, err)
+		require.Equal(t, "text", string(text))
+		require.NoError(t, body.Close())
+	}
+	held := func(t tester, r *http.Request) (*http.Response, error) {
+		t.Helper()
+		httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
+		require.NoError(t, r.Body.Close())
+		return nil, context.Canceled
+	}
 	for name, row := range map[string]struct {
-		fresh io.ReadCloser
-		err   error
+		try       func(t tester, r *http.Request) (*http.Response, error)
+		noGetBody bool
+		fails     error // of GetBody
+		trailer   http.Header
+		err       error
 	}{
-		"another":       {fresh: resiltest.NewBody("text")},
-		"none":          {},
-		"an empty one":  {fresh: http.NoBody},
-		"GetBody fails": {err: errors.New("gone")},
+		"not read":             {try: held},
+		"not read, no GetBody": {try: held, noGetBody: true},
+		"not read, trailers":   {try: held, trailer: http.Header{"Sum": {"1"}}},
+		"GetBody fails":        {try: held, fails: gone, err: gone},
+		"net/http asks for more": {try: func(t tester, r *http.Request) (*http.Response, error) { // the connection was closed, so it tries again
+			_, err := held(t, r)
+			again, _ := r.GetBody()
+			require.NoError(t, again.Close())
+			return nil, err
+		}},
+		"net/http reads a byte": {noGetBody: true, try: func(t tester, r *http.Request) (*http.Response, error) {
+			httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
+			n, _ := r.Body.Read(make([]byte, 1))
+			require.Zero(t, n)
+			return held(t, r)
+		}},
+		"signed": {try: func(t tester, r *http.Request) (*http.Response, error) {
+			body, err := r.GetBody()
+			require.NoError(t, err)
+			readAll(t, body)
+			return held(t, r)
+		}},
+		"read inside": {try: func(t tester, r *http.Request) (*http.Response, error) {
+			readAll(t, r.Body)
+			return held(t, r)
+		}},
+		"read inside, no GetBody": {noGetBody: true, err: client.ErrNotReplayable, try: func(t tester, r *http.Request) (*http.Response, error) {
+			readAll(t, r.Body)
+			return held(t, r)
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
 				var got []string
 				rt := g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
+					require.Equal(t, row.trailer, r.Trailer)
 					if got == nil {
-						refused(t, g, gate.Call{}, 0, time.Second) //nolint:contextcheck // another call
-						synctest.Wait()
-						httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
-						require.NoError(t, r.Body.Close())
-						again, err := r.GetBody()
-						require.Equal(t, row.err, err)
-						if again != nil {
-							require.NoError(t, again.Close())
-						}
 						got = []string{}
-						return nil, context.Canceled
+						refused(t, g, gate.Call{}, 0, time.Second)
+						synctest.Wait()
+						return row.try(t, r)
 					}
 					return answers(&got, "200").RoundTrip(r)
 				}))
 				body := resiltest.NewBody("text")
+				bodies := []*resiltest.Body{body}
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://vendor.test", body)
 				require.NoError(t, err)
-				req.GetBody = func() (io.ReadCloser, error) { return row.fresh, row.err }
-				resp, err := rt.RoundTrip(req)
-				require.NoError(t, err)
-				require.NoError(t, resp.Body.Close())
-				require.Equal(t, []string{"text"}, got)
-				require.Equal(t, 1, body.Closes())
-				if fresh, ok := row.fresh.(*resiltest.Body); ok {
-					require.Equal(t, 1, fresh.Closes())
+				req.Trailer = row.trailer
+				if !row.noGetBody {
+					req.GetBody = func() (io.ReadCloser, error) {
+						if row.fails != nil {
+							return nil, row.fails
+						}
+						bodies = append(bodies, resiltest.NewBody("text"))
+						return bodies[len(bodies)-1], nil
+					}
 				}
+				resp, err := rt.RoundTrip(req)
+				require.ErrorIs(t, err, row.err)
+				if row.err == nil {
+					require.NoError(t, resp.Body.Close())
+					require.Equal(t, []string{"text"}, got)
+				} else {
+					require.ErrorIs(t, err, core.ErrRejected)
+					require.Empty(t, got)
+				}
+				for _, b := range bodies {
+					require.Equal(t, 1, b.Closes())
+				}
+				require.Same(t, body, req.Body, "the request is never changed")
 			})
 		})
 	}
@@ -546,6 +603,32 @@ func TestDoAroundTransport(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The body of an earlier attempt that is closed late does not free the place of the present one.
+func TestPlaceOfEarlierBody(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{InFlight: 1}, func(t tester, g *gate.Gate) {
+		var sent []string
+		rt := g.Transport(answers(&sent, "429 1", "200"))
+		var bodies []io.Closer
+		require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+			if len(bodies) == 1 {
+				require.NoError(t, bodies[0].Close())
+				require.Equal(t, 1, g.Stats().InFlight)
+			}
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://vendor.test", nil)
+			require.NoError(t, err)
+			resp, err := rt.RoundTrip(req)
+			require.NoError(t, err)
+			bodies = append(bodies, resp.Body)
+			if len(bodies) == 1 {
+				return refusal{time.Second}
+			}
+			return resp.Body.Close()
+		}))
+		require.Len(t, sent, 2)
+	})
 }
 
 // A call that only uses the gate once more inside of Do is that call too.
