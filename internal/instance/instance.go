@@ -66,18 +66,10 @@ func (i *Instance[C, S]) Init(kind *Kind[C, S], cfg C) error {
 	return nil
 }
 
-// Register adds self to the registry of the Config, if there is one, with its report. set is the SetConfig of self. Its Events come
-// on top of those of the Listeners. If the name is in use, the error is a [*core.ConfigError].
+// Register adds self to the registry of the Config, if there is one, with its report, of which Events, Config and Set come from
+// here. set is the SetConfig of self. If the name is in use, the error is a [*core.ConfigError].
 func (i *Instance[C, S]) Register(self any, set func(C) error, source registry.Source) error {
-	own := source.Events
-	source.Events = func(calls bool, f func(context.Context, registry.Event)) func() {
-		cancel := i.Add(calls, f)
-		if own == nil {
-			return cancel
-		}
-		cancelOwn := own(calls, f)
-		return func() { cancel(); cancelOwn() }
-	}
+	source.Events = i.Add
 	source.Config = func() any { return i.Load().Config }
 	source.Set = func(cfg any, dry bool) error {
 		c, ok := cfg.(C)
