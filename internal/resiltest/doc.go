@@ -9,7 +9,7 @@
 //				resiltest.Reply{Body: "half of i", Reset: true},
 //				resiltest.Reply{Body: "all of it"},
 //			)
-//			srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), script)
+//			srv := resiltest.Serve(t, resiltest.NewNetwork(), script)
 //			base := resiltest.Count(t, srv.Transport()) // fails the test when a body stays open
 //			got, err := mine.New(base).Fetch(t.Context(), srv.URL)
 //			// ... and script.Attempts(), script.Waits(), srv.Total
@@ -22,7 +22,7 @@
 //   - a Script or any other handler, as a [Server] in a [Network]: the real net/http
 //     on both ends, over connections in memory;
 //   - the same on loopback sockets, with a listener of package net;
-//   - a function of your own for each connection that a [Listener] accepts.
+//   - a function of your own for each connection that a [Network] accepts.
 //
 // All but loopback sockets work in bubbles of testing/synctest: make what belongs to
 // a bubble inside it, with the bubble's t. Waits are those of package time, and end

@@ -51,7 +51,7 @@ func TestReplyIsTheSameOnEveryWay(t *testing.T) {
 			"transport": func(_ *testing.T, s *resiltest.Script) (http.RoundTripper, string) { return s, "http://server.test" },
 			"network": func(t *testing.T, s *resiltest.Script) (http.RoundTripper, string) {
 				t.Helper()
-				srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), s)
+				srv := resiltest.Serve(t, resiltest.NewNetwork(), s)
 				return srv.Transport(), srv.URL
 			},
 		} {
@@ -150,7 +150,7 @@ func TestScriptEndlessAndHEAD(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := resiltest.NewScript()
-		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), s)
+		srv := resiltest.Serve(t, resiltest.NewNetwork(), s)
 		for _, rt := range []http.RoundTripper{s, srv.Transport()} {
 			s.Set(resiltest.Reply{Endless: true, Body: "abc"}, resiltest.Reply{Endless: true})
 			for _, want := range []string{"abcabcab", "xxxxxxxx"} {
