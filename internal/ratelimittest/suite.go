@@ -36,9 +36,6 @@ func Run(t *testing.T, h Harness) {
 		{"keys are apart, and any bytes are one", keys},
 		{"the same limit has the same plan", samePlan},
 		{"concurrent takes grant exactly the limit", concurrent},
-		{"waiters are served in order, and in time", waitsInOrder},
-		{"a canceled wait takes nothing", canceledWait},
-		{"a queue has a bound, and serves as soon as there are permits", queueServesAtOnce},
 	}
 	for _, c := range scripts {
 		cases = append(cases, testCase{c.name, func(s *suite) { s.script(c.steps) }})
