@@ -360,7 +360,7 @@ func TestCloseEndsWaits(t *testing.T) {
 			reg := &core.Registry{}
 			cfg := ratelimit.Config{Name: "x", Registry: reg, Limit: ratelimit.PerHour(1), MaxWait: -1}
 			if delay > 0 {
-				cfg.Store = &ratelimittest.Slow{Store: openMemory(t), Delay: delay}
+				cfg.Store = ratelimittest.NewSlow(openMemory(t), delay)
 			}
 			l := newLimiter(t, cfg)
 			_, there := core.Lookup[*ratelimit.Limiter](reg, "x")
@@ -617,7 +617,7 @@ func TestWaitersThatGiveUpStarveNobody(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						store := openMemory(t)
 						if delay > 0 {
-							store = &ratelimittest.Slow{Store: store, Delay: delay}
+							store = ratelimittest.NewSlow(store, delay)
 						}
 						var all []*ratelimit.Limiter
 						for range processes {
@@ -678,7 +678,7 @@ func TestCanceledWaitAndARemoteStore(t *testing.T) {
 	t.Parallel()
 	for delay, back := range map[time.Duration]bool{time.Millisecond: true, time.Hour: false} {
 		synctest.Test(t, func(t *testing.T) {
-			slow := &ratelimittest.Slow{Store: openMemory(t), Delay: time.Millisecond}
+			slow := ratelimittest.NewSlow(openMemory(t), time.Millisecond)
 			l := newLimiter(t, ratelimit.Config{Store: slow, Limit: ratelimit.TokenBucket(1, time.Minute, 1), MaxWait: -1})
 			require.True(t, take(t, l, "k", 1).Allowed)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -747,7 +747,7 @@ func TestQueueThatFormsDuringAChange(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			slow := &ratelimittest.Slow{Store: openMemory(t), Delay: 10 * ms}
+			slow := ratelimittest.NewSlow(openMemory(t), 10*ms)
 			l := newLimiter(t, ratelimit.Config{Store: slow, Limit: ratelimit.PerHour(1), MaxWait: -1})
 			taken := take(t, l, "k", 1)
 			require.True(t, taken.Allowed)

@@ -33,38 +33,31 @@ func (m *Memory) Close() error {
 	return nil
 }
 
-// Slow is a store that takes Delay for each operation, or until its context ends.
+// Slow is a store that takes a time for each operation, or until its context ends.
 type Slow struct {
 	ratelimit.Store
-	Delay time.Duration // from the start; see Set
-	set   atomic.Pointer[time.Duration]
+	delay atomic.Int64
 }
 
-// Set changes the delay of the operations that follow.
-func (s *Slow) Set(delay time.Duration) { s.set.Store(&delay) }
+// NewSlow returns a slow store over another one.
+func NewSlow(s ratelimit.Store, delay time.Duration) *Slow {
+	slow := &Slow{Store: s}
+	slow.Set(delay)
+	return slow
+}
+
+// Set changes the time that the operations that follow take.
+func (s *Slow) Set(delay time.Duration) { s.delay.Store(int64(delay)) }
 
 // Open opens a slow table.
 func (s *Slow) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
-	return &table{t, s.wait}, err
-}
-
-func (s *Slow) wait(ctx context.Context) error {
-	delay := s.Delay
-	if d := s.set.Load(); d != nil {
-		delay = *d
-	}
-	if delay <= 0 {
+	return &table{t, func(ctx context.Context) error {
+		over, cancel := context.WithTimeout(ctx, time.Duration(s.delay.Load()))
+		defer cancel()
+		<-over.Done()
 		return context.Cause(ctx)
-	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	}}, err
 }
 
 // ErrDown is the error of a [Failing] store while it is down.
