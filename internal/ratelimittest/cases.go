@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 )
@@ -85,33 +87,37 @@ var scripts = []struct{ name, steps string }{
 }
 
 func keys(s *suite) {
-	id := s.planOf(ratelimit.FixedWindow(1, time.Hour))
+	plan := s.planOf(ratelimit.FixedWindow(1, time.Hour))
 	long := make([]byte, 10_000)
 	for _, key := range []string{"", " ", "}{", "{a}", "a", "a\x00", "\x00", "\xff\xfe", "a\nb", "ключ", string(long), string(long[1:])} {
 		for i := range 2 {
-			r, err := s.table.Apply(context.Background(), key, id, limits.Op{Cost: 1})
-			s.fatalIf(err != nil || r.Allowed != (i == 0), "take %d of %.20q: %+v, %v", i, key, r, err)
+			r, err := s.table.Apply(context.Background(), key, plan, limits.Op{Cost: 1})
+			require.NoError(s, err)
+			require.Equal(s, i == 0, r.Allowed, "take %d of %.20q: %+v", i, key, r)
 		}
 	}
 }
 
 func samePlan(s *suite) {
 	for _, same := range [][2]ratelimit.Limit{{limitOf("3/1s burst 3"), ratelimit.TokenBucket(3, time.Second, 3)}, {{}, ratelimit.PerMinute(1000)}} {
-		a, b := s.planOf(same[0]), s.planOf(same[1])
-		s.fatalIf(a != b, "%v is plan %p and %p", same, a, b)
+		require.Same(s, s.planOf(same[0]), s.planOf(same[1]))
 	}
 }
 
 func concurrent(s *suite) {
+	want := map[int64]int{}
+	for i := range int64(100) {
+		want[i] = 1
+	}
 	for _, text := range variants("any 100/100h") {
-		id := s.planOf(limitOf(text))
+		plan := s.planOf(limitOf(text))
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		left := map[int64]int{}
 		for range 16 {
 			wg.Go(func() {
 				for range 20 {
-					r, err := s.table.Apply(context.Background(), text, id, limits.Op{Cost: 1})
+					r, err := s.table.Apply(context.Background(), text, plan, limits.Op{Cost: 1})
 					if err != nil {
 						s.Errorf("Apply: %v", err)
 					}
@@ -124,9 +130,6 @@ func concurrent(s *suite) {
 			})
 		}
 		wg.Wait()
-		for i := range int64(100) {
-			s.fatalIf(left[i] != 1, "%s: %d takes left %d remaining, want one", text, left[i], i)
-		}
-		s.fatalIf(len(left) != 100, "%s: %d takes granted, want 100", text, len(left))
+		require.Equal(s, want, left, text)
 	}
 }

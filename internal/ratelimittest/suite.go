@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 )
@@ -48,9 +50,9 @@ func Run(t *testing.T, h Harness) {
 				s := &suite{T: t, Harness: h, store: h.Open(t)}
 				var err error
 				s.table, err = s.store.Open("conformance")
-				s.ok(err)
+				require.NoError(s, err)
 				c.test(s)
-				s.ok(s.store.Close())
+				require.NoError(s, s.store.Close())
 			})
 		})
 	}
@@ -68,22 +70,9 @@ type suite struct {
 	table limits.Table
 }
 
-// fatalIf ends the case if something is wrong.
-func (s *suite) fatalIf(wrong bool, text string, args ...any) {
-	s.Helper()
-	if wrong {
-		s.Fatalf(text, args...)
-	}
-}
-
-func (s *suite) ok(err error) {
-	s.Helper()
-	s.fatalIf(err != nil, "%v", err)
-}
-
 func (s *suite) planOf(l ratelimit.Limit) *limits.Plan {
 	s.Helper()
 	id, err := s.table.Plan(limits.Limit(l).Specs())
-	s.fatalIf(err != nil, "Plan(%v): %v", l, err)
+	require.NoError(s, err)
 	return id
 }
