@@ -37,7 +37,10 @@
 //     is not bounded.
 package resiltest
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Patience is how long [Eventually] waits: much in net/http ends a moment later than its caller.
 const Patience = 30 * time.Second
@@ -52,18 +55,12 @@ func Eventually(ok func() bool) bool {
 	return true
 }
 
-// pause waits for d, or for ever where it is negative, unless one of the channels
-// ends it.
-func pause(d time.Duration, done, closed <-chan struct{}) {
-	var over <-chan time.Time
+// pause waits for d, or for ever if it is negative, unless ctx ends.
+func pause(ctx context.Context, d time.Duration) {
 	if d >= 0 {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		over = t.C
+		over, cancel := context.WithTimeout(ctx, d)
+		defer cancel()
+		ctx = over
 	}
-	select {
-	case <-over:
-	case <-done:
-	case <-closed:
-	}
+	<-ctx.Done()
 }
