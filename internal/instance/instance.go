@@ -108,7 +108,13 @@ func (i *Instance[C, S]) Settings(cfg C) S {
 func (i *Instance[C, S]) SetConfig(cfg C, apply func(cfg *C) error) error {
 	err := i.replace(cfg, apply)
 	(*registry.Registry)(i.registry).Reloaded(i.kind.Kind, err)
-	i.configured(err)
+	if i.Listening() {
+		e := registry.Event{Text: "config replaced"}
+		if err != nil {
+			e = registry.Event{Text: "config refused, the old one is kept", Warn: true, Attrs: []slog.Attr{slog.Any("err", err)}}
+		}
+		i.Emit(context.Background(), e)
+	}
 	return err
 }
 
@@ -156,15 +162,4 @@ func (i *Instance[C, S]) adopt(cfg C) {
 		next.Settings = i.kind.Settings(&next.Config)
 	}
 	i.current.Store(next)
-}
-
-// configured emits the event of a Config that was adopted, or refused with an error.
-func (i *Instance[C, S]) configured(err error) {
-	switch {
-	case !i.Listening():
-	case err != nil:
-		i.Emit(context.Background(), registry.Event{Text: "config refused, the old one is kept", Warn: true, Attrs: []slog.Attr{slog.Any("err", err)}})
-	default:
-		i.Emit(context.Background(), registry.Event{Text: "config replaced"})
-	}
 }
