@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"math"
 	"strings"
@@ -94,9 +93,6 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 	})
 	waited := time.Since(start)
 	switch r := &slot.Value; {
-	case err != nil && errors.Is(err, waitq.ErrClosed):
-		err = core.ErrClosed
-		fallthrough
 	case err != nil:
 		l.canceled.Add(1)
 		l.waits[1].Observe(waited)
