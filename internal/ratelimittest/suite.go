@@ -34,16 +34,15 @@ func Run(t *testing.T, h Harness) {
 	if h.Bubble == nil {
 		h.Bubble = func(t *testing.T, f func(t *testing.T)) { t.Helper(); f(t) }
 	}
-	cases := []testCase{
-		{"keys are apart, and any bytes are one", keys},
-		{"the same limit has the same plan", samePlan},
-		{"concurrent takes grant exactly the limit", concurrent},
+	tests := map[string]func(*suite){
+		"keys are apart, and any bytes are one": keys, "the same limit has the same plan": samePlan,
+		"concurrent takes grant exactly the limit": concurrent,
 	}
-	for _, c := range scripts {
-		cases = append(cases, testCase{c.name, func(s *suite) { s.script(c.steps) }})
+	for name, steps := range scripts {
+		tests[name] = func(s *suite) { s.script(steps) }
 	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h.Bubble(t, func(t *testing.T) {
 				t.Helper()
@@ -51,16 +50,11 @@ func Run(t *testing.T, h Harness) {
 				var err error
 				s.table, err = s.store.Open("conformance")
 				require.NoError(s, err)
-				c.test(s)
+				test(s)
 				require.NoError(s, s.store.Close())
 			})
 		})
 	}
-}
-
-type testCase struct {
-	name string
-	test func(*suite)
 }
 
 type suite struct {
