@@ -9,8 +9,8 @@ import (
 )
 
 // A Network is a network in memory. It is also its only listener, which gets the connections to all addresses. Its connections behave
-// like those of TCP: a write is done when it is in a buffer of 64 KiB, deadlines work, and they can be reset. In a bubble, a goroutine
-// that waits for it is durably blocked.
+// like those of TCP, without deadlines of writes: a write is done when it is in a buffer of 64 KiB, and they can be reset. In a bubble, a
+// goroutine that waits for it is durably blocked.
 type Network struct {
 	conns chan net.Conn
 	done  chan struct{}
