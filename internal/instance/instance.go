@@ -3,6 +3,7 @@
 package instance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,10 +59,7 @@ func (i *Instance[C, S]) Init(kind *Kind[C, S], cfg C) error {
 		return err
 	}
 	fields := kind.Fields(&cfg)
-	i.kind, i.name, i.registry, i.remove = kind, *fields.Name, *fields.Registry, func() {}
-	if i.name == "" {
-		i.name = kind.DefaultName
-	}
+	i.kind, i.name, i.registry, i.remove = kind, cmp.Or(*fields.Name, kind.DefaultName), *fields.Registry, func() {}
 	i.adopt(cfg)
 	return nil
 }

@@ -1,6 +1,7 @@
 package ratelimittest
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -28,9 +29,7 @@ type Harness struct {
 // Run runs every case as a subtest.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
-	if h.Unit == 0 {
-		h.Unit = time.Second
-	}
+	h.Unit = cmp.Or(h.Unit, time.Second)
 	if h.Bubble == nil {
 		h.Bubble = func(t *testing.T, f func(t *testing.T)) { t.Helper(); f(t) }
 	}
