@@ -656,13 +656,12 @@ func TestAChargeThatFails(t *testing.T) {
 func TestAChargeIsNotWaitedForTooLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		slow := &ratelimittest.Slow{Store: inMemory()}
-		store := &ratelimittest.Failing{Store: slow}
+		store := &ratelimittest.Failing{Store: inMemory()}
 		l := newLimiter(t, newStore(t, store, Config{}), ratelimit.PerHour(100))
 		store.Down()
 		require.True(t, take(t, l, "k", 1).Allowed)
 		store.Up()
-		slow.Set(time.Minute)
+		store.Delay(time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		begun := time.Now()
