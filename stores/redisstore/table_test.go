@@ -92,42 +92,47 @@ func TestWaiters(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t)
 	for name, wrap := range map[string]func(*Store) ratelimit.Store{"alone": func(s *Store) ratelimit.Store { return s }, "wrapped": inWrappers} {
-		modes(t, func(t *testing.T, mode Mode) {
-			t.Helper()
-			synctest.Test(t, func(t *testing.T) {
-				s := wrap(storeInBubble(t, srv, Config{Mode: mode, Prefix: name + string(mode)}))
-				l := core.Must(ratelimit.New(ratelimit.Config{Name: "line", Store: s, Limit: ratelimit.TokenBucket(1, time.Second, 1), MaxWait: 3 * time.Second}))
-				wait := func(ctx context.Context) <-chan time.Duration {
-					done := make(chan time.Duration, 1)
-					go func() {
-						r, err := l.Wait(ctx, "k", 1)
-						if errors.Is(err, ratelimit.ErrLimited) {
-							r.Wait = -r.RetryAfter
-						}
-						require.Equal(t, r.Allowed, err == nil, "%v", err)
-						done <- r.Wait
-					}()
-					synctest.Wait() // it has its place
-					return done
-				}
-				require.Zero(t, <-wait(t.Context()))
-				ctx, cancel := context.WithCancel(t.Context())
-				first, second, third := wait(ctx), wait(t.Context()), wait(t.Context())
-				require.Equal(t, -4*time.Second, <-wait(t.Context()), "past MaxWait")
-				r, err := l.Take(t.Context(), "k", 1)
-				require.NoError(t, err)
-				require.False(t, r.Allowed, "before the first waiter")
-				cancel()
-				require.Zero(t, <-first)
-				require.Equal(t, time.Second, <-second)
-				time.Sleep(time.Second / 8) // the third has reserved its time
-				require.NoError(t, l.Reset(t.Context(), "k"))
-				require.Equal(t, 9*time.Second/8, <-third)
-				last := wait(t.Context())
-				ratelimittest.SetLimit(t, l, ratelimit.TokenBucket(10, time.Second, 1))
-				raised := <-last
-				require.True(t, raised > 0 && raised < time.Second, "%v", raised)
-				require.NoError(t, l.Close())
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			modes(t, func(t *testing.T, mode Mode) {
+				t.Helper()
+				synctest.Test(t, func(t *testing.T) {
+					s := wrap(storeInBubble(t, srv, Config{Mode: mode, Prefix: name + string(mode)}))
+					l := core.Must(ratelimit.New(ratelimit.Config{Name: "line", Store: s, Limit: ratelimit.TokenBucket(1, time.Second, 1), MaxWait: 3 * time.Second}))
+					wait := func(ctx context.Context) <-chan time.Duration {
+						done := make(chan time.Duration, 1)
+						go func() {
+							r, err := l.Wait(ctx, "k", 1)
+							if errors.Is(err, ratelimit.ErrLimited) {
+								r.Wait = -r.RetryAfter
+							}
+							if r.Allowed != (err == nil) {
+								t.Errorf("Wait = %+v, %v", r, err)
+							}
+							done <- r.Wait
+						}()
+						synctest.Wait() // it has its place
+						return done
+					}
+					require.Zero(t, <-wait(t.Context()))
+					ctx, cancel := context.WithCancel(t.Context())
+					first, second, third := wait(ctx), wait(t.Context()), wait(t.Context())
+					require.Equal(t, -4*time.Second, <-wait(t.Context()), "past MaxWait")
+					r, err := l.Take(t.Context(), "k", 1)
+					require.NoError(t, err)
+					require.False(t, r.Allowed, "before the first waiter")
+					cancel()
+					require.Zero(t, <-first)
+					require.Equal(t, time.Second, <-second)
+					time.Sleep(time.Second / 8) // the third has reserved its time
+					require.NoError(t, l.Reset(t.Context(), "k"))
+					require.Equal(t, 9*time.Second/8, <-third)
+					last := wait(t.Context())
+					ratelimittest.SetLimit(t, l, ratelimit.TokenBucket(10, time.Second, 1))
+					raised := <-last
+					require.True(t, raised > 0 && raised < time.Second, "%v", raised)
+					require.NoError(t, l.Close())
+				})
 			})
 		})
 	}
