@@ -146,6 +146,19 @@ func TestScriptRequestBodyThatStallsEndsWithTheContext(t *testing.T) {
 	})
 }
 
+func TestScriptCloseEndsARead(t *testing.T) {
+	t.Parallel()
+	for _, reply := range []resiltest.Reply{{Stall: -1}, {Body: "x", Pace: -1}} {
+		synctest.Test(t, func(t *testing.T) {
+			resp, err := resiltest.NewScript(reply).RoundTrip(request(t.Context(), t, http.MethodGet, "http://a.test/"))
+			require.NoError(t, err)
+			time.AfterFunc(time.Hour, func() { _ = resp.Body.Close() })
+			_, err = resp.Body.Read(make([]byte, 1))
+			require.ErrorContains(t, err, "read on closed response body")
+		})
+	}
+}
+
 func TestScriptEndlessAndHEAD(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
