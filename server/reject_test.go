@@ -219,8 +219,7 @@ func TestReject_UnreadBody(t *testing.T) {
 				network := resiltest.NewNetwork()
 				srv := &http.Server{Handler: http.HandlerFunc(rejectOrWait)}
 				defer func() { _ = srv.Close() }()
-				listener := network.Listen("api.test:80")
-				go func() { _ = srv.Serve(listener) }()
+				go func() { _ = srv.Serve(network) }()
 				conn := core.Must(network.DialContext(t.Context(), "tcp", "api.test:80"))
 				defer func() { _ = conn.Close() }()
 				require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Hour)))

@@ -320,7 +320,7 @@ func TestClientOfStandardServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pipeline := core.Must(standard.NewServer(standard.ServerConfig{Limit: ratelimit.Config{Limit: ratelimit.FixedWindow(2, 10*time.Second)}}))
 		served := 0
-		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen("one.test:80"), pipeline.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ })))
+		srv := resiltest.Serve(t, resiltest.NewNetwork(), pipeline.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ })))
 		c := newClient(t, standard.ClientConfig{Base: srv.Transport()})
 		start := time.Now()
 		for range 5 {
@@ -422,7 +422,7 @@ func TestClientClosesTheBodyOnce(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				script := resiltest.NewScript(c.reply)
-				tr := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), script).Transport()
+				tr := resiltest.Serve(t, resiltest.NewNetwork(), script).Transport()
 				c.cfg.Base = resiltest.Count(t, tr)
 				hc := newClient(t, c.cfg)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -493,7 +493,7 @@ func TestClientUpgrade(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), http.HandlerFunc(shouts))
+			srv := resiltest.Serve(t, resiltest.NewNetwork(), http.HandlerFunc(shouts))
 			cfg := standard.ClientConfig{Base: srv.Transport()}
 			change(&cfg)
 			c := newClient(t, cfg)

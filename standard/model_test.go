@@ -86,7 +86,7 @@ func (l load) replies() []resiltest.Reply {
 	return append(bad, slices.Repeat([]resiltest.Reply{{Body: "fine"}}, len(bad))...)
 }
 
-func (l load) run(t *testing.T, listen func(name string) net.Listener) {
+func (l load) run(t *testing.T, urls []string, listeners ...net.Listener) {
 	t.Helper()
 	noGoroutines(t)
 	replies := l.replies()
@@ -94,11 +94,11 @@ func (l load) run(t *testing.T, listen func(name string) net.Listener) {
 		resiltest.NewScript(replies[rand.IntN(len(replies))]).ServeHTTP(w, r)
 	})
 	var servers []*resiltest.Server
-	for n := range 4 {
-		servers = append(servers, resiltest.Serve(t, listen(fmt.Sprintf("host%d.test:80", n)), answer))
+	for _, li := range listeners {
+		servers = append(servers, resiltest.Serve(t, li, answer))
 	}
 	tr := servers[0].Transport()
-	tr.MaxConnsPerHost = l.atOnce / len(servers)
+	tr.MaxConnsPerHost = l.atOnce / len(urls)
 	base := resiltest.Count(t, tr)
 	c := newClient(t, standard.ClientConfig{
 		Base:    base,
@@ -146,7 +146,7 @@ func (l load) run(t *testing.T, listen func(name string) net.Listener) {
 	for n := range l.atOnce {
 		workers.Go(func() {
 			for range l.requests / l.atOnce {
-				l.request(ctx, t, hc, servers[n%len(servers)].URL, note)
+				l.request(ctx, t, hc, urls[n%len(urls)], note)
 			}
 		})
 	}
@@ -256,8 +256,7 @@ func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return
 func (l load) inMemory(t *testing.T) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		network := resiltest.NewNetwork()
-		l.run(t, func(name string) net.Listener { return network.Listen(name) })
+		l.run(t, []string{"http://a.test", "http://b.test", "http://c.test", "http://d.test"}, resiltest.NewNetwork())
 	})
 }
 
@@ -268,7 +267,13 @@ func TestLoadInMemory(t *testing.T) {
 
 func (l load) overSockets(t *testing.T) {
 	t.Helper()
-	l.run(t, func(string) net.Listener { return core.Must(net.Listen("tcp", "127.0.0.1:0")) })
+	var urls []string
+	var listeners []net.Listener
+	for range 4 {
+		li := core.Must(net.Listen("tcp", "127.0.0.1:0"))
+		urls, listeners = append(urls, "http://"+li.Addr().String()), append(listeners, li)
+	}
+	l.run(t, urls, listeners...)
 }
 
 func TestLoadOverSockets(t *testing.T) {

@@ -134,7 +134,7 @@ func TestValidateReportsEveryField(t *testing.T) {
 			},
 		},
 		"with store": {
-			ratelimit.Config{Store: &ratelimittest.Slow{}, MaxKeys: 5},
+			ratelimit.Config{Store: &ratelimittest.Failing{}, MaxKeys: 5},
 			[]string{`ratelimit.Config.Name = "": must be given with a Store`, "ratelimit.Config.MaxKeys = 5: must be 0 with a Store of your own"},
 		},
 		"no store": { // a constructor returns a nil pointer together with an error
@@ -317,7 +317,7 @@ func TestSetConfig(t *testing.T) {
 		require.Equal(t, time.Minute, served(t, <-waitAt(t.Context(), l, 5)), "up to an hour now")
 
 		bad := next
-		bad.Name, bad.Registry, bad.Store, bad.Limit = "other", &core.Registry{}, &ratelimittest.Slow{}, ratelimit.PerHour(-1)
+		bad.Name, bad.Registry, bad.Store, bad.Limit = "other", &core.Registry{}, &ratelimittest.Failing{}, ratelimit.PerHour(-1)
 		err := l.SetConfig(bad)
 		for _, want := range []string{"Config.Name = other: must stay api", "Config.Registry =", "Config.Store =", "Limit = -1/"} {
 			require.ErrorContains(t, err, want)

@@ -24,6 +24,13 @@ import (
 
 func openMemory(*testing.T) ratelimit.Store { return &ratelimittest.Memory{} }
 
+// slowed returns a store that takes a time for each operation.
+func slowed(s ratelimit.Store, delay time.Duration) *ratelimittest.Failing {
+	slow := &ratelimittest.Failing{Store: s}
+	slow.Delay(delay)
+	return slow
+}
+
 func TestStoresConform(t *testing.T) {
 	t.Parallel()
 	for name, h := range map[string]ratelimittest.Harness{
@@ -31,7 +38,7 @@ func TestStoresConform(t *testing.T) {
 		"values": {Open: func(*testing.T) ratelimit.Store { return ratelimit.NewStore(newRows()) }},
 		"slow": {Unit: time.Minute, Slack: time.Second, Open: func(t *testing.T) ratelimit.Store {
 			t.Helper()
-			return &ratelimittest.Slow{Store: openMemory(t), Delay: time.Millisecond}
+			return slowed(openMemory(t), time.Millisecond)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -259,7 +266,7 @@ func TestDeadlineIsNoStoreFailure(t *testing.T) {
 		require.True(t, take(t, l, "k", 1).Allowed)
 		require.EqualValues(t, 1, l.Stats().StoreErrors, "a timeout of the store's own")
 
-		slow := newLimiter(t, ratelimit.Config{Store: &ratelimittest.Slow{Store: openMemory(t), Delay: time.Minute}})
+		slow := newLimiter(t, ratelimit.Config{Store: slowed(openMemory(t), time.Minute)})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = slow.Take(ctx, "k", 1)
@@ -273,7 +280,7 @@ func TestDeadlineIsNoStoreFailure(t *testing.T) {
 func TestStoreRecovers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &ratelimittest.Failing{Store: &ratelimittest.Slow{Store: openMemory(t), Delay: ms}}
+		store := slowed(openMemory(t), ms)
 		var recovered []string
 		l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.PerMinute(5), Registry: onEvents(func(e registry.Event) {
 			if e.Outage && !e.Warn {

@@ -3,7 +3,6 @@ package ratelimit_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/ratelimittest"
@@ -131,29 +129,6 @@ func TestDrain(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		require.EqualValues(t, 10, mustPeek(t, t.l, "k").Remaining)
 	})
-}
-
-// TestTwoLimitsInTurns is how a key behaves whose limit changes with every operation.
-func TestTwoLimitsInTurns(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(400) {
-		synctest.Test(t, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 21))
-			pair := ratelimittest.RandomPair(rng)
-			table := core.Must(openMemory(t).Open("turns"))
-			var plans [2]*limits.Plan
-			for i, l := range pair {
-				plans[i] = core.Must(table.Plan(limits.Limit(l).Specs()))
-			}
-			start := time.Now()
-			ratelimittest.CheckTurns(t, rng, pair, func(now time.Duration, which int, op limits.Op) limits.Result {
-				time.Sleep(now - time.Since(start))
-				r, err := table.Apply(t.Context(), "k", plans[which], op)
-				require.NoError(t, err)
-				return r
-			})
-		})
-	}
 }
 
 // A window whose only take is refunded still ends when it said, also if its slot is swept in the meantime.

@@ -88,9 +88,6 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 	waited := time.Since(start)
 	switch r := &slot.Value; {
 	case errors.Is(err, ErrStore): // counted by failed
-	case err != nil && errors.Is(err, waitq.ErrClosed):
-		err = core.ErrClosed
-		fallthrough
 	case err != nil:
 		l.canceled.Add(1)
 		l.waits[1].Observe(waited)

@@ -360,7 +360,7 @@ func TestCloseEndsWaits(t *testing.T) {
 			reg := &core.Registry{}
 			cfg := ratelimit.Config{Name: "x", Registry: reg, Limit: ratelimit.PerHour(1), MaxWait: -1}
 			if delay > 0 {
-				cfg.Store = &ratelimittest.Slow{Store: openMemory(t), Delay: delay}
+				cfg.Store = slowed(openMemory(t), delay)
 			}
 			l := newLimiter(t, cfg)
 			_, there := core.Lookup[*ratelimit.Limiter](reg, "x")
@@ -617,7 +617,7 @@ func TestWaitersThatGiveUpStarveNobody(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						store := openMemory(t)
 						if delay > 0 {
-							store = &ratelimittest.Slow{Store: store, Delay: delay}
+							store = slowed(store, delay)
 						}
 						var all []*ratelimit.Limiter
 						for range processes {
@@ -679,17 +679,17 @@ func TestCanceledWaitAndARemoteStore(t *testing.T) {
 	t.Parallel()
 	for delay, back := range map[time.Duration]bool{time.Millisecond: true, time.Hour: false} {
 		synctest.Test(t, func(t *testing.T) {
-			slow := &ratelimittest.Slow{Store: openMemory(t), Delay: time.Millisecond}
+			slow := slowed(openMemory(t), time.Millisecond)
 			l := newLimiter(t, ratelimit.Config{Store: slow, Limit: ratelimit.TokenBucket(1, time.Minute, 1), MaxWait: -1})
 			require.True(t, take(t, l, "k", 1).Allowed)
 			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(time.Second, func() { slow.Set(delay); cancel() })
+			time.AfterFunc(time.Second, func() { slow.Delay(delay); cancel() })
 			start := time.Now()
 			r, err := l.Wait(ctx, "k", 1)
 			require.ErrorIs(t, err, context.Canceled)
 			require.Zero(t, r, "an error comes with nothing that could be refunded again")
 			require.LessOrEqual(t, time.Since(start), 2*time.Second)
-			slow.Set(0)
+			slow.Delay(0)
 			wait := take(t, l, "k", 1).RetryAfter
 			require.Equal(t, back, wait < time.Minute, "%v", wait)
 		})
@@ -748,7 +748,7 @@ func TestQueueThatFormsDuringAChange(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			slow := &ratelimittest.Slow{Store: openMemory(t), Delay: 10 * ms}
+			slow := slowed(openMemory(t), 10*ms)
 			l := newLimiter(t, ratelimit.Config{Store: slow, Limit: ratelimit.PerHour(1), MaxWait: -1})
 			taken := take(t, l, "k", 1)
 			require.True(t, taken.Allowed)
@@ -756,11 +756,11 @@ func TestQueueThatFormsDuringAChange(t *testing.T) {
 			other := make(chan struct{})
 			go func() { _, _ = l.Wait(context.Background(), "other", 1); close(other) }() // gives its reservation back for a new Config
 			time.Sleep(time.Second)
-			slow.Set(500 * ms)
+			slow.Delay(500 * ms)
 			changed := make(chan error)
 			go func() { changed <- change(l, taken) }()
 			synctest.Wait()
-			slow.Set(10 * ms)
+			slow.Delay(10 * ms)
 			w := waitAt(t.Context(), l, 1)
 			require.NoError(t, <-changed)
 			require.LessOrEqual(t, served(t, <-w), time.Second, name)

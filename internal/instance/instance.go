@@ -3,6 +3,7 @@
 package instance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,26 +59,15 @@ func (i *Instance[C, S]) Init(kind *Kind[C, S], cfg C) error {
 		return err
 	}
 	fields := kind.Fields(&cfg)
-	i.kind, i.name, i.registry, i.remove = kind, *fields.Name, *fields.Registry, func() {}
-	if i.name == "" {
-		i.name = kind.DefaultName
-	}
+	i.kind, i.name, i.registry, i.remove = kind, cmp.Or(*fields.Name, kind.DefaultName), *fields.Registry, func() {}
 	i.adopt(cfg)
 	return nil
 }
 
-// Register adds self to the registry of the Config, if there is one, with its report. set is the SetConfig of self. Its Events come
-// on top of those of the Listeners. If the name is in use, the error is a [*core.ConfigError].
+// Register adds self to the registry of the Config, if there is one, with its report, of which Events, Config and Set come from
+// here. set is the SetConfig of self. If the name is in use, the error is a [*core.ConfigError].
 func (i *Instance[C, S]) Register(self any, set func(C) error, source registry.Source) error {
-	own := source.Events
-	source.Events = func(calls bool, f func(context.Context, registry.Event)) func() {
-		cancel := i.Add(calls, f)
-		if own == nil {
-			return cancel
-		}
-		cancelOwn := own(calls, f)
-		return func() { cancel(); cancelOwn() }
-	}
+	source.Events = i.Add
 	source.Config = func() any { return i.Load().Config }
 	source.Set = func(cfg any, dry bool) error {
 		c, ok := cfg.(C)
@@ -116,7 +106,13 @@ func (i *Instance[C, S]) Settings(cfg C) S {
 func (i *Instance[C, S]) SetConfig(cfg C, apply func(cfg *C) error) error {
 	err := i.replace(cfg, apply)
 	(*registry.Registry)(i.registry).Reloaded(i.kind.Kind, err)
-	i.configured(err)
+	if i.Listening() {
+		e := registry.Event{Text: "config replaced"}
+		if err != nil {
+			e = registry.Event{Text: "config refused, the old one is kept", Warn: true, Attrs: []slog.Attr{slog.Any("err", err)}}
+		}
+		i.Emit(context.Background(), e)
+	}
 	return err
 }
 
@@ -164,15 +160,4 @@ func (i *Instance[C, S]) adopt(cfg C) {
 		next.Settings = i.kind.Settings(&next.Config)
 	}
 	i.current.Store(next)
-}
-
-// configured emits the event of a Config that was adopted, or refused with an error.
-func (i *Instance[C, S]) configured(err error) {
-	switch {
-	case !i.Listening():
-	case err != nil:
-		i.Emit(context.Background(), registry.Event{Text: "config refused, the old one is kept", Warn: true, Attrs: []slog.Attr{slog.Any("err", err)}})
-	default:
-		i.Emit(context.Background(), registry.Event{Text: "config replaced"})
-	}
 }

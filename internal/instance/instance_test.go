@@ -1,7 +1,6 @@
 package instance_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -68,23 +67,4 @@ func TestSetConfigIsRefused(t *testing.T) {
 		return refused
 	}), refused)
 	require.Equal(t, 5, m.Load().Config.Limit)
-}
-
-func TestEventsOfItsOwn(t *testing.T) {
-	t.Parallel()
-	r, heard, canceled := &registry.Registry{}, 0, 0
-	var i instance.Instance[config, int]
-	require.NoError(t, i.Init(kind, config{Registry: (*core.Registry)(r)}))
-	set := func(c config) error { return i.SetConfig(c, nil) }
-	require.NoError(t, i.Register(&i, set, registry.Source{Events: func(calls bool, f func(context.Context, registry.Event)) func() {
-		f(t.Context(), registry.Event{Text: "own", Call: calls})
-		return func() { canceled++ }
-	}}))
-	e, _ := r.Get("m", "default")
-	cancel := e.Source.Events(true, func(context.Context, registry.Event) { heard++ })
-	require.NoError(t, set(config{}))
-	require.Equal(t, []int{2, 0}, []int{heard, canceled})
-	cancel()
-	require.NoError(t, set(config{}))
-	require.Equal(t, []int{2, 1}, []int{heard, canceled})
 }

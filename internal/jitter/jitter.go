@@ -2,6 +2,7 @@
 package jitter
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -44,8 +45,5 @@ func part(s backoff.Strategy, n int, prev, drawn time.Duration) time.Duration {
 	default:
 		return rand.N(drawn) //nolint:gosec // jitter keeps no secret
 	}
-	if jitter == 0 {
-		jitter = 0.5
-	}
-	return max(0, drawn-longest+time.Duration(max(0, jitter)*float64(longest)))
+	return max(0, drawn-longest+time.Duration(max(0, cmp.Or(jitter, 0.5))*float64(longest)))
 }

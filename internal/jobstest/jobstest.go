@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/internal/groups"
 )
@@ -38,7 +39,7 @@ type suite struct {
 func Tests() map[string]func(t *testing.T, e *groups.Engine) {
 	tests := map[string]func(t *testing.T, e *groups.Engine){}
 	for name, f := range map[string]func(*suite){
-		"handled once": handledOnce, "never early": neverEarly, "limited": limited, "attempts": attempts, "failed": failed,
+		"handled once": handledOnce, "never early": neverEarly, "attempts": attempts, "failed": failed,
 		"replaced": replaced, "exists": exists, "retained": retained, "paused": paused, "held": held, "stopped": stopped,
 		"listed": listed, "concurrency": concurrency, "full": full, "texts": texts, "place": place,
 	} {
@@ -59,26 +60,7 @@ func (s *suite) try(j groups.Job) error {
 
 func (s *suite) enqueue(j groups.Job) {
 	s.Helper()
-	s.works(s.try(j))
-}
-
-func (s *suite) works(err error) {
-	s.Helper()
-	s.fails(err, nil)
-}
-
-func (s *suite) fails(err, want error) {
-	s.Helper()
-	if !errors.Is(err, want) {
-		s.Fatalf("error = %v, want %v", err, want)
-	}
-}
-
-func (s *suite) equal(want, got any) {
-	s.Helper()
-	if !reflect.DeepEqual(want, got) {
-		s.Fatalf("got %+v, want %+v", got, want)
-	}
+	require.NoError(s, s.try(j))
 }
 
 // run runs the queue until stop is called, which waits for the end.
@@ -113,8 +95,8 @@ func (s *suite) attempts() []groups.Entry {
 func (s *suite) inspect() groups.Counts {
 	s.Helper()
 	all, err := s.queue.Inspect(s.Context(), "none of "+s.name, s.name)
-	s.works(err)
-	s.equal(groups.Counts{}, all[0])
+	require.NoError(s, err)
+	require.Equal(s, groups.Counts{}, all[0])
 	return all[1]
 }
 
@@ -142,8 +124,8 @@ func (s *suite) await(n int, want groups.Counts) {
 func (s *suite) list(state string) (all []groups.Entry) {
 	s.Helper()
 	for e, err := range s.queue.List(s.Context(), s.name, state) {
-		s.works(err)
-		s.equal(state, e.State)
+		require.NoError(s, err)
+		require.Equal(s, state, e.State)
 		all = append(all, e)
 	}
 	return all
@@ -163,15 +145,15 @@ func handledOnce(s *suite) {
 	ids := map[string]int{}
 	for _, e := range s.attempts() {
 		ids[e.ID]++
-		s.equal([]any{1, 0, s.name}, []any{e.Attempt, e.Losses, e.Queue})
+		require.Equal(s, []any{1, 0, s.name}, []any{e.Attempt, e.Losses, e.Queue})
 		if e.ID == special.ID {
-			s.equal(true, e.NotBefore.Equal(special.NotBefore))
+			require.True(s, e.NotBefore.Equal(special.NotBefore))
 			e.NotBefore, special.Queue, special.Attempt = special.NotBefore, s.name, 1
-			s.equal(special, e.Job)
+			require.Equal(s, special, e.Job)
 		}
 	}
-	s.equal(31, len(ids))
-	s.equal(31, len(s.attempts()))
+	require.Len(s, ids, 31)
+	require.Len(s, s.attempts(), 31)
 }
 
 func neverEarly(s *suite) {
@@ -187,32 +169,27 @@ func neverEarly(s *suite) {
 	})
 	s.await(3, groups.Counts{})
 	for i, at := range s.seenAt {
-		s.equal(false, at.Before(due[i]))
-		s.equal(1, s.seen[i].Attempt)
+		require.False(s, at.Before(due[i]))
+		require.Equal(s, 1, s.seen[i].Attempt)
 	}
 }
 
-func limited(s *suite) {
-	s.enqueue(groups.Job{ID: "a", MaxAttempts: 1})
-	s.run(1, func(context.Context, groups.Entry) groups.Verdict {
-		if len(s.attempts()) <= 10 {
+// attempts are those of a job that is retried, and not those of one that is limited.
+func attempts(s *suite) {
+	s.enqueue(groups.Job{ID: "retried"})
+	s.run(1, func(_ context.Context, e groups.Entry) groups.Verdict {
+		switch n := len(s.attempts()); {
+		case e.ID == "retried" && e.Attempt < 3:
+			return groups.Verdict{End: groups.Retried, At: time.Now(), Err: fmt.Errorf("failure %d", e.Attempt)}
+		case e.ID == "limited" && n <= 13:
 			return groups.Verdict{End: groups.Limited, At: time.Now(), Err: errors.New("limited")}
 		}
 		return groups.Verdict{}
 	})
-	s.await(11, groups.Counts{})
-	s.equal(1, s.attempts()[10].Attempt)
-}
-
-func attempts(s *suite) {
-	s.enqueue(groups.Job{ID: "a"})
-	s.run(1, func(_ context.Context, e groups.Entry) groups.Verdict {
-		if e.Attempt == 3 {
-			return groups.Verdict{}
-		}
-		return groups.Verdict{End: groups.Retried, At: time.Now(), Err: fmt.Errorf("failure %d", e.Attempt)}
-	})
 	s.await(3, groups.Counts{})
+	s.enqueue(groups.Job{ID: "limited", MaxAttempts: 1})
+	s.await(14, groups.Counts{})
+	require.Equal(s, 1, s.attempts()[13].Attempt)
 }
 
 // failed is a job that has failed: it is kept, and RunNow gives it all its attempts again.
@@ -229,18 +206,18 @@ func failed(s *suite) {
 	for n := range 2 {
 		s.await(2*n+2, groups.Counts{Failed: 1, Scheduled: 1})
 		kept := s.list("failed")
-		s.equal(1, len(kept))
-		s.equal([]any{"a", []byte("p"), "c", job.Meta, "no such number", 3},
+		require.Len(s, kept, 1)
+		require.Equal(s, []any{"a", []byte("p"), "c", job.Meta, "no such number", 3},
 			[]any{kept[0].ID, kept[0].Payload, kept[0].Campaign, kept[0].Meta, kept[0].LastError, kept[0].Attempt})
-		s.equal(1, len(s.list("scheduled")))
+		require.Len(s, s.list("scheduled"), 1)
 		if n == 0 {
-			s.works(s.queue.Control(s.Context(), s.name, groups.Retry, "a"))
+			require.NoError(s, s.queue.Control(s.Context(), s.name, groups.Retry, "a"))
 		}
 	}
 	stop()
-	s.works(s.queue.Control(s.Context(), s.name, groups.Retry, "later"))
-	s.works(s.queue.Control(s.Context(), s.name, groups.Delete, "a"))
-	s.equal(1, s.list("pending")[0].Attempt)
+	require.NoError(s, s.queue.Control(s.Context(), s.name, groups.Retry, "later"))
+	require.NoError(s, s.queue.Control(s.Context(), s.name, groups.Delete, "a"))
+	require.Equal(s, 1, s.list("pending")[0].Attempt)
 	s.await(4, groups.Counts{Pending: 1})
 }
 
@@ -265,28 +242,28 @@ func replaced(s *suite) {
 		})
 	}
 	group.Wait()
-	s.equal(int64(1), added.Load())
+	require.Equal(s, int64(1), added.Load())
 	waiting := s.list("pending")
-	s.equal(1, len(waiting))
-	s.equal([]any{1, "", []byte("works")}, []any{waiting[0].Attempt, waiting[0].LastError, waiting[0].Payload})
+	require.Len(s, waiting, 1)
+	require.Equal(s, []any{1, "", []byte("works")}, []any{waiting[0].Attempt, waiting[0].LastError, waiting[0].Payload})
 	s.run(1, done)
 	s.await(2, groups.Counts{})
-	s.equal(1, s.attempts()[1].Attempt)
+	require.Equal(s, 1, s.attempts()[1].Attempt)
 }
 
 func exists(s *suite) {
 	s.enqueue(groups.Job{ID: "a"})
 	s.enqueue(groups.Job{ID: "b", Retain: time.Hour})
-	s.fails(s.try(groups.Job{ID: "a"}), groups.ErrExists)
+	require.ErrorIs(s, s.try(groups.Job{ID: "a"}), groups.ErrExists)
 	s.run(2, done)
 	s.await(2, groups.Counts{Done: 1})
 	s.enqueue(groups.Job{ID: "a"})
-	s.fails(s.try(groups.Job{ID: "b"}), groups.ErrExists)
+	require.ErrorIs(s, s.try(groups.Job{ID: "b"}), groups.ErrExists)
 	kept := s.list("done")
-	s.equal(1, len(kept))
-	s.equal(time.Hour, kept[0].Retain)
-	s.fails(s.queue.Control(s.Context(), s.name, groups.Retry, "b"), groups.ErrNotFound)
-	s.works(s.queue.Control(s.Context(), s.name, groups.Delete, "b"))
+	require.Len(s, kept, 1)
+	require.Equal(s, time.Hour, kept[0].Retain)
+	require.ErrorIs(s, s.queue.Control(s.Context(), s.name, groups.Retry, "b"), groups.ErrNotFound)
+	require.NoError(s, s.queue.Control(s.Context(), s.name, groups.Delete, "b"))
 	s.enqueue(groups.Job{ID: "b"})
 }
 
@@ -301,23 +278,23 @@ func retained(s *suite) {
 		if err == nil {
 			return
 		}
-		s.fails(err, groups.ErrExists)
-		s.equal(true, time.Now().Before(end))
+		require.ErrorIs(s, err, groups.ErrExists)
+		require.True(s, time.Now().Before(end))
 	}
 }
 
 func paused(s *suite) {
 	for range 2 {
-		s.works(s.queue.Control(s.Context(), s.name, groups.Pause, ""))
+		require.NoError(s, s.queue.Control(s.Context(), s.name, groups.Pause, ""))
 	}
-	s.works(s.queue.Hold(s.Context(), s.name, time.Now().Add(10*time.Millisecond))) // does not change it
+	require.NoError(s, s.queue.Hold(s.Context(), s.name, time.Now().Add(10*time.Millisecond))) // does not change it
 	s.enqueue(groups.Job{ID: "a"})
 	s.run(1, done)
 	time.Sleep(300 * time.Millisecond)
 	s.await(0, groups.Counts{Pending: 1, Paused: true})
-	s.equal(true, time.Since(s.inspect().Oldest) < patience)
+	require.Less(s, time.Since(s.inspect().Oldest), patience)
 	for range 2 {
-		s.works(s.queue.Control(s.Context(), s.name, groups.Resume, ""))
+		require.NoError(s, s.queue.Control(s.Context(), s.name, groups.Resume, ""))
 	}
 	s.await(1, groups.Counts{})
 }
@@ -325,12 +302,12 @@ func paused(s *suite) {
 func held(s *suite) {
 	until := time.Now().Add(time.Second)
 	for _, d := range []time.Duration{0, -time.Second, -time.Millisecond} { // a shorter one does not shorten it
-		s.works(s.queue.Hold(s.Context(), s.name, until.Add(d)))
+		require.NoError(s, s.queue.Hold(s.Context(), s.name, until.Add(d)))
 	}
 	s.enqueue(groups.Job{ID: "a"})
 	s.run(1, done)
 	s.await(1, groups.Counts{})
-	s.equal(false, s.seenAt[0].Before(until.Add(-5*time.Millisecond))) // the clock of the server is another one
+	require.False(s, s.seenAt[0].Before(until.Add(-5*time.Millisecond))) // the clock of the server is another one
 }
 
 func stopped(s *suite) {
@@ -346,20 +323,20 @@ func stopped(s *suite) {
 		return groups.Verdict{End: groups.Limited, At: time.Now(), Err: context.Canceled}
 	})
 	<-started
-	s.fails(s.queue.Control(s.Context(), s.name, groups.Delete, "a"), groups.ErrNotFound)
-	s.fails(s.queue.Control(s.Context(), s.name, groups.Retry, "a"), groups.ErrNotFound)
-	s.equal(1, len(s.list("active")))
+	require.ErrorIs(s, s.queue.Control(s.Context(), s.name, groups.Delete, "a"), groups.ErrNotFound)
+	require.ErrorIs(s, s.queue.Control(s.Context(), s.name, groups.Retry, "a"), groups.ErrNotFound)
+	require.Len(s, s.list("active"), 1)
 	go func() {
 		time.Sleep(200 * time.Millisecond)
 		close(release)
 	}()
 	stop()
 	c := s.inspect()
-	s.equal([]int{2, 0}, []int{c.Pending + c.Scheduled, c.Active}) // both wait
+	require.Equal(s, []int{2, 0}, []int{c.Pending + c.Scheduled, c.Active}) // both wait
 	s.run(1, done)
 	s.await(3, groups.Counts{})
 	for _, e := range s.attempts() {
-		s.equal(1, e.Attempt)
+		require.Equal(s, 1, e.Attempt)
 	}
 }
 
@@ -369,23 +346,23 @@ func listed(s *suite) {
 	s.enqueue(groups.Job{ID: "later", NotBefore: later})
 	s.enqueue(groups.Job{ID: "soon", NotBefore: time.Now().Add(50 * time.Second)})
 	c := s.inspect()
-	s.equal([]int{1, 2, 1}, []int{c.Pending, c.Scheduled, c.Soon})
+	require.Equal(s, []int{1, 2, 1}, []int{c.Pending, c.Scheduled, c.Soon})
 	pending, scheduled := s.list("pending"), s.list("scheduled")
-	s.equal(1, len(pending))
-	s.equal(true, pending[0].ID == "now" && pending[0].Due.IsZero())
-	s.equal(2, len(scheduled))
-	s.equal([]string{"soon", "later"}, []string{scheduled[0].ID, scheduled[1].ID})
-	s.equal(true, scheduled[1].Due.Sub(later).Abs() < 2*time.Second)
+	require.Len(s, pending, 1)
+	require.True(s, pending[0].ID == "now" && pending[0].Due.IsZero())
+	require.Len(s, scheduled, 2)
+	require.Equal(s, []string{"soon", "later"}, []string{scheduled[0].ID, scheduled[1].ID})
+	require.WithinDuration(s, later, scheduled[1].Due, 2*time.Second)
 	ctx := s.Context()
-	s.fails(s.queue.Control(ctx, s.name, groups.Retry, "now"), groups.ErrNotFound)
-	s.fails(s.queue.Control(ctx, s.name, groups.Retry, "none"), groups.ErrNotFound)
-	s.fails(s.queue.Control(ctx, s.name+"None", groups.Delete, "none"), groups.ErrNotFound)
-	s.works(s.queue.Control(ctx, s.name, groups.Delete, "now"))
-	s.works(s.queue.Control(ctx, s.name, groups.Retry, "later"))
-	s.works(s.queue.Control(ctx, s.name, groups.Delete, "soon"))
+	require.ErrorIs(s, s.queue.Control(ctx, s.name, groups.Retry, "now"), groups.ErrNotFound)
+	require.ErrorIs(s, s.queue.Control(ctx, s.name, groups.Retry, "none"), groups.ErrNotFound)
+	require.ErrorIs(s, s.queue.Control(ctx, s.name+"None", groups.Delete, "none"), groups.ErrNotFound)
+	require.NoError(s, s.queue.Control(ctx, s.name, groups.Delete, "now"))
+	require.NoError(s, s.queue.Control(ctx, s.name, groups.Retry, "later"))
+	require.NoError(s, s.queue.Control(ctx, s.name, groups.Delete, "soon"))
 	s.run(1, done)
 	s.await(1, groups.Counts{})
-	s.equal("later", s.attempts()[0].ID)
+	require.Equal(s, "later", s.attempts()[0].ID)
 }
 
 func concurrency(s *suite) {
@@ -410,7 +387,7 @@ func concurrency(s *suite) {
 		return groups.Verdict{}
 	})
 	s.await(12, groups.Counts{})
-	s.equal(int64(3), top.Load())
+	require.Equal(s, int64(3), top.Load())
 }
 
 // full is a queue of failed jobs and others.
@@ -420,7 +397,7 @@ func full(s *suite) {
 		return s.queue.Enqueue(s.Context(), groups.Job{ID: id, Queue: queue, MaxAttempts: 1}, most)
 	}
 	for i := range 3 {
-		s.works(try("f"+strconv.Itoa(i), s.name))
+		require.NoError(s, try("f"+strconv.Itoa(i), s.name))
 	}
 	stop := s.run(1, func(context.Context, groups.Entry) groups.Verdict {
 		return groups.Verdict{End: groups.Failed, Err: errors.New("no")}
@@ -432,12 +409,12 @@ func full(s *suite) {
 	for ; err == nil && n <= most; n++ {
 		err = try(strconv.Itoa(n), s.name)
 	}
-	s.fails(err, groups.ErrNoRoom)
-	s.equal(most-3, n-1)
-	s.works(try("a", "other than "+s.name))
-	s.works(s.queue.Control(s.Context(), s.name, groups.Delete, "0"))
-	s.works(try("again", s.name))
-	s.fails(try("one more", s.name), groups.ErrNoRoom)
+	require.ErrorIs(s, err, groups.ErrNoRoom)
+	require.Equal(s, most-3, n-1)
+	require.NoError(s, try("a", "other than "+s.name))
+	require.NoError(s, s.queue.Control(s.Context(), s.name, groups.Delete, "0"))
+	require.NoError(s, try("again", s.name))
+	require.ErrorIs(s, try("one more", s.name), groups.ErrNoRoom)
 }
 
 // texts are those of errors that Redis, or asynq, cannot store.

@@ -50,17 +50,13 @@ func watch(stop <-chan struct{}) (longest time.Duration) {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
 	for last := time.Now(); ; {
-		over := false
 		select {
 		case <-ticker.C:
 		case <-stop:
-			over = true
+			return max(longest, time.Since(last)-beat)
 		}
 		now := time.Now()
 		longest, last = max(longest, now.Sub(last)-beat), now
-		if over {
-			return longest
-		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 )
@@ -22,9 +24,7 @@ func SetLimit(tb testing.TB, l *ratelimit.Limiter, limit ratelimit.Limit) {
 	tb.Helper()
 	cfg := l.Config()
 	cfg.Limit = limit
-	if err := l.SetConfig(cfg); err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, l.SetConfig(cfg))
 }
 
 // Under returns a limiter under a limit, which it adds to the Config.
@@ -33,9 +33,7 @@ func Under(tb testing.TB, l *ratelimit.Limiter, limit ratelimit.Limit) *ratelimi
 	name := strings.NewReplacer("/", "-", " ", "_").Replace(limit.String())
 	if cfg := l.Config(); cfg.Limits[name] != limit {
 		cfg.Limits[name] = limit
-		if err := l.SetConfig(cfg); err != nil {
-			tb.Fatal(err)
-		}
+		require.NoError(tb, l.SetConfig(cfg))
 	}
 	return l.Under(name)
 }

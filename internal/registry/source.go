@@ -161,9 +161,8 @@ func (e Event) Err() error {
 
 // Listeners observe the events of one instance. The zero value is ready to use.
 type Listeners struct {
-	mu         sync.Mutex
-	all        []*listener
-	any, calls atomic.Pointer[[]*listener] // nil if there are none
+	mu  sync.Mutex
+	all atomic.Pointer[[]*listener] // nil if there are none
 }
 
 type listener struct {
@@ -174,43 +173,45 @@ type listener struct {
 // Add calls f for each event, those of single calls only with calls, until cancel is called.
 func (l *Listeners) Add(calls bool, f func(ctx context.Context, e Event)) (cancel func()) {
 	added := &listener{calls, f}
-	l.set(func() { l.all = append(l.all, added) })
+	l.set(func(all []*listener) []*listener { return append(all, added) })
 	return func() {
-		l.set(func() { l.all = slices.DeleteFunc(l.all, func(o *listener) bool { return o == added }) })
+		l.set(func(all []*listener) []*listener {
+			return slices.DeleteFunc(all, func(o *listener) bool { return o == added })
+		})
 	}
 }
 
-func (l *Listeners) set(change func()) {
+func (l *Listeners) set(change func(all []*listener) []*listener) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	change()
-	publish := func(to *atomic.Pointer[[]*listener], of []*listener) {
-		if len(of) == 0 {
-			to.Store(nil)
-		} else {
-			to.Store(&of)
-		}
+	var all []*listener
+	if old := l.all.Load(); old != nil {
+		all = slices.Clone(*old)
 	}
-	publish(&l.any, slices.Clone(l.all))
-	publish(&l.calls, slices.DeleteFunc(slices.Clone(l.all), func(o *listener) bool { return !o.calls }))
+	if all = change(all); len(all) == 0 {
+		l.all.Store(nil)
+	} else {
+		l.all.Store(&all)
+	}
 }
 
 // Listening reports whether there is a listener.
-func (l *Listeners) Listening() bool { return l.any.Load() != nil }
+func (l *Listeners) Listening() bool { return l.all.Load() != nil }
 
 // Calls reports whether there is a listener for events of single calls.
-func (l *Listeners) Calls() bool { return l.calls.Load() != nil }
+func (l *Listeners) Calls() bool {
+	all := l.all.Load()
+	return all != nil && slices.ContainsFunc(*all, func(o *listener) bool { return o.calls })
+}
 
 // Emit passes an event on. Call it without a lock, after the state has changed, and only if there is a listener: an event costs
 // allocations.
 func (l *Listeners) Emit(ctx context.Context, e Event) {
-	all := l.any.Load()
-	if e.Call {
-		all = l.calls.Load()
-	}
-	if all != nil {
+	if all := l.all.Load(); all != nil {
 		for _, o := range *all {
-			o.f(ctx, e)
+			if o.calls || !e.Call {
+				o.f(ctx, e)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package reject
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -27,15 +28,9 @@ type Body struct {
 
 // Body prepares the body, with the defaults for empty members.
 func (d Details) Body() *Body {
-	if d.Status == 0 {
-		d.Status = http.StatusServiceUnavailable
-	}
-	if d.Type == "" {
-		d.Type = "about:blank"
-	}
-	if d.Title == "" {
-		d.Title = http.StatusText(d.Status)
-	}
+	d.Status = cmp.Or(d.Status, http.StatusServiceUnavailable)
+	d.Type = cmp.Or(d.Type, "about:blank")
+	d.Title = cmp.Or(d.Title, http.StatusText(d.Status))
 	b := &Body{status: d.Status, text: []byte(d.Title + "\n")}
 	if d.Detail != "" {
 		b.text = []byte(d.Title + ": " + d.Detail + "\n")

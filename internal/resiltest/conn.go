@@ -33,7 +33,7 @@ type conn struct {
 
 	buf               []byte // from the peer
 	readErr, writeErr error  // the first once buf is empty
-	readBy, writeBy   time.Time
+	readBy            time.Time
 }
 
 func newConns(client, server net.Addr) (*conn, *conn) {
@@ -43,25 +43,20 @@ func newConns(client, server net.Addr) (*conn, *conn) {
 	return a, a.peer
 }
 
-func (c *conn) LocalAddr() net.Addr                { return c.local }
-func (c *conn) RemoteAddr() net.Addr               { return c.remote }
-func (c *conn) SetDeadline(t time.Time) error      { return c.until(t, &c.readBy, &c.writeBy) }
-func (c *conn) SetReadDeadline(t time.Time) error  { return c.until(t, &c.readBy) }
-func (c *conn) SetWriteDeadline(t time.Time) error { return c.until(t, &c.writeBy) }
+func (c *conn) LocalAddr() net.Addr              { return c.local }
+func (c *conn) RemoteAddr() net.Addr             { return c.remote }
+func (c *conn) SetDeadline(t time.Time) error    { return c.SetReadDeadline(t) }
+func (c *conn) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
 
-func (c *conn) until(t time.Time, by ...*time.Time) error {
-	c.change(func() {
-		for _, end := range by {
-			*end = t
-		}
-	})
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.change(func() { c.readBy = t })
 	if left := time.Until(t); left > 0 { // two timers that are due when they are made crash the race detector in a bubble
 		time.AfterFunc(left, func() { c.change(func() {}) })
 	}
 	return nil
 }
 
-func over(by time.Time) bool { return !by.IsZero() && !time.Now().Before(by) }
+func (c *conn) late() bool { return !c.readBy.IsZero() && !time.Now().Before(c.readBy) }
 
 func (c *conn) change(f func()) {
 	c.changed.L.Lock()
@@ -85,11 +80,11 @@ func (c *conn) end(read, write error) {
 
 func (c *conn) Read(p []byte) (n int, err error) {
 	c.change(func() {
-		for len(c.buf) == 0 && c.readErr == nil && len(p) > 0 && !over(c.readBy) {
+		for len(c.buf) == 0 && c.readErr == nil && len(p) > 0 && !c.late() {
 			c.changed.Wait()
 		}
 		switch {
-		case over(c.readBy):
+		case c.late():
 			err = opError("read", os.ErrDeadlineExceeded)
 		case len(c.buf) > 0:
 			n = copy(p, c.buf)
@@ -107,13 +102,10 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	to := c.peer
 	for n < len(p) && err == nil {
 		c.change(func() {
-			for len(to.buf) == pipeSize && c.writeErr == nil && !over(c.writeBy) {
+			for len(to.buf) == pipeSize && c.writeErr == nil {
 				c.changed.Wait()
 			}
-			if err = c.writeErr; over(c.writeBy) {
-				err = opError("write", os.ErrDeadlineExceeded)
-			}
-			if err == nil {
+			if err = c.writeErr; err == nil {
 				m := min(len(p)-n, pipeSize-len(to.buf))
 				to.buf, n = append(to.buf, p[n:n+m]...), n+m
 			}

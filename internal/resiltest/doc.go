@@ -9,7 +9,7 @@
 //				resiltest.Reply{Body: "half of i", Reset: true},
 //				resiltest.Reply{Body: "all of it"},
 //			)
-//			srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), script)
+//			srv := resiltest.Serve(t, resiltest.NewNetwork(), script)
 //			base := resiltest.Count(t, srv.Transport()) // fails the test when a body stays open
 //			got, err := mine.New(base).Fetch(t.Context(), srv.URL)
 //			// ... and script.Attempts(), script.Waits(), srv.Total
@@ -22,7 +22,7 @@
 //   - a Script or any other handler, as a [Server] in a [Network]: the real net/http
 //     on both ends, over connections in memory;
 //   - the same on loopback sockets, with a listener of package net;
-//   - a function of your own for each connection that a [Listener] accepts.
+//   - a function of your own for each connection that a [Network] accepts.
 //
 // All but loopback sockets work in bubbles of testing/synctest: make what belongs to
 // a bubble inside it, with the bubble's t. Waits are those of package time, and end
@@ -37,7 +37,10 @@
 //     is not bounded.
 package resiltest
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Patience is how long [Eventually] waits: much in net/http ends a moment later than its caller.
 const Patience = 30 * time.Second
@@ -52,18 +55,12 @@ func Eventually(ok func() bool) bool {
 	return true
 }
 
-// pause waits for d, or for ever where it is negative, unless one of the channels
-// ends it.
-func pause(d time.Duration, done, closed <-chan struct{}) {
-	var over <-chan time.Time
+// pause waits for d, or for ever if it is negative, unless ctx ends.
+func pause(ctx context.Context, d time.Duration) {
 	if d >= 0 {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		over = t.C
+		over, cancel := context.WithTimeout(ctx, d)
+		defer cancel()
+		ctx = over
 	}
-	select {
-	case <-over:
-	case <-done:
-	case <-closed:
-	}
+	<-ctx.Done()
 }

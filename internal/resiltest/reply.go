@@ -72,7 +72,9 @@ func (r *Reply) response(req *http.Request) (*http.Response, error) {
 	} else if !hasBody(status) {
 		r, resp.ContentLength = &Reply{}, 0
 	}
-	resp.Body = WrapBody(&stream{r: *r, size: r.size(), ctx: req.Context(), closed: make(chan struct{})})
+	s := &stream{r: *r, size: r.size()}
+	s.ctx, s.cancel = context.WithCancelCause(req.Context())
+	resp.Body = WrapBody(s)
 	return resp, nil
 }
 
@@ -86,8 +88,8 @@ type stream struct {
 	size    int64
 	pos     int64
 	stalled bool
-	ctx     context.Context //nolint:containedctx // of the request
-	closed  chan struct{}
+	ctx     context.Context //nolint:containedctx // of the request, until the body is closed
+	cancel  context.CancelCauseFunc
 }
 
 func (s *stream) Read(p []byte) (int, error) {
@@ -128,14 +130,9 @@ func (s *stream) Read(p []byte) (int, error) {
 // wait fails where the context ends or the body is closed before d is over.
 func (s *stream) wait(d time.Duration) error {
 	if d != 0 {
-		pause(d, s.ctx.Done(), s.closed)
+		pause(s.ctx, d)
 	}
-	select {
-	case <-s.closed:
-		return errClosedBody
-	default:
-		return context.Cause(s.ctx)
-	}
+	return context.Cause(s.ctx)
 }
 
-func (s *stream) Close() error { close(s.closed); return nil } // Body closes it once
+func (s *stream) Close() error { s.cancel(errClosedBody); return nil }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -81,16 +81,19 @@ func (s *Script) Closes() (all []int) {
 
 // RoundTrip answers the next attempt, as a transport.
 func (s *Script) RoundTrip(req *http.Request) (*http.Response, error) {
-	return s.answer(req, sync.OnceFunc(func() {
+	closeBody := sync.OnceFunc(func() {
 		if req.Body != nil {
 			_ = req.Body.Close()
 		}
-	}))
+	})
+	defer closeBody()
+	defer context.AfterFunc(req.Context(), closeBody)() // as net/http does, or a body that stalls would hold us
+	return s.answer(req)
 }
 
 // ServeHTTP answers the next attempt, as a handler.
 func (s *Script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	resp, err := s.answer(r, nil) //nolint:bodyclose // send closes it
+	resp, err := s.answer(r) //nolint:bodyclose // send closes it
 	if err == nil {
 		err = send(w, resp)
 	}
@@ -104,21 +107,17 @@ func (s *Script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// answer answers a request. As a transport it closes the request's body, by closeBody.
-func (s *Script) answer(req *http.Request, closeBody func()) (*http.Response, error) {
+// answer answers a request, and does not close its body.
+func (s *Script) answer(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	r, a := s.next(req)
-	if closeBody != nil {
-		defer closeBody()
-		defer context.AfterFunc(ctx, closeBody)() // as net/http does, or a body that stalls would hold us
-	}
 	if !r.Unread && req.Body != nil && ctx.Err() == nil {
 		if err := s.read(req.Body, a); err != nil && ctx.Err() == nil {
 			return nil, err
 		}
 	}
 	if r.Delay != 0 && ctx.Err() == nil {
-		pause(r.Delay, ctx.Done(), nil)
+		pause(ctx, r.Delay)
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -161,9 +160,7 @@ func (s *Script) read(body io.Reader, a *Attempt) error {
 func send(w http.ResponseWriter, resp *http.Response) error {
 	defer func() { _ = resp.Body.Close() }()
 	rc := http.NewResponseController(w)
-	for name, values := range resp.Header {
-		w.Header()[name] = slices.Clone(values)
-	}
+	maps.Copy(w.Header(), resp.Header)
 	if resp.ContentLength >= 0 && hasBody(resp.StatusCode) {
 		w.Header().Set("Content-Length", strconv.FormatInt(resp.ContentLength, 10))
 	}

@@ -51,7 +51,7 @@ func TestReplyIsTheSameOnEveryWay(t *testing.T) {
 			"transport": func(_ *testing.T, s *resiltest.Script) (http.RoundTripper, string) { return s, "http://server.test" },
 			"network": func(t *testing.T, s *resiltest.Script) (http.RoundTripper, string) {
 				t.Helper()
-				srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), s)
+				srv := resiltest.Serve(t, resiltest.NewNetwork(), s)
 				return srv.Transport(), srv.URL
 			},
 		} {
@@ -146,11 +146,24 @@ func TestScriptRequestBodyThatStallsEndsWithTheContext(t *testing.T) {
 	})
 }
 
+func TestScriptCloseEndsARead(t *testing.T) {
+	t.Parallel()
+	for _, reply := range []resiltest.Reply{{Stall: -1}, {Body: "x", Pace: -1}} {
+		synctest.Test(t, func(t *testing.T) {
+			resp, err := resiltest.NewScript(reply).RoundTrip(request(t.Context(), t, http.MethodGet, "http://a.test/"))
+			require.NoError(t, err)
+			time.AfterFunc(time.Hour, func() { _ = resp.Body.Close() })
+			_, err = resp.Body.Read(make([]byte, 1))
+			require.ErrorContains(t, err, "read on closed response body")
+		})
+	}
+}
+
 func TestScriptEndlessAndHEAD(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := resiltest.NewScript()
-		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), s)
+		srv := resiltest.Serve(t, resiltest.NewNetwork(), s)
 		for _, rt := range []http.RoundTripper{s, srv.Transport()} {
 			s.Set(resiltest.Reply{Endless: true, Body: "abc"}, resiltest.Reply{Endless: true})
 			for _, want := range []string{"abcabcab", "xxxxxxxx"} {

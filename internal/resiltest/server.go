@@ -57,12 +57,12 @@ func HTTP2() *http.Protocols {
 	return &p
 }
 
-// Transport returns a new transport with its own connections, for HTTP/1. Set its fields before its first request. In a Network it
-// reaches all listeners. Its idle connections are closed at the end of the test.
+// Transport returns a new transport with its own connections, for HTTP/1. Set its fields before its first request. Its idle connections
+// are closed at the end of the test.
 func (s *Server) Transport() *http.Transport {
 	tr := &http.Transport{}
-	if li, ok := s.li.(*Listener); ok {
-		tr.DialContext = li.network.DialContext
+	if n, ok := s.li.(*Network); ok {
+		tr.DialContext = n.DialContext
 	}
 	s.tb.Cleanup(tr.CloseIdleConnections)
 	return tr

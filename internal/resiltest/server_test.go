@@ -18,8 +18,8 @@ import (
 func TestServerCountsConnections(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen("a.test:80"), resiltest.NewScript())
-		require.Equal(t, "http://a.test", srv.URL)
+		srv := resiltest.Serve(t, resiltest.NewNetwork(), resiltest.NewScript())
+		require.Equal(t, "http://server.test", srv.URL)
 		first, second := srv.Transport(), srv.Transport()
 		for _, step := range []struct {
 			do          func()
@@ -41,7 +41,7 @@ func TestServerHTTP2(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		script := resiltest.NewScript(resiltest.Reply{Body: "fine"}, resiltest.Reply{Body: "half", Reset: true}, resiltest.Reply{Reset: true}, resiltest.Reply{Body: "fine"})
-		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), script)
+		srv := resiltest.Serve(t, resiltest.NewNetwork(), script)
 		tr := srv.Transport()
 		tr.Protocols = resiltest.HTTP2()
 		for _, want := range []string{"200 fine false", "200 half true", "0  true", "200 fine false"} {
@@ -58,7 +58,7 @@ func TestServerCloseEndsWhatHangs(t *testing.T) {
 	t.Parallel()
 	for _, reply := range []resiltest.Reply{{Delay: -1}, {Delay: -1, Unread: true}, {Stall: -1}, {Endless: true, Pace: time.Millisecond}, {Body: "x", Pace: -1}} {
 		synctest.Test(t, func(t *testing.T) {
-			srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), resiltest.NewScript(reply))
+			srv := resiltest.Serve(t, resiltest.NewNetwork(), resiltest.NewScript(reply))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			t.Cleanup(cancel)
 			body, upload := io.Pipe()

@@ -110,7 +110,7 @@ func (ls *Lines[T]) line(key string) *line[T] {
 }
 
 // Wait waits for permits at the end of the line of a key, for so long at most. Without an error the slot has permits whose
-// time has come, or a refusal. The error is that of Reserve, the cause of ctx, or [ErrClosed] if done is closed.
+// time has come, or a refusal. The error is that of Reserve, the cause of ctx, or [core.ErrClosed] if done is closed.
 func (ls *Lines[T]) Wait(ctx context.Context, done <-chan struct{}, key string, most time.Duration, c *Caller[T]) (Slot[T], error) {
 	now := time.Now()
 	l, w, refused := ls.enter(ctx, key, now, most, c)

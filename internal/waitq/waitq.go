@@ -6,13 +6,11 @@ package waitq
 import (
 	"container/list"
 	"context"
-	"errors"
 	"iter"
 	"time"
-)
 
-// ErrClosed is the error of [Waiter.Await] when done is closed.
-var ErrClosed = errors.New("closed")
+	"github.com/gresil/gresil/core"
+)
 
 // A Queue holds waiters in the order of their arrival. T is the state that the
 // mechanism keeps of each. The zero value is an empty queue, oldest first.
@@ -94,7 +92,7 @@ func (w *Waiter[T]) Signal() {
 // Await blocks until look reports that the wait is over, and returns nil. look is called
 // at once, after each signal, and after the duration that it returned; it takes the lock
 // of the mechanism itself. Await returns the cause of ctx if ctx ends first, and
-// [ErrClosed] if done, which may be nil, is closed first. The waiter is then still in its
+// [core.ErrClosed] if done, which may be nil, is closed first. The waiter is then still in its
 // queue, unless it left at that moment: the caller makes it leave.
 func (w *Waiter[T]) Await(ctx context.Context, done <-chan struct{}, look func() (wait time.Duration, over bool)) error {
 	timer := time.NewTimer(0)
@@ -111,7 +109,7 @@ func (w *Waiter[T]) Await(ctx context.Context, done <-chan struct{}, look func()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-done:
-			return ErrClosed
+			return core.ErrClosed
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/waitq"
 )
 
@@ -129,7 +130,7 @@ func TestAwaitEndsWithTheContextAndWithDone(t *testing.T) {
 		go func() { results <- g.wait(t.Context(), done, never) }()
 		synctest.Wait()
 		close(done)
-		require.Equal(t, waitq.ErrClosed, <-results)
+		require.Equal(t, core.ErrClosed, <-results)
 		require.Zero(t, g.queue.Len())
 	})
 }

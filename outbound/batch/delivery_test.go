@@ -273,8 +273,7 @@ func TestNoCallInsidePause(t *testing.T) {
 		var until time.Time
 		served, inside, pauses := 0, 0, 0
 		begun := time.Now()
-		network := resiltest.NewNetwork()
-		base := resiltest.Serve(t, network.Listen("vendor.test:80"), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		base := resiltest.Serve(t, resiltest.NewNetwork(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(20 * time.Millisecond)
 			mu.Lock()
 			defer mu.Unlock()

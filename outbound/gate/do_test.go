@@ -93,7 +93,7 @@ func TestFunctionsOverTransport(t *testing.T) {
 	t.Parallel()
 	bubble(t, gate.Config{Limits: perSecond(1)}, func(t tester, g *gate.Gate) {
 		network := resiltest.NewNetwork()
-		base := resiltest.Serve(t, network.Listen("vendor.test:80"), http.NotFoundHandler()).Transport()
+		base := resiltest.Serve(t, network, http.NotFoundHandler()).Transport()
 		base.DisableKeepAlives = true
 		base.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) {
 			time.Sleep(400 * time.Millisecond)

@@ -239,7 +239,7 @@ func newWorld(t *testing.T, v *vendor, cfg gate.Config, dial time.Duration, http
 	v.status = w.g.Stats
 	v.until = time.Now()
 	network := resiltest.NewNetwork()
-	w.base = resiltest.Serve(t, network.Listen("vendor.test:80"), v).Transport()
+	w.base = resiltest.Serve(t, network, v).Transport()
 	w.base.DialContext = func(ctx context.Context, net_, addr string) (net.Conn, error) {
 		v.dialing.Add(1)
 		defer v.dialing.Add(-1)

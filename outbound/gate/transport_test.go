@@ -138,7 +138,7 @@ func TestHeldRequestKeepsItsBody(t *testing.T) {
 				g := core.Must(gate.New(gate.Config{}))
 				var got []string
 				network := resiltest.NewNetwork()
-				base := resiltest.Serve(t, network.Listen("vendor.test:80"), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				base := resiltest.Serve(t, network, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 					b, _ := io.ReadAll(r.Body)
 					got = append(got, string(b))
 				})).Transport()
@@ -299,7 +299,7 @@ func TestGatesInRow(t *testing.T) {
 		inner := core.Must(gate.New(gate.Config{Limits: []gate.Limit{{N: 1, Per: 5 * time.Second}}}))
 		var arrived []time.Duration
 		start := time.Now()
-		base := resiltest.Serve(t, resiltest.NewNetwork().Listen("vendor.test:80"), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		base := resiltest.Serve(t, resiltest.NewNetwork(), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			arrived = append(arrived, time.Since(start).Round(time.Second))
 		})).Transport()
 		c := &http.Client{Transport: client.New(base, outer, inner)}
@@ -426,7 +426,7 @@ func TestHeldRequestGetsAnotherBody(t *testing.T) {
 func TestHeldRequestTakesNoAnswerAway(t *testing.T) {
 	t.Parallel()
 	bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
-		base := resiltest.Serve(t, resiltest.NewNetwork().Listen("vendor.test:80"), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		base := resiltest.Serve(t, resiltest.NewNetwork(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusNoContent)
 		})).Transport()
 		rt := g.Transport(base)
@@ -467,7 +467,7 @@ func TestRequestOverTwoConnections(t *testing.T) {
 	bubble(t, gate.Config{Limits: perSecond(1)}, func(t tester, g *gate.Gate) {
 		var arrived []time.Duration
 		start := time.Now()
-		base := resiltest.Serve(t, resiltest.NewNetwork().Listen("vendor.test:80"), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		base := resiltest.Serve(t, resiltest.NewNetwork(), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			if arrived = append(arrived, time.Since(start)); len(arrived) == 2 {
 				panic(http.ErrAbortHandler)
 			}

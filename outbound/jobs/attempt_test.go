@@ -259,10 +259,7 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (v *vendor) serve(t *testing.T, g *gate.Gate) func(ctx context.Context, job jobs.Job) error {
 	t.Helper()
 	v.served = map[string]int{}
-	network := resiltest.NewNetwork()
-	base := resiltest.Serve(t, network.Listen("vendor.test:80"), v).Transport()
-	base.DialContext = network.DialContext
-	c := &http.Client{Transport: g.Transport(base)}
+	c := &http.Client{Transport: g.Transport(resiltest.Serve(t, resiltest.NewNetwork(), v).Transport())}
 	return func(ctx context.Context, job jobs.Job) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://vendor.test/", http.NoBody)
 		if err != nil {

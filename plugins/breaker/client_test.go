@@ -109,7 +109,7 @@ func TestHangingServerOpens(t *testing.T) {
 			"a stub": func(*testing.T) http.RoundTripper { return roundTrip(hangs) },
 			"a server": func(t *testing.T) http.RoundTripper {
 				t.Helper()
-				return resiltest.Serve(t, resiltest.NewNetwork().Listen(""), resiltest.NewScript(resiltest.Reply{Delay: -1})).Transport()
+				return resiltest.Serve(t, resiltest.NewNetwork(), resiltest.NewScript(resiltest.Reply{Delay: -1})).Transport()
 			},
 		} {
 			synctest.Test(t, func(t *testing.T) {

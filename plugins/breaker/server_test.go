@@ -191,8 +191,7 @@ func TestServerRejectionBeforeUpload(t *testing.T) {
 			group, network := newGroup(t, breaker.Config{}), resiltest.NewNetwork()
 			srv := &http.Server{Handler: breaker.NewServer(group, breaker.ServerOptions{}).Handler(h)}
 			defer func() { _ = srv.Close() }()
-			listener := network.Listen("api.test:80")
-			go func() { _ = srv.Serve(listener) }()
+			go func() { _ = srv.Serve(network) }()
 			conn := core.Must(network.DialContext(t.Context(), "tcp", "api.test:80"))
 			defer func() { _ = conn.Close() }()
 			_ = core.Must(io.WriteString(conn, "POST / HTTP/1.1\r\nHost: api.test\r\nContent-Length: 5\r\n\r\n123"))

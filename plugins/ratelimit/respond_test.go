@@ -340,11 +340,10 @@ func TestHandler_StalledBody(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					network := resiltest.NewNetwork()
-					listener := network.Listen("api.test:80")
 					srv := &http.Server{Handler: tt.handler()}
 					defer time.Sleep(time.Minute) // net/http waits a moment before it closes
 					defer func() { _ = srv.Close() }()
-					go func() { _ = srv.Serve(listener) }()
+					go func() { _ = srv.Serve(network) }()
 					conn := core.Must(network.DialContext(t.Context(), "tcp", "api.test:80"))
 					defer func() { _ = conn.Close() }()
 					began := time.Now()

@@ -37,7 +37,7 @@ func TestOneConnectionIsEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.WithoutCancel(t.Context()) // it never ends, and nothing must hang on it
 		s := resiltest.NewScript()
-		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), s)
+		srv := resiltest.Serve(t, resiltest.NewNetwork(), s)
 		tr := srv.Transport()
 		tr.MaxConnsPerHost = 1
 		base := resiltest.Count(t, tr)
@@ -67,7 +67,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), resiltest.NewScript(tt.first, status(200, 0)))
+				srv := resiltest.Serve(t, resiltest.NewNetwork(), resiltest.NewScript(tt.first, status(200, 0)))
 				var reused []bool
 				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = append(reused, i.Reused) }})
 				_, err := do(t, quick(retry.Config{}, retry.ClientOptions{}), srv.Transport(), to(ctx, http.MethodGet, srv.URL, nil))
@@ -109,7 +109,7 @@ func TestUploadThatExpectsToContinue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
-		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		srv := resiltest.Serve(t, resiltest.NewNetwork(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if requests++; requests < 3 {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				return
@@ -207,7 +207,7 @@ func TestPostThatHTTP2Refuses(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // net/http waits for longer each time
 				var streams atomic.Int32
 				network := resiltest.NewNetwork()
-				serveHTTP2(t, network.Listen(""), func(stream uint32) []byte {
+				serveHTTP2(t, network, func(stream uint32) []byte {
 					if streams.Add(1) == 1 {
 						return tt.no(stream)
 					}

@@ -300,7 +300,7 @@ func TestOverARealTransport(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, kind string, _ *timeout.Timeout, plugin *timeout.Client) {
 		t.Helper()
-		tr := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tr := resiltest.Serve(t, resiltest.NewNetwork(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/body" {
 				_, _ = io.WriteString(w, "x")
 				_ = http.NewResponseController(w).Flush()

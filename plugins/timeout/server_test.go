@@ -262,7 +262,7 @@ func TestServerOfNetHTTP(t *testing.T) {
 		if cut {
 			handler = plugin.Handler(r)
 		}
-		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), handler)
+		srv := resiltest.Serve(t, resiltest.NewNetwork(), handler)
 		tr := srv.Transport()
 		for _, c := range []struct {
 			path   string

@@ -202,17 +202,17 @@ func TestOnlyCertainRefusalsAreCached(t *testing.T) {
 func TestNoRefusalIsCachedWhileATakeMightBeRefunded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		slow := &ratelimittest.Slow{Store: inMemory()}
+		slow := &ratelimittest.Failing{Store: inMemory()}
 		s := newStore(t, slow, Config{})
 		table, l := open(t, s), ratelimit.PerHour(1)
 		require.True(t, take(t, table, "k", l, 1).Allowed)
 		require.False(t, take(t, table, "k", l, 1).Allowed)
-		slow.Set(time.Minute)
+		slow.Delay(time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := table.Apply(ctx, "k", planned(t, table, l), limits.Op{Kind: limits.TakeAtMost, Cost: 1})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		slow.Set(0)
+		slow.Delay(0)
 		require.False(t, take(t, table, "k", l, 1).Allowed)
 		require.Zero(t, s.Stats().Denied)
 		time.Sleep(longestDenial)

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -37,15 +38,20 @@ func conformsOn(t *testing.T, srv server, cfg Config, wrap func(*Store) ratelimi
 		Open: func(t *testing.T) ratelimit.Store {
 			t.Helper()
 			cfg := cfg
-			time.Sleep(time.Until(time.UnixMicro(epoch).AddDate(1, 0, 0))) // a bubble begins with 2000
-			client := srv.virtual(t)
 			cfg.Prefix = "test" + strconv.FormatInt(n.Add(1), 10)
-			s := newStore(t, client, cfg)
-			s.clock, s.every = time.Now, 10*365*24*time.Hour // a beat now and then would be millions
-			return wrap(s)
+			return wrap(storeInBubble(t, srv, cfg))
 		},
 		Bubble: synctest.Test,
 	})
+}
+
+// storeInBubble returns a store by the time of a bubble.
+func storeInBubble(t *testing.T, srv server, cfg Config) *Store {
+	t.Helper()
+	time.Sleep(time.Until(time.UnixMicro(epoch).AddDate(1, 0, 0))) // a bubble begins with 2000
+	s := newStore(t, srv.virtual(t), cfg)
+	s.clock, s.every = time.Now, 10*365*24*time.Hour // a beat now and then would be millions
+	return s
 }
 
 func TestStrictConformance(t *testing.T) {
@@ -79,6 +85,57 @@ func (s localStore) Open(name string) (limits.Table, error) {
 		_ = t.(limits.LocalTable).Local() //nolint:forcetypeassert // it is one
 	}
 	return t, err
+}
+
+// TestWaiters: the waiters of a key are served in order and in time, no take overtakes them, and what changes that applies at once.
+func TestWaiters(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	for name, wrap := range map[string]func(*Store) ratelimit.Store{"alone": func(s *Store) ratelimit.Store { return s }, "wrapped": inWrappers} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			modes(t, func(t *testing.T, mode Mode) {
+				t.Helper()
+				synctest.Test(t, func(t *testing.T) {
+					s := wrap(storeInBubble(t, srv, Config{Mode: mode, Prefix: name + string(mode)}))
+					l := core.Must(ratelimit.New(ratelimit.Config{Name: "line", Store: s, Limit: ratelimit.TokenBucket(1, time.Second, 1), MaxWait: 3 * time.Second}))
+					wait := func(ctx context.Context) <-chan time.Duration {
+						done := make(chan time.Duration, 1)
+						go func() {
+							r, err := l.Wait(ctx, "k", 1)
+							if errors.Is(err, ratelimit.ErrLimited) {
+								r.Wait = -r.RetryAfter
+							}
+							if r.Allowed != (err == nil) {
+								t.Errorf("Wait = %+v, %v", r, err)
+							}
+							done <- r.Wait
+						}()
+						synctest.Wait() // it has its place
+						return done
+					}
+					require.Zero(t, <-wait(t.Context()))
+					ctx, cancel := context.WithCancel(t.Context())
+					first, second, third := wait(ctx), wait(t.Context()), wait(t.Context())
+					require.Equal(t, -4*time.Second, <-wait(t.Context()), "past MaxWait")
+					r, err := l.Take(t.Context(), "k", 1)
+					require.NoError(t, err)
+					require.False(t, r.Allowed, "before the first waiter")
+					cancel()
+					require.Zero(t, <-first)
+					require.Equal(t, time.Second, <-second)
+					time.Sleep(time.Second / 8) // the third has reserved its time
+					require.NoError(t, l.Reset(t.Context(), "k"))
+					require.Equal(t, 9*time.Second/8, <-third)
+					last := wait(t.Context())
+					ratelimittest.SetLimit(t, l, ratelimit.TokenBucket(10, time.Second, 1))
+					raised := <-last
+					require.True(t, raised > 0 && raised < time.Second, "%v", raised)
+					require.NoError(t, l.Close())
+				})
+			})
+		})
+	}
 }
 
 // TestVirtualTimeKeepsKeys: a key that the server would have expired by its own clock is

@@ -15,13 +15,12 @@ import (
 // hanging returns a limiter with a debt, whose store does not reply any more.
 func hanging(tb testing.TB) *ratelimit.Limiter {
 	tb.Helper()
-	slow := &ratelimittest.Slow{Store: inMemory()}
-	store := &ratelimittest.Failing{Store: slow}
+	store := &ratelimittest.Failing{Store: inMemory()}
 	l := newLimiter(tb, newStore(tb, store, Config{}), ratelimit.PerHour(100))
 	store.Down()
 	require.True(tb, take(tb, l, "k", 1).Allowed)
 	store.Up()
-	slow.Set(24 * time.Hour)
+	store.Delay(24 * time.Hour)
 	return l
 }
 

@@ -657,17 +657,17 @@ func TestRefundsWithoutAReply(t *testing.T) {
 	t.Parallel()
 	bubbles(t, kinds(100, time.Hour), func(t *testing.T, limit ratelimit.Limit) {
 		t.Helper()
-		slow := &ratelimittest.Slow{Store: inMemory()}
+		slow := &ratelimittest.Failing{Store: inMemory()}
 		l := newLimiter(t, newStore(t, slow, Config{}), limit)
 		var taken [failures]ratelimit.Result
 		for i := range taken {
 			taken[i] = take(t, l, "k", 1)
 		}
-		slow.Set(time.Minute)
+		slow.Delay(time.Minute)
 		for _, r := range taken {
 			require.Error(t, l.Refund(t.Context(), r))
 		}
-		slow.Set(0)
+		slow.Delay(0)
 		require.Negative(t, take(t, l, "k", 1).Receipt.At, "nothing is sent")
 	})
 }
@@ -676,13 +676,12 @@ func TestRefundsWithoutAReply(t *testing.T) {
 func TestAChargeIsNotWaitedForTooLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		slow := &ratelimittest.Slow{Store: inMemory()}
-		store := &ratelimittest.Failing{Store: slow}
+		store := &ratelimittest.Failing{Store: inMemory()}
 		l := newLimiter(t, newStore(t, store, Config{}), ratelimit.PerHour(100))
 		store.Down()
 		require.True(t, take(t, l, "k", 1).Allowed)
 		store.Up()
-		slow.Set(time.Minute)
+		store.Delay(time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		begun := time.Now()
