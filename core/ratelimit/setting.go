@@ -137,8 +137,9 @@ func (o *keyLimits) set(key string, s *setting) error {
 	return nil
 }
 
-// SetKeyLimit gives one key a limit of its own, instead of Config.Limit. The zero Limit removes it. It applies at once, in this process
-// only; past usage counts. At most 1,048,576 keys can have a limit of their own; for one more, it returns an error.
+// SetKeyLimit gives one key a limit of its own, instead of Config.Limit, and instead of the limit of Under. The zero Limit removes it. It
+// applies at once, in this process only; past usage counts. At most 1,048,576 keys can have a limit of their own; for one more, it returns
+// an error.
 func (l *Limiter) SetKeyLimit(key string, limit Limit) (err error) {
 	var set *setting
 	if limit != (Limit{}) {

@@ -19,14 +19,16 @@
 // store fails, Config.OnStoreError decides: the request passes without fields, gets 503, or is decided by this process.
 //
 // If several limits apply to a request, X-RateLimit-* describe the one that refuses, or that has the fewest permits left. RateLimit and
-// RateLimit-Policy list all of them. The fields are set before the handler runs, and do not change afterwards.
+// RateLimit-Policy list all of them, or only the one that refuses. Of limits joined by And, RateLimit has only the one that decides. The
+// fields are set before the handler runs, and do not change afterwards.
 //
 // # Which limits apply to a request
 //
 // A request takes permits for its key from one limit: that of its route, that of its tier, or Config.Limit. Then it takes permits from each
-// layer. If one of them refuses, those taken before are refunded. A second Server further in, as in r.With, is an additional limit: it
-// takes permits after the first one. If it refuses, the first one does not refund its permits. If a request passes the same Server twice,
-// it takes permits twice.
+// layer. If one of them refuses, those taken before are refunded, and the limits after it are not asked.
+//
+// A second Server further in, as in r.With, is an additional limit: it takes permits after the first one. If it refuses, the first one does
+// not refund its permits. If a request passes the same Server twice, it takes permits twice.
 //
 // # Charging in the handler
 //

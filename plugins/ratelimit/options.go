@@ -30,7 +30,8 @@ type ServerOptions struct {
 	// pattern applies; "/" selects the requests that no other Route selects. For a limit that all routes share, use Layers.
 	Routes []Route
 	// Layers are additional limits that many requests share, such as those of a network, of a tenant, or of all clients. Their permits are
-	// taken after those of the key, in this order, which should go from narrow to wide. If one refuses, what was taken before is refunded.
+	// taken after those of the key, in this order, which should go from narrow to wide. If one refuses, what was taken before is refunded,
+	// and the layers after it are not asked: they can refuse the request when it comes again after Retry-After.
 	Layers []Layer
 
 	// Allow selects requests that pass and take no permits, such as those of an allow list. If nil, there are none.
@@ -41,7 +42,8 @@ type ServerOptions struct {
 	// Shadow is for trying out limits: the plugin decides, charges and counts as always, but refuses nothing and sends no
 	// fields.
 	Shadow bool
-	// Wait lets requests wait for their permits, up to Config.MaxWait, instead of refusing them at once.
+	// Wait lets requests wait for their permits, up to Config.MaxWait, instead of refusing them at once. Over HTTP/1, a request with an unread
+	// body waits on when its client has left, and takes its permits: keep MaxWait below the timeouts of clients.
 	Wait bool
 
 	// XRateLimit adds X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, a Unix time in seconds, to each response.

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -149,7 +149,8 @@ func (o *ServerOptions) take(ctx context.Context, limiter *Limiter, charges []ch
 	for i := range charges {
 		c := &charges[i]
 		if len(c.key) > 256 { // stores bound the number of keys, not their length
-			c.key = fmt.Sprintf("%s%x", markLong, sha256.Sum256([]byte(c.key)))
+			sum := sha256.Sum256([]byte(c.key))
+			c.key = markLong + hex.EncodeToString(sum[:])
 		}
 		if !waits {
 			c.result, err = c.limit.limiter.Take(ctx, c.key, c.n)
