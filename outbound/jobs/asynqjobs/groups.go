@@ -50,7 +50,7 @@ type store struct {
 type view struct {
 	state         groups.State
 	flushAfter    time.Duration
-	until         time.Time // when a group is due, if nothing changes
+	until         time.Time // when a group is due if nothing changes, or in a minute
 	version, last string    // when the last change was: then, and as last read
 }
 
@@ -87,7 +87,8 @@ func (s *store) quiet(ctx context.Context, queue string, t groups.Terms) (v *vie
 		}
 	}
 	v = s.views[queue]
-	return v, v != nil && v.last == v.version && v.flushAfter == t.FlushAfter && t.FlushSize == 0 && time.Now().Before(v.until)
+	ok = v != nil && v.last == v.version && v.flushAfter == t.FlushAfter && t.FlushSize == 0
+	return v, ok && time.Now().Before(v.until)
 }
 
 // Add implements groups.Store, as the other methods do.
