@@ -173,7 +173,8 @@ func (r *run) expect(got limits.Result, words []string) {
 		case "which": // of joined ones
 			ok = int64(got.Which) == number(next())
 		case "in": // exactly this time, until the permits can be used or taken
-			ok = near(got.Wait+got.RetryAfter, duration(next()), r.Slack)
+			passed := duration(next()) - got.Wait - got.RetryAfter
+			ok = passed >= 0 && passed <= r.Slack
 		case "soon": // within this time they can be taken
 			ok = got.RetryAfter <= duration(next())+r.Slack
 		case "later": // the next permit is available
@@ -184,9 +185,6 @@ func (r *run) expect(got limits.Result, words []string) {
 		require.True(r, ok, "%s: %+v", r.text, got)
 	}
 }
-
-// near reports whether a time is as wanted, or shorter by what has passed since.
-func near(got, want, slack time.Duration) bool { return got <= want && got >= want-slack }
 
 func number(text string) int64 { return core.Must(strconv.ParseInt(text, 10, 64)) }
 
