@@ -80,6 +80,9 @@ func (w *cutWriter) header(status int) {
 func (w *cutWriter) Write(p []byte) (int, error) {
 	if w.status != 0 && string(p) == cutText {
 		w.status, w.cut = 0, true
+		if r := w.serving.r; r.ContentLength > 0 {
+			r.ContentLength = -1 // for a rejection, which tries a body of a known length: the handler may still read it
+		}
 		w.serving.answer()
 		return len(p), nil
 	}

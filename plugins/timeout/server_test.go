@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -275,5 +276,37 @@ func TestServerOfNetHTTP(t *testing.T) {
 			require.Equal(t, c.status, resp.StatusCode, c.path)
 			time.Sleep(time.Minute)
 		}
+	})
+}
+
+// slow is a body that counts how often it is read.
+type slow struct {
+	io.ReadCloser
+	reads *atomic.Int32
+}
+
+func (s slow) Read([]byte) (int, error) {
+	s.reads.Add(1)
+	time.Sleep(time.Minute)
+	return 0, io.ErrUnexpectedEOF
+}
+
+// A handler that is cut off may still read the body, which need not be safe for concurrent use.
+func TestCutLeavesTheBody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		plugin := timeout.NewServer(core.Must(timeout.New(timeout.Config{Limit: time.Second})), timeout.ServerOptions{Cut: true})
+		handler := plugin.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = r.Body.Read(nil) }))
+		var reads atomic.Int32
+		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Body = slow{r.Body, &reads}
+			handler.ServeHTTP(w, r)
+		}))
+		req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, strings.NewReader("upload")))
+		resp := core.Must(srv.Transport().RoundTrip(req))
+		defer func() { _ = resp.Body.Close() }()
+		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+		require.EqualValues(t, 1, reads.Load(), "by the handler")
+		time.Sleep(time.Minute) // until it returns
 	})
 }
