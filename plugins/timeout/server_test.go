@@ -298,7 +298,7 @@ func TestCutLeavesTheBody(t *testing.T) {
 		plugin := timeout.NewServer(core.Must(timeout.New(timeout.Config{Limit: time.Second})), timeout.ServerOptions{Cut: true})
 		handler := plugin.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = r.Body.Read(nil) }))
 		var reads atomic.Int32
-		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		srv := resiltest.Serve(t, resiltest.NewNetwork(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.Body = slow{r.Body, &reads}
 			handler.ServeHTTP(w, r)
 		}))
