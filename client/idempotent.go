@@ -29,7 +29,8 @@ func Idempotent(req *http.Request) bool {
 // its method: the name was not found, no connection was made, the TLS handshake took longer than the
 // TLSHandshakeTimeout, a proxy refused the CONNECT, the certificate was not accepted, or a mechanism of this module
 // rejected the call. It is also true if a server refused the stream of HTTP/2 (REFUSED_STREAM) or went away before it
-// (GOAWAY), since it has done nothing with the request then. False means that it is not known.
+// (GOAWAY), since it has done nothing with the request then. False means that it is not known. If net/http has repeated a
+// request by itself, which it does with an idempotent one, err is that of the last time only.
 //
 // net/http has no type for a refused CONNECT: its error is the reason phrase of the proxy. NotSent recognizes the
 // standard phrases, such as "Proxy Authentication Required". A RoundTripper that returns such an error for a request

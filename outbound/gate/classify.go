@@ -31,8 +31,9 @@ type Signal struct {
 
 // Classify is the default of Config.Classify. It reports a refusal because of a limit for a response with the status 429, a response with a
 // Retry-After and any status from 400 on, a quota error in Google's JSON, ENHANCE_YOUR_CALM of HTTP/2, and an error that has a method
-// RetryAfter() time.Duration and does not match core.ErrRejected, nor is that of a retry that ended with a rejection. For a quota error of
-// Google Ads, Limit is "account" or "developer".
+// RetryAfter() time.Duration and does not match core.ErrRejected, nor is that of a retry that ended with a rejection. After a 409, 500, 502
+// or 504 with a Retry-After the vendor may have executed the call: one that cannot be repeated (client.Idempotent) has the Pause only. For a
+// quota error of Google Ads, Limit is "account" or "developer".
 func Classify(resp *http.Response, err error) Signal {
 	switch {
 	case errors.Is(err, core.ErrRejected), rejectedLater(err):
@@ -67,6 +68,10 @@ func byHeader(resp *http.Response) Signal {
 		h = http.Header{"Retry-After": h["Retry-After"], "Retry-After-Ms": h["Retry-After-Ms"], "Date": h["Date"]}
 	}
 	pause, told := client.RetryAfter(&http.Response{StatusCode: resp.StatusCode, Header: h})
+	switch resp.StatusCode {
+	case http.StatusConflict, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
+		told = told && (resp.Request == nil || client.Idempotent(resp.Request)) // it may have been executed
+	}
 	return Signal{Limited: told || resp.StatusCode == http.StatusTooManyRequests, Pause: pause}
 }
 

@@ -58,6 +58,7 @@ func answers(sent *[]string, statuses ...string) http.RoundTripper {
 func TestTransportSendsAgain(t *testing.T) {
 	t.Parallel()
 	noGetBody := func(r *http.Request) { r.GetBody = nil }
+	put := func(r *http.Request) { r.Method = http.MethodPut }
 	for name, row := range map[string]struct {
 		cfg      gate.Config
 		answers  []string
@@ -72,6 +73,8 @@ func TestTransportSendsAgain(t *testing.T) {
 		"refused, then accepted": {answers: []string{"429 3", "200"}, status: 200, attempts: 2, after: 3 * time.Second},
 		"503 with Retry-After":   {answers: []string{"503 3", "200"}, status: 200, attempts: 2, after: 3 * time.Second},
 		"503 without":            {answers: []string{"503"}, status: 503, attempts: 1},
+		"504, may be executed":   {answers: []string{"504 3", "200"}, status: 504, attempts: 1},
+		"504, can be repeated":   {answers: []string{"504 3", "200"}, change: put, status: 200, attempts: 2, after: 3 * time.Second},
 		"refused five times":     {answers: []string{"429 1"}, status: 429, attempts: 5, after: 4 * time.Second},
 		"MaxAttempts":            {cfg: gate.Config{MaxAttempts: 1}, answers: []string{"429 1"}, status: 429, attempts: 1},
 		"no GetBody":             {answers: []string{"429 1"}, change: noGetBody, status: 429, attempts: 1},
