@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -82,7 +81,7 @@ func (g *Gate) send() (next time.Duration, over bool) {
 	state, inForce, err := sh.table.Report(sh.ctx, r)
 	defer g.lock()()
 	sh.untried = len(sh.reports) > 0
-	if !g.heard(state, begun, err) { // repeating a report changes nothing, but a slot must be given back only once
+	if !g.heard(state, err) { // repeating a report changes nothing, but a slot must be given back only once
 		sh.reports = append(holds, sh.reports...)
 		for i := range r.Ends {
 			sh.ends[i].Of.Tails = nil
@@ -114,7 +113,7 @@ func (g *Gate) send() (next time.Duration, over bool) {
 }
 
 // heard notes an answer of the Store, or its error. It reports whether there was an answer.
-func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
+func (g *Gate) heard(state gatestore.State, err error) bool {
 	sh, was := g.shared, g.failed
 	if sh.failed = err; err != nil {
 		g.announce(sh.ctx, registry.Event{Text: "gate store failed", Warn: true, Outage: true, Attrs: []slog.Attr{slog.Any("err", err)}})
@@ -133,12 +132,6 @@ func (g *Gate) heard(state gatestore.State, begun time.Time, err error) bool {
 		return false
 	}
 	sh.proven = g.now.Add(leaseTime)
-	took, part := g.now.Sub(begun), time.Duration(16)
-	sh.trip = cmp.Or(sh.trip, took)
-	if sh.late = took > sh.trip+g.settings().slack()/2; sh.late {
-		part = 2 // if all replies take longer now, they are soon in time
-	}
-	sh.trip = min(took, sh.trip+(took-sh.trip)/part)
 	if state.Processes > 0 {
 		sh.state = state
 	}

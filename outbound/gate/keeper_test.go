@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -596,17 +597,25 @@ func TestSharedCostIsChanged(t *testing.T) {
 	})
 }
 
-// A slow store is one whose next reply to a Pass comes late.
+// A slow store is one whose next replies to a Pass come late.
 type slow struct {
 	gatestore.Table
-	late atomic.Int64
+	late    atomic.Int64 // by so many nanoseconds
+	replies atomic.Int64
+}
+
+func (s *slow) next(replies int64, late time.Duration) {
+	s.replies.Store(replies)
+	s.late.Store(int64(late))
 }
 
 func (s *slow) OpenGate(string) (gatestore.Table, error) { return s, nil }
 
 func (s *slow) Pass(ctx context.Context, ask gatestore.Ask) (gatestore.Grant, error) {
 	grant, err := s.Table.Pass(ctx, ask)
-	time.Sleep(time.Duration(s.late.Swap(0)))
+	if s.replies.Add(-1) >= 0 {
+		time.Sleep(time.Duration(s.late.Load()))
+	}
 	return grant, err
 }
 
@@ -641,11 +650,11 @@ func TestLateReply(t *testing.T) {
 		other bool          // another process takes the next slot
 		most  time.Duration // from the begin
 	}{
-		"alone":                    {pass: wait, most: 750 * time.Millisecond},
-		"Wait":                     {pass: wait, other: true, most: 1800 * time.Millisecond},
+		"alone":                    {pass: wait, most: 950 * time.Millisecond},
+		"Wait":                     {pass: wait, other: true, most: 2200 * time.Millisecond},
 		"Reserve":                  {pass: reserve, late: 200 * time.Millisecond, other: true, most: 3200 * time.Millisecond},
 		"Wait, when it is sent":    {pass: again, late: 200 * time.Millisecond, other: true, most: 2200 * time.Millisecond},
-		"Wait, alone, a bit later": {pass: again, most: 1800 * time.Millisecond},
+		"Wait, alone, a bit later": {pass: again, most: 2200 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -661,7 +670,7 @@ func TestLateReply(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				start := time.Now()
 				var at []time.Time
-				time.AfterFunc(row.late, func() { store.late.Store(int64(700 * time.Millisecond)) })
+				time.AfterFunc(row.late, func() { store.next(1, 700*time.Millisecond) })
 				var group sync.WaitGroup
 				if row.other {
 					group.Go(func() {
@@ -678,6 +687,36 @@ func TestLateReply(t *testing.T) {
 				slices.SortFunc(at, time.Time.Compare)
 				require.LessOrEqual(t, most(at, nil, time.Second), int64(1), "%v", at)
 				require.LessOrEqual(t, sent.Sub(start), row.most)
+			})
+		})
+	}
+}
+
+// All slots of a late reply are given back, and if all replies are late from now on, calls do not wait for long.
+func TestLateReplies(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		replies int64
+		most    time.Duration // for each call
+	}{"one": {1, 450 * time.Millisecond}, "all": {math.MaxInt64, 4 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := &slow{Table: core.Must(gatestoretest.New(2*time.Millisecond, nil).Process(0).OpenGate(""))}
+				g := core.Must(gate.New(gate.Config{Name: "ads", Store: store, Limits: []gate.Limit{{N: 10, Per: time.Hour, Burst: 10}}}))
+				defer closeAll([]*gate.Gate{g})
+				require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+				time.Sleep(time.Hour)
+				store.next(row.replies, 300*time.Millisecond)
+				for range 2 {
+					start := time.Now()
+					var group sync.WaitGroup
+					for range 5 {
+						group.Go(func() { require.NoError(t, do(t.Context(), g, gate.Call{}, 0)) })
+					}
+					group.Wait()
+					require.LessOrEqual(t, time.Since(start), row.most)
+				}
 			})
 		})
 	}

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -44,7 +45,7 @@ type shared struct {
 	untried bool           // there are reports that were never sent, or slots to be given back: they go before any other request
 	flights map[*turn]bool // with a place in the Store
 
-	trip   time.Duration // the round trip of a request
+	trip   time.Duration // the round trip of a request for calls
 	late   bool          // the last reply came so late that the time of its slots is not known
 	dial   time.Duration // from a grant until the call has its connection
 	state  gatestore.State
@@ -249,7 +250,15 @@ func (g *Gate) pass(ask gatestore.Ask) (grant gatestore.Grant, ok bool, unlock f
 	begun := time.Now()
 	grant, err := g.table.Pass(g.ctx, ask)
 	unlock = g.lock()
-	return grant, g.heard(grant.State, begun, err), unlock
+	if ok = g.heard(grant.State, err); ok {
+		sh, took, part := g.shared, g.now.Sub(begun), time.Duration(16)
+		sh.trip = cmp.Or(sh.trip, took)
+		if sh.late = took > sh.trip+g.settings().slack()/2; sh.late {
+			part = 4 // if all replies take longer now, they are soon in time
+		}
+		sh.trip = min(took, sh.trip+(took-sh.trip)/part)
+	}
+	return grant, ok, unlock
 }
 
 // granted notes a slot that the Store has given. If the reply came too late for it, it is given back, and the result is nil.
