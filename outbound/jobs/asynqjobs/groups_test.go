@@ -473,3 +473,92 @@ func TestIdleGroupsCost(t *testing.T) {
 	require.NoError(t, err)
 	eventually(t, func() bool { return len(sent) == 1 }, "the record is sent")
 }
+
+// What another process does to a group is seen soon, although nothing was due at the last Take.
+func TestGroupsOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{})
+	mine, other := groups.OpenStore(s.engine), groups.OpenStore(core.Must(asynqjobs.New(s.client, asynqjobs.Config{})))
+	terms := groups.Terms{ID: "batch", MaxRecords: 10, FlushAfter: time.Hour, Ahead: 10, Again: time.Hour}
+	ctx := t.Context()
+	add := func(t *testing.T, queue, id string, size int) {
+		t.Helper()
+		_, _, err := other.Add(ctx, queue, groups.Record{ID: id, Group: "g"}, groups.Rules{FlushSize: size, MaxPending: 10})
+		require.NoError(t, err)
+	}
+	control := func(t *testing.T, queue string, v groups.Verb) {
+		t.Helper()
+		_, err := other.Control(ctx, queue, v, "g")
+		require.NoError(t, err)
+	}
+	take := func(t *testing.T, queue string) groups.Batch {
+		t.Helper()
+		add(t, queue, "1", 1)
+		b, _, err := other.Take(ctx, queue, terms)
+		require.NoError(t, err)
+		b, err = other.Load(ctx, queue, b.ID, b.Turn)
+		require.NoError(t, err)
+		require.Len(t, b.Records, 1)
+		return b
+	}
+	for name, prepare := range map[string]func(t *testing.T, queue string) (change func()){
+		"first record": func(t *testing.T, queue string) func() {
+			t.Helper()
+			return func() { add(t, queue, "1", 1) }
+		},
+		"size": func(t *testing.T, queue string) func() {
+			t.Helper()
+			add(t, queue, "1", 0)
+			return func() { add(t, queue, "2", 2) }
+		},
+		"flush": func(t *testing.T, queue string) func() {
+			t.Helper()
+			add(t, queue, "1", 0)
+			return func() { control(t, queue, groups.Flush) }
+		},
+		"resume": func(t *testing.T, queue string) func() {
+			t.Helper()
+			add(t, queue, "1", 1)
+			control(t, queue, groups.Pause)
+			return func() { control(t, queue, groups.Resume) }
+		},
+		"retry": func(t *testing.T, queue string) func() {
+			t.Helper()
+			require.NoError(t, other.Replace(ctx, queue, take(t, queue), nil, []groups.Result{{ID: "1", Err: errors.New("no")}}, nil))
+			return func() { control(t, queue, groups.Retry) }
+		},
+		"replace": func(t *testing.T, queue string) func() {
+			t.Helper()
+			b := take(t, queue)
+			return func() {
+				require.NoError(t, other.Replace(ctx, queue, b, []groups.Part{{ID: "part", Records: []int{0}}}, nil, nil))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			queue := "batch:" + name
+			change := prepare(t, queue)
+			for range 2 {
+				b, _, err := mine.Take(ctx, queue, terms)
+				require.NoError(t, err)
+				require.Empty(t, b.ID)
+			}
+			change()
+			eventually(t, func() bool {
+				b, _, err := mine.Take(ctx, queue, terms)
+				return err == nil && b.ID != ""
+			}, "the change is seen")
+		})
+	}
+	t.Run("number of records", func(t *testing.T) {
+		t.Parallel()
+		for n := 1; n < 4; n++ {
+			add(t, "batch:records", strconv.Itoa(n), 0)
+			eventually(t, func() bool {
+				_, state, err := mine.Take(ctx, "batch:records", terms)
+				return err == nil && state.Records == n
+			}, "the record is counted")
+		}
+	})
+}
