@@ -36,7 +36,7 @@ type ClientConfig struct {
 	Attempt timeout.Config
 
 	// Gate admits each request. If nil, it is a gate without limits, which keeps the pauses that hosts ask for. A 429 without one begins a pause
-	// of 1 second, the next one of 2, and so on, up to half the Limit of Attempt (5 seconds if it has none). That gate does not repeat requests,
+	// of 1 second, the next one of 2, and so on, up to a sixth of the Limit of Total (5 seconds if it has none). That gate does not repeat requests,
 	// since Retry does. A Gate of your own repeats those that the vendor refuses, up to its MaxAttempts in each attempt of Retry: by the defaults
 	// of both, a GET is sent up to 15 times.
 	Gate *gate.Gate
@@ -98,9 +98,9 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	c := &Client{}
 	var err error
 	if cfg.Gate == nil {
-		longest := cfg.Attempt.Limit / 2 // so that three attempts fit in Total
-		if cfg.Attempt.Limit < 0 {
-			longest = 5 * time.Second
+		longest := 5 * time.Second
+		if cfg.Total.Limit > 0 {
+			longest = cfg.Total.Limit / 6 // so that three attempts fit
 		}
 		untold := backoff.Exponential{Delay: min(time.Second, longest), Max: longest, Jitter: -1}
 		if cfg.Gate, err = gate.New(gate.Config{Name: cfg.Name, Registry: cfg.Registry, MaxAttempts: 1, Backoff: untold}); err == nil {

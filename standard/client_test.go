@@ -177,25 +177,31 @@ func TestClientPause(t *testing.T) {
 // A host that refuses all requests without a wait gets each of the attempts, and its last answer is returned.
 func TestClientRefusedWithoutWait(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		stub := resiltest.NewScript(resiltest.Reply{Status: http.StatusTooManyRequests})
-		c := newClient(t, standard.ClientConfig{Base: stub})
-		for range 20 {
-			start, calls := time.Now(), stub.Calls()
-			resp, err := c.Get("http://one.test/")
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
-			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-			require.Equal(t, 3, stub.Calls()-calls)
-			require.LessOrEqual(t, time.Since(start), 20*time.Second)
-		}
-		stub.Set(resiltest.Reply{})
-		start := time.Now()
-		resp, err := c.Get("http://one.test/")
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		require.LessOrEqual(t, time.Since(start), 6*time.Second)
-	})
+	for name, row := range map[string][2]time.Duration{ // the limits of Total and Attempt
+		"by default": {0, 0}, "attempts without a limit": {3 * time.Second, -1}, "attempts as long as all": {30 * time.Second, 30 * time.Second}, "none": {-1, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				stub := resiltest.NewScript(resiltest.Reply{Status: http.StatusTooManyRequests})
+				c := newClient(t, standard.ClientConfig{Base: stub, Total: timeout.Config{Limit: row[0]}, Attempt: timeout.Config{Limit: row[1]}})
+				get := func(status int) time.Duration {
+					start := time.Now()
+					resp, err := c.Get("http://one.test/")
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+					require.Equal(t, status, resp.StatusCode)
+					return time.Since(start)
+				}
+				for n := range 20 {
+					require.LessOrEqual(t, get(http.StatusTooManyRequests), 20*time.Second)
+					require.Equal(t, 3*(n+1), stub.Calls())
+				}
+				stub.Set(resiltest.Reply{})
+				require.LessOrEqual(t, get(http.StatusOK), 6*time.Second)
+			})
+		})
+	}
 }
 
 // Any number of requests that are refused together, and later ones, wait for the end of the pause: no breaker opens.

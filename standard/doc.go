@@ -6,9 +6,9 @@
 //	}
 //	resp, err := c.Get("https://api.example.com/orders")
 //
-// A request has 30 seconds in all, and after a redirect again: Client.Timeout limits both together. It is sent up to 3 times if it can be repeated. Each attempt has 10 seconds until the headers of its
-// response, and is rejected while its host keeps failing. If a host asks for a pause, nothing is sent to it until the pause is over. For a
-// vendor that limits its callers, set Gate.
+// A request has 30 seconds in all, and as much again after each redirect, unless you set Client.Timeout. It is sent up to 3 times if it can
+// be repeated. Each attempt has 10 seconds until the headers of its response, and is rejected while its host keeps failing. If a host asks
+// for a pause, nothing is sent to it until the pause is over. For a vendor that limits its callers, set Gate.
 //
 //	ctx = c.Retry.Override(ctx, func(cfg *retry.Config) { cfg.MaxAttempts = 1 }) // this request only
 //

@@ -85,7 +85,9 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 	if b == nil {
 		return
 	}
-	p.breaker = nil
+	if p.breaker = nil; outcome > core.Failure { // of a function of the user
+		outcome = core.Ignored
+	}
 	var now, took time.Duration
 	if p.word&timed != 0 {
 		now = b.now()

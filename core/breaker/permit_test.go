@@ -107,6 +107,9 @@ func TestTimedCalls(t *testing.T) {
 		require.Equal(t, c.timed, p.Timed(), name)
 		p.Done(core.Success)
 		require.EqualValues(t, 1, b.Stats().Successes, name)
+		p = acquire(t, b)
+		p.Done(core.Failure + 1)
+		require.EqualValues(t, 1, b.Stats().Ignored, name)
 	}
 }
 

@@ -80,6 +80,7 @@ type place[T any] struct {
 type ask[T any] struct {
 	by, to  *Waiter[place[T]] // who asked; who gets the slot, nil if nobody does
 	changes int               // of the limit, before
+	last    time.Time         // until when a slot was asked for
 }
 
 var errGone = errors.New("the goroutine that reserved permits has ended")
@@ -204,6 +205,7 @@ func (ls *Lines[T]) ask(key string, l *line[T], w *Waiter[place[T]]) {
 	if d := other.Value.deadline; d.After(last) {
 		last = d
 	}
+	a.last = last
 	ctx, c := w.Value.ctx, w.Value.Caller
 	go func() {
 		var slot Slot[T]
@@ -260,7 +262,7 @@ func (l *line[T]) deliver(a *ask[T], slot Slot[T], err error, panicked any) {
 				l.finish(w, slot, nil)
 			}
 		}
-		l.far = to != nil && !to.Value.over
+		l.far = to != nil && !to.Value.over && !to.Value.deadline.After(a.last) // otherwise it can ask for more
 	}
 }
 

@@ -184,6 +184,47 @@ func TestLineReservesForLast(t *testing.T) {
 	})
 }
 
+// Who gets the answer for another one that has left, and waits longer than that asked for, asks again at once.
+func TestLineAsksAgainForLonger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var lines waitq.Lines[int]
+		asked := 0
+		gone, leave := context.WithCancel(t.Context())
+		wait := func(ctx context.Context, most time.Duration) (waitq.Slot[int], error) {
+			return lines.Wait(ctx, nil, "k", most, &waitq.Caller[int]{
+				Weight: 1, Every: time.Hour, Room: 9, Queued: func() {}, Refuse: func(time.Duration) int { return 0 },
+				After: func(_, more int64) time.Duration { return time.Duration(more) * time.Second },
+				Reserve: func(context.Context, time.Duration) (waitq.Slot[int], error) {
+					asked++
+					time.Sleep(500 * time.Millisecond)
+					return waitq.Slot[int]{At: time.Now().Add(30 * time.Minute), Refused: asked == 1}, nil
+				},
+			})
+		}
+		go func() { _, _ = wait(gone, time.Second) }()
+		synctest.Wait()
+		begun := time.Now()
+		var waiters sync.WaitGroup
+		waiters.Go(func() {
+			slot, err := wait(t.Context(), time.Hour)
+			assert.NoError(t, err)
+			assert.False(t, slot.Refused)
+			assert.Equal(t, 30*time.Minute+time.Second, time.Since(begun))
+		})
+		synctest.Wait()
+		waiters.Go(func() {
+			slot, err := wait(t.Context(), time.Second)
+			assert.NoError(t, err)
+			assert.True(t, slot.Refused)
+		})
+		synctest.Wait()
+		leave()
+		waiters.Wait()
+		require.Equal(t, 2, asked)
+	})
+}
+
 // A failure of the store that lets one waiter pass has all others ask at once: otherwise each waits for its own.
 func TestLineWithoutDecisions(t *testing.T) {
 	t.Parallel()

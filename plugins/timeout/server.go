@@ -16,8 +16,8 @@ type ServerOptions struct {
 	// Disabled runs all handlers without a limit.
 	Disabled bool
 	// Cut answers at the limit even if the handler still runs. It uses http.TimeoutHandler, which buffers the response: a handler cannot
-	// stream, and its informational responses (1xx) are not sent. Put the plugin around the whole router: chi reuses its routing context when
-	// ServeHTTP returns. Override cannot change it.
+	// stream, and its informational responses (1xx) are not sent. An answer at the limit to a request with a body closes the connection of
+	// HTTP/1. Put the plugin around the whole router: chi reuses its routing context when ServeHTTP returns. Override cannot change it.
 	Cut bool
 	// OnRejected answers a request that exceeded its limit. rej.Err is an *Error. If nil, it is server.Reject.
 	OnRejected func(w http.ResponseWriter, r *http.Request, rej server.Rejection)

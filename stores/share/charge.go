@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	chargers = 32   // keys whose debts are charged at once
-	outage   = 1000 // charges that fail in a row, after which the others are put off
+	chargers = 32 // keys whose debts are charged at once
+	outage   = 64 // charges of a shard that fail in a row, after which the others are put off
 )
 
 // A charge is the charging of a key's debt at the store. It is under way until over is closed.
@@ -69,13 +69,14 @@ func (k *known) claim() *charge {
 }
 
 // chargeAll charges the debts of all keys, until ctx ends or the store seems to be unavailable, and reports whether all were
-// charged. A debt whose charge failed remains. In a Cluster, the keys of one server can fail between those of others.
+// charged. A debt whose charge failed remains. In a Cluster, the keys of one server can fail between those of others: each
+// pass tries some keys of every shard, in random order.
 func (l *local) chargeAll(ctx context.Context) bool {
 	var failed atomic.Bool
-	var inARow atomic.Int64 // failed charges
 	var wg sync.WaitGroup
 	places := make(chan struct{}, chargers)
 	for i := range l.shards {
+		var inARow atomic.Int64 // failed charges
 		s := &l.shards[i]
 		s.mu.Lock()
 		all := maps.Clone(s.keys)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -693,7 +694,7 @@ func TestAChargeIsNotWaitedForTooLong(t *testing.T) {
 	})
 }
 
-// TestChargesDuringAnOutage: however many keys owe, few are tried each time, and all are charged afterwards.
+// TestChargesDuringAnOutage: however many keys owe, few are tried each time. Those of a server that is back are charged, and all afterwards.
 func TestChargesDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -703,13 +704,23 @@ func TestChargesDuringAnOutage(t *testing.T) {
 			return ratelimittest.ErrDown
 		}}
 		l := newLimiter(t, newStore(t, store, Config{}), ratelimit.PerHour(100))
-		for i := range 4 * outage {
-			take(t, l, fmt.Sprint(i), 1)
+		const down, up = 4 * 16 * outage, 30
+		for i := range down + up {
+			take(t, l, map[bool]string{true: "down", false: "up"}[i < down]+fmt.Sprint(i), 1)
 		}
 		reached.Store(0)
 		time.Sleep(3 * chargeEvery)
 		synctest.Wait()
-		require.LessOrEqual(t, reached.Load(), int64(3*(outage+chargers)))
+		require.LessOrEqual(t, reached.Load(), int64(3*16*(outage+chargers)))
+		store.fail(func(key string) error { // one server is back
+			if strings.HasPrefix(key, "down") {
+				return ratelimittest.ErrDown
+			}
+			return nil
+		}, nil)
+		time.Sleep(60 * chargeEvery)
+		synctest.Wait()
+		require.EqualValues(t, down, storeOf(l).owing.Load())
 		store.fail(nil, nil)
 		time.Sleep(chargeEvery)
 		synctest.Wait()
