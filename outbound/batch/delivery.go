@@ -232,10 +232,10 @@ func (d *delivery[T, R]) fail(err error, records []int) {
 }
 
 // settle notes the outcome in the store, and reports whether it is noted. It tries until ctx ends, and a limited number of times when the
-// process stops. After the end of ctx another process can have the job, so that only results are noted.
+// process stops. After the end of ctx another process can have the job: then only a batch of which nothing is to be sent again is noted.
 func (d *delivery[T, R]) settle(ctx, stopping context.Context) bool {
 	free := context.WithoutCancel(ctx)
-	for tries := 1; ctx.Err() == nil || len(d.results) > 0; tries++ {
+	for tries := 1; ctx.Err() == nil || len(d.results) > 0 && len(d.parts) == 0; tries++ {
 		err := d.b.store.Replace(free, d.b.line, d.batch, d.parts, d.results, d.last)
 		if errors.Is(err, groups.ErrReplaced) {
 			return true

@@ -479,16 +479,25 @@ func (q *lossyQueue) Run(ctx context.Context, queue string, w groups.Worker) {
 
 // A process that has lost its job gives nothing back that another process is sending, but notes what it has sent.
 func TestDeliveryAfterLease(t *testing.T) {
-	for name, answered := range map[string]bool{"canceled": false, "answered": true} {
+	for name, row := range map[string]struct {
+		first []result // of the delivery that has lost its lease; nil: it is canceled
+		want  []string
+	}{
+		"canceled":                     {nil, []string{"60 a: 1 2", "61 a: 1 2"}},
+		"answered":                     {all([]record{{}, {}}), []string{"60 a: 1 2", "61 a: 1 2"}},
+		"a record is to be sent again": {[]result{{}, {Err: errors.New("not yet")}}, []string{"60 a: 1 2", "61 a: 1 2"}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				v := &vendor{answer: func(ctx context.Context, n int, records []record) ([]result, error) {
-					if n == 1 && !answered {
+					if n == 1 && row.first == nil {
 						<-ctx.Done()
 						return nil, context.Cause(ctx)
 					}
-					time.Sleep(10 * time.Second)
+					if time.Sleep(10 * time.Second); n == 1 {
+						return row.first, nil
+					}
 					return all(records), nil
 				}}
 				b := v.start(t, func(c *config) {
@@ -496,7 +505,7 @@ func TestDeliveryAfterLease(t *testing.T) {
 				})
 				add(t, b, "a", "1", "2")
 				time.Sleep(5 * time.Minute)
-				require.Equal(t, []string{"60 a: 1 2", "61 a: 1 2"}, v.seen())
+				require.Equal(t, row.want, v.seen())
 				require.Equal(t, batch.Stats{Added: 2, Calls: 2, Sent: 2}, b.Stats())
 			})
 		})

@@ -89,7 +89,7 @@ func (c *call) claim(w want) {
 			of := gatestore.Slot{Time: p.Time, Tails: make([]uint64, len(p.Tails))}
 			of.Tails[i], p.Tails[i], cl.slot = p.Tails[i], 0, slot{}
 			c.g.tell(p, gatestore.End{Of: of})
-			c.g.untried = true
+			c.g.urgent = len(c.g.ends)
 		}
 	}
 }
@@ -371,6 +371,13 @@ func (c *call) hold(sig Signal, err error) {
 			c.last = err
 		}
 	}
+}
+
+// admitted returns the present turn of the call: an abandoned request must not read it without the lock.
+func (c *call) admitted() *turn {
+	c.g.mu.Lock()
+	defer c.g.mu.Unlock()
+	return c.turn
 }
 
 // landed frees the place of a turn.

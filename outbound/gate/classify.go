@@ -132,8 +132,8 @@ func (s *sending) signal(resp *http.Response) Signal {
 	if resp.Body == nil || resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
 		return classify(resp, nil)
 	}
-	if early := byHeader(resp); early.Limited {
-		early.Pause = stallHold
+	if early := byHeader(resp); early.Limited || early.Pause > 0 {
+		early.Limited, early.Pause = true, stallHold
 		ctx, read := context.WithCancel(s.ctx)
 		defer read()
 		go func() {
@@ -144,7 +144,9 @@ func (s *sending) signal(resp *http.Response) Signal {
 	}
 	var seen bytes.Buffer
 	body := resp.Body
-	defer time.AfterFunc(peekTime, func() { _ = body.Close() }).Stop()
+	if resp.StatusCode >= http.StatusBadRequest {
+		defer time.AfterFunc(peekTime, func() { _ = body.Close() }).Stop()
+	}
 	resp.Body = io.NopCloser(io.TeeReader(io.LimitReader(body, maxPeek), &seen))
 	defer func() {
 		if resp.Body = body; seen.Len() > 0 {

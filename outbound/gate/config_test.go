@@ -267,6 +267,26 @@ func TestClassifyOfEndlessBody(t *testing.T) {
 	}
 }
 
+// A body of a success can take as long as it likes.
+func TestClassifyOfSlowBody(t *testing.T) {
+	t.Parallel()
+	cfg := gate.Config{Classify: func(resp *http.Response, _ error) gate.Signal {
+		_, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return gate.Signal{}
+	}}
+	bubble(t, cfg, func(t tester, g *gate.Gate) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://vendor.test", nil)
+		require.NoError(t, err)
+		resp, err := g.Transport(resiltest.NewScript(resiltest.Reply{Body: "slow", Pace: 3 * time.Second})).RoundTrip(req)
+		require.NoError(t, err)
+		got, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, "slow", string(got))
+		require.NoError(t, resp.Body.Close())
+	})
+}
+
 // A raise is felt at once, and usage still counts. Calls that wait get other slots.
 func TestSetConfig(t *testing.T) {
 	t.Parallel()

@@ -39,7 +39,7 @@ func repeat[R any](c *call, own bool, open func() error, fn func(context.Context
 		}
 		r, err = fn(c.carry())
 		if !c.finish(err) || !own {
-			c.g.landed(c.turn)
+			c.g.landed(c.admitted())
 			return r, err
 		}
 		if err = c.again(n); err != nil {

@@ -59,7 +59,7 @@ func (g *Gate) send() (next time.Duration, over bool) {
 	}
 	due := g.now.Sub(sh.renewed) >= next && (len(g.calls) > 0 || sh.failed != nil)
 	sh.reports = slices.DeleteFunc(sh.reports, func(h report) bool { return !h.until.After(begun) })
-	sh.untried = sh.untried && len(sh.reports)+len(sh.ends) > 0
+	sh.untried = sh.untried && len(sh.reports) > 0
 	if sh.failed == nil {
 		n := min(len(sh.reports), maxEnds)
 		r.Ends = slices.Clone(sh.ends[:min(len(sh.ends), maxEnds)])
@@ -96,7 +96,7 @@ func (g *Gate) send() (next time.Duration, over bool) {
 			g.resume(h.scope)
 		}
 	}
-	sh.ends = slices.Delete(sh.ends, 0, len(r.Ends))
+	sh.ends, sh.urgent = slices.Delete(sh.ends, 0, len(r.Ends)), max(0, sh.urgent-len(r.Ends))
 	for _, e := range r.Ends {
 		for _, d := range e.Draws {
 			if s := g.scopes[d.Key]; s != nil && s.polled {

@@ -519,6 +519,28 @@ func TestSharedReserveCanceled(t *testing.T) {
 	})
 }
 
+// A limit that is removed needs no slot, even if a permit has one and the Store is away.
+func TestSharedReserveOfRemovedLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		vendor := gatestoretest.New(2*time.Millisecond, nil)
+		cfg := gate.Config{Limits: []gate.Limit{{Name: "all", N: 1, Per: time.Minute}}, AllowOnStoreError: true}
+		gates, processes := gatesOf(t, vendor, 1, cfg)
+		defer closeAll(gates)
+		_, err := gates[0].Reserve(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		p, err := gates[0].Reserve(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		cfg.Name, cfg.Store, cfg.Limits = gates[0].Name(), processes[0], []gate.Limit{{Name: "other", N: 1, Per: time.Minute}}
+		require.NoError(t, gates[0].SetConfig(cfg))
+		vendor.Fail(true)
+		time.Sleep(5 * time.Second)
+		require.NoError(t, p.Wait(t.Context()))
+		require.WithinDuration(t, p.At, time.Now(), time.Second)
+		p.Done(nil)
+	})
+}
+
 // Permits that are used are not given back, and those of a call that turns out to cost more are taken.
 func TestSharedPermitsOfFunction(t *testing.T) {
 	t.Parallel()

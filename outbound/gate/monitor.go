@@ -57,7 +57,7 @@ func (g *Gate) roomy() bool {
 	switch {
 	case g.byStore():
 		one := g.settings().Limiter != nil // its tokens are taken one by one
-		return !sh.out && !sh.over && sh.failed == nil && !sh.untried && len(sh.asked) < maxAsk && (!one || len(sh.asked) == 0)
+		return !sh.out && !sh.over && sh.failed == nil && !sh.untried && sh.urgent == 0 && len(sh.asked) < maxAsk && (!one || len(sh.asked) == 0)
 	case g.alone():
 		return g.most == 0 || g.flying < sh.state.MaxInFlight/max(1, sh.state.Processes)
 	}

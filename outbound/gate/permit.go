@@ -67,6 +67,14 @@ func (p *Permit) book() error {
 		return ErrFull
 	}
 	for g.byStore() {
+		if g.urgent > 0 && g.failed == nil {
+			unlock()
+			ok := c.sleep(c.ctx, time.Millisecond, nil)
+			if unlock = g.lock(); !ok {
+				return context.Cause(c.ctx)
+			}
+			continue
+		}
 		ask := g.askFor(gatestore.Reserve)
 		ask.Groups = []gatestore.Group{{Calls: 1, Draws: g.drawsOf(c)}}
 		if ask.Ahead = max(most, ask.Ahead); most == 0 {

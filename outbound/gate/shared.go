@@ -42,7 +42,8 @@ type shared struct {
 	reports []report // not sent yet, or not successfully
 	ends    []gatestore.End
 	renewed time.Time      // when the leases were renewed
-	untried bool           // there are reports that were never sent, or slots to be given back: they go before any other request
+	untried bool           // there are reports that were never sent: they go before any other request
+	urgent  int            // as do so many of ends, which give slots back
 	flights map[*turn]bool // with a place in the Store
 
 	trip   time.Duration // the round trip of a request for calls
@@ -266,7 +267,7 @@ func (g *Gate) granted(slot gatestore.Slot, draws []gatestore.Draw) *granted {
 	p := &granted{Slot: slot, draws: draws, at: g.now.Add(slot.At), checked: g.now}
 	if g.late && slices.Max(slot.Tails) > 0 {
 		g.refuse(p)
-		g.untried = true // so that the next request can be granted it
+		g.urgent = len(g.ends) // so that the next request can be granted it
 		return nil
 	}
 	return p

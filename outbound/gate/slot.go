@@ -38,7 +38,9 @@ func (cl *claim) old(at time.Time) bool {
 }
 
 // needs reports whether a claim has no slot that can be used now.
-func (cl *claim) needs(now time.Time) bool { return cl.old(now) || cl.slot.at.After(now) }
+func (cl *claim) needs(now time.Time) bool {
+	return cl.old(now) || cl.counts() && cl.slot.at.After(now)
+}
 
 // ahead returns the time from which a call of a cost can be sent if the usage has recovered at tail.
 func (u *usage) ahead(tail time.Time, cost int64) time.Time {

@@ -17,9 +17,10 @@ import (
 )
 
 // Transport returns a transport whose requests pass the gate. A refused request is sent again whatever its method, as a
-// vendor that refuses has not executed it; with a body that was read it needs GetBody. When Config.MaxAttempts are used
-// up, or the next attempt would have to wait too long, the last response is returned unchanged. The error of a request
-// that was not sent matches core.ErrRejected. If next is nil, it is a clone of http.DefaultTransport.
+// vendor that refuses has not executed it; with a body that was read it needs GetBody. A request that a pause overtakes
+// before it is sent gets its body from GetBody too, if it has one. When Config.MaxAttempts are used up, or the next
+// attempt would have to wait too long, the last response is returned unchanged. The error of a request that was not sent
+// matches core.ErrRejected. If next is nil, it is a clone of http.DefaultTransport.
 //
 // The first request, or call of Do, under the context that [Gate.Do], [Do] or [Stream] pass to a function uses the
 // permit that the function was given. If it has further keys, such as its host, it passes the gate once more, with all
@@ -78,6 +79,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err = c.sendable(s.ctx, !t.traced.Load(), nil); err != nil {
 			return nil, err
 		}
+		turn := c.admitted() // the call can have another one before the body ends
 		resp, cancel, held, err := s.send()
 		switch {
 		case held:
@@ -94,12 +96,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			n++
 			continue
 		case err != nil || resp == nil:
-			t.gate.landed(c.turn)
+			t.gate.landed(turn)
 			cancel()
 			return resp, err
 		}
 		kept = true
-		turn := c.turn // the call can have another one before the body ends
 		end := sync.OnceFunc(func() {
 			if own {
 				c.end()

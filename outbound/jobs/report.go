@@ -58,12 +58,18 @@ func (r *Runner) figures() (f registry.Figures) {
 	return f
 }
 
-// watch reads the queues for figures until ctx ends, or the runner is closed.
+// watch reads the queues for figures until ctx ends.
 func (r *Runner) watch(ctx context.Context) {
-	for ended := error(nil); ended == nil; ended = r.wait(ctx, time.Now().Add(refreshEvery)) {
+	ticker := time.NewTicker(refreshEvery)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
 		counts, err := r.queue.Inspect(ctx, r.names()...)
 		if r.up.EngineIs(ctx, err, slog.String("queue", "")); err == nil {
 			r.seen.Store(counts)
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
 		}
 	}
 }

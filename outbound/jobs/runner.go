@@ -98,17 +98,20 @@ func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 func (r *Runner) Run(ctx context.Context) error {
 	grace := func() time.Duration { return max(0, cmp.Or(r.life.Load().Config.Grace, defaultGrace)) }
 	return r.up.Run(ctx, grace, func(stopping, working context.Context) {
-		var group sync.WaitGroup
-		defer group.Wait()
+		var workers, watcher sync.WaitGroup
+		defer watcher.Wait()
+		watching, stop := context.WithCancel(stopping)
+		defer stop()
 		now := r.life.Load()
 		if now.Config.Registry != nil && len(now.Settings) > 0 {
-			group.Go(func() { r.watch(stopping) })
+			watcher.Go(func() { r.watch(watching) })
 		}
 		for name, q := range now.Settings {
 			w := groups.Worker{Concurrency: q.Concurrency, Closing: r.up.Closing}
 			w.Handle = func(ctx context.Context, e groups.Entry) groups.Verdict { return r.handle(ctx, stopping, working, e) }
-			group.Go(func() { r.queue.Run(stopping, name, w) })
+			workers.Go(func() { r.queue.Run(stopping, name, w) })
 		}
+		workers.Wait()
 	})
 }
 

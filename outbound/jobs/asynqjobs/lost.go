@@ -1,6 +1,7 @@
 package asynqjobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -19,8 +20,11 @@ const (
 // enter waits until the job can run, and returns its share of the stage, which the caller releases when the job has run. A job whose last
 // delivery ended with its process runs alone, so that only it is charged if it ends this process too; others run beside each other. A job
 // that has waited for mostAlone runs beside the others, since one of them can be waiting for it. While a job waits, the end of the process
-// is not charged to it. When the process stops, it no longer waits.
+// is not charged to it. When the process stops, the job does not run.
 func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (share int64, err error) {
+	if err = l.stopping.Err(); err != nil {
+		return 0, err
+	}
 	stage, client, key := l.engine.stage, l.engine.redis, prefix(l.queue)+"t:"+e.ID
 	if lost {
 		if e.Losses, err = client.HGet(ctx, key, fieldLost).Int(); err != nil && !errors.Is(err, redis.Nil) {
@@ -41,9 +45,9 @@ func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (share int
 	defer cancel()
 	defer context.AfterFunc(l.stopping, cancel)() //nolint:contextcheck // it ends with Run
 	if stage.Acquire(waiting, share) != nil {
-		share = 0
+		share, err = 0, l.stopping.Err()
 	}
-	if err = l.engine.send(ctx, func() error { return client.HDel(ctx, key, fieldWaits).Err() }); err != nil {
+	if err = cmp.Or(l.engine.send(ctx, func() error { return client.HDel(ctx, key, fieldWaits).Err() }), err); err != nil {
 		stage.Release(share)
 	}
 	return share, err

@@ -82,11 +82,13 @@ func (l *line) serve(ctx context.Context) {
 
 // ProcessTask implements asynq.Handler.
 func (l *line) ProcessTask(ctx context.Context, task *asynq.Task) error {
+	soon, cancel := context.WithTimeout(ctx, inline)
+	defer cancel()
 	select { // the servers of a line have more places together than it has
 	case l.places <- struct{}{}:
 		defer func() { <-l.places }()
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-soon.Done(): // another process may have one
+		return &outcome{groups.Verdict{End: groups.Limited, At: time.Now()}}
 	}
 	id, _ := asynq.GetTaskID(ctx)
 	retried, _ := asynq.GetRetryCount(ctx)
