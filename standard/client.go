@@ -82,6 +82,7 @@ type Client struct {
 
 	Total   *timeout.Timeout
 	Retry   *retry.Policy
+	Gate    *gate.Gate // that of the Config, or its own: Holds and Resume show and end the pauses of hosts
 	Breaker *breaker.Group
 	Attempt *timeout.Timeout
 
@@ -107,6 +108,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 			c.parts = append(c.parts, own{cfg.Gate})
 		}
 	}
+	c.Gate = cfg.Gate
 	if err = errors.Join(
 		err,
 		part(&c.parts, &c.Total)(timeout.New(cfg.Total)),

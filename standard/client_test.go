@@ -174,6 +174,28 @@ func TestClientPause(t *testing.T) {
 	}
 }
 
+// A pause can be as long as a day, and ended before its time.
+func TestClientPauseIsEnded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, standard.ClientConfig{
+			Base:  resiltest.NewScript(resiltest.Reply{Status: 503, Header: http.Header{"Retry-After": {"86400"}}}, resiltest.Reply{}),
+			Retry: retry.Config{MaxAttempts: 1},
+		})
+		resp, err := c.Get("http://one.test/")
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		_, err = c.Get("http://one.test/")
+		require.ErrorIs(t, err, gate.ErrLimited)
+		require.Len(t, c.Gate.Holds(), 1)
+		require.NoError(t, c.Gate.Resume(t.Context(), "host", "one.test:80"))
+		resp, err = c.Get("http://one.test/")
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+	})
+}
+
 // A host that refuses all requests without a wait gets each of the attempts, and its last answer is returned.
 func TestClientRefusedWithoutWait(t *testing.T) {
 	t.Parallel()
