@@ -21,10 +21,12 @@ const (
 // only way to learn whether it is, and if it is not, ends the context of r. Then the answer
 // closes the connection: net/http sends it first, and reads up to 256 KiB for at most a second
 // more, since the client might otherwise get a reset instead of the answer. If the client has
-// asked for the close, net/http reads no more and closes at once, unless it believes that the
-// body is too large: then it waits for half a second. Two bodies are not tried: a chunked one,
-// since after a failed read the rest could not be read, and one whose client waits for a
-// 100 Continue, which the read would send. HTTP/2 needs none of this.
+// asked for the close, net/http reads nothing more and closes at once. So it is told that the
+// body is too large: then it waits for half a second before it closes.
+//
+// Two bodies are not tried: a chunked one, since after a failed read the rest could not be read,
+// and one whose client waits for a 100 Continue, which the read would send. HTTP/2 needs none of
+// this.
 func release(w http.ResponseWriter, r *http.Request, status int) {
 	if r.ProtoMajor != 1 || r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return

@@ -192,7 +192,8 @@ func (ls *Lines[T]) advance(key string, l *line[T]) {
 	ls.n.Store(int64(len(ls.byKey)))
 }
 
-// ask reserves permits within the time of the last who waits for as many, as others get them if w leaves. Who waits longer asks again.
+// ask reserves permits for w. If w leaves, another waiter for as many gets them, so the time of the last of these counts too. One that can
+// wait longer than that asks again.
 func (ls *Lines[T]) ask(key string, l *line[T], w *Waiter[place[T]]) {
 	a := &ask[T]{by: w, to: w, changes: l.changes}
 	w.Value.ask = a

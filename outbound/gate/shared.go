@@ -43,7 +43,7 @@ type shared struct {
 	ends    []gatestore.End
 	renewed time.Time      // when the leases were renewed
 	untried bool           // there are reports that were never sent: they go before any other request
-	urgent  int            // as do so many of ends, which give slots back
+	urgent  int            // how many of ends give slots back: these, and those before them, go first too
 	flights map[*turn]bool // with a place in the Store
 
 	trip   time.Duration // the round trip of a request for calls

@@ -295,6 +295,32 @@ func TestSuspectRunsAlone(t *testing.T) {
 	eventually(t, func() bool { return r.Stats().Succeeded == 12 }, "all run")
 }
 
+// After Close it does not run beside the jobs that still run: it goes back to its queue.
+func TestSuspectAfterClose(t *testing.T) {
+	t.Parallel()
+	s, ctx := start(t, asynqjobs.Config{}), t.Context()
+	end := make(chan struct{})
+	release := sync.OnceFunc(func() { close(end) })
+	begun := make(chan string, 2)
+	r, stop := s.run(t, jobs.Queue{Concurrency: 2, Handler: func(_ context.Context, job jobs.Job) error {
+		begun <- job.ID
+		<-end
+		return nil
+	}})
+	defer func() { release(); stop() }()
+	first := enqueue(t, r, jobs.Job{})
+	require.Equal(t, first, <-begun)
+	suspect := enqueue(t, r, jobs.Job{Meta: map[string]string{groups.Suspect: "2"}})
+	waits := func() bool { return s.client.HExists(ctx, "asynq:{q}:t:"+suspect, "gresil-waits").Val() }
+	eventually(t, waits, "it waits to run alone")
+	closed := make(chan error, 1)
+	go func() { closed <- r.Close(context.WithoutCancel(ctx)) }()
+	eventually(t, func() bool { return !waits() && s.counts(t).Active == 1 }, "it is sent back")
+	release()
+	require.NoError(t, <-closed)
+	require.Empty(t, begun)
+}
+
 // A job that is active without a lease, as after an error of Redis, runs again. Another entry has no job.
 func TestStuckJob(t *testing.T) {
 	t.Parallel()
