@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"reflect"
 	"strings"
@@ -73,6 +74,7 @@ func bodies(content string) map[string]struct {
 		"stream kept, trailer": {resiltest.NewBody(content), false, int64(len(content)), http.Header{"X-Sum": nil}, false},
 		"stream too long":      {resiltest.NewBody(content), false, int64(len(content)) - 1, nil, false},
 		"stream kept, roomy":   {resiltest.NewBody(content), false, 1 << 30, nil, true},
+		"stream kept, any":     {resiltest.NewBody(content), false, math.MaxInt64, nil, true},
 		"stream kept, 1 byte":  {resiltest.NewBody(content), false, 1, nil, false},
 	}
 }

@@ -95,7 +95,7 @@ func (v *view) fromKept(p []byte) (n, keep int, err error) {
 		v.offset += n
 		return n, 0, nil
 	}
-	return 0, int(min(s.limit-int64(len(s.kept))+1, 1<<30)), s.err
+	return 0, int(min(s.limit-int64(len(s.kept)), 1<<30) + 1), s.err
 }
 
 func (v *view) Close() error {

@@ -41,10 +41,6 @@ var errUnknown = &controlError{http.StatusNotFound, "there is no such target"}
 
 // control serves the controls.
 func (h *Handler) control(w http.ResponseWriter, r *http.Request) {
-	if h.cfg.Controls == nil {
-		h.fail(w, r, http.StatusNotFound, "controls are off")
-		return
-	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", "POST")
 		h.fail(w, r, http.StatusMethodNotAllowed, "controls are POST")

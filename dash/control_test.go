@@ -53,6 +53,7 @@ func TestControlsAreOff(t *testing.T) {
 			require.Equal(t, http.StatusNotFound, post(h, jsonType, `{"verb":"`+verb+`","kind":"batch","name":"crm","row":"a"}`).Code)
 		}
 		require.Equal(t, http.StatusNotFound, get(h, "/control").Code)
+		require.Equal(t, http.StatusNotFound, post(h, formType, form("pause", "a"), "Sec-Fetch-Site", "cross-site").Code, "from any origin")
 		require.Empty(t, f.asked)
 		require.Empty(t, rowA(t, state(t, h, "")).Verbs)
 		page := get(h, "/").Body.String()

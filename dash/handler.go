@@ -65,6 +65,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this host name is not served", http.StatusMisdirectedRequest) // an error page would name the process
 		return
 	}
+	if h.cfg.Controls == nil && r.URL.Path == "/control" {
+		h.fail(w, r, http.StatusNotFound, "controls are off")
+		return
+	}
 	if h.guard.Check(r) != nil {
 		h.record(r, slog.LevelWarn, "control refused", Action{}, slog.String("reason", "cross-origin request"))
 		h.fail(w, r, http.StatusForbidden, "requests from other origins are refused")

@@ -12,6 +12,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/phase"
 	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/plugins/breaker"
@@ -73,6 +74,12 @@ func (c *ClientConfig) validate() error {
 		fmt.Sprintf("must be at most that of Total, %v, or nothing is retried after it", total))
 	check.That(window <= 0 || attempt < 0 || window/2 >= attempt, "Breaker.WindowTime", window,
 		fmt.Sprintf("must be at least twice the limit of an attempt, %v, to count slow attempts", attempt))
+	var within phase.Places[client.Phase, client.Plugin]
+	if c.Gate != nil {
+		within = append(within, phase.Place[client.Phase, client.Plugin]{Plugin: c.Gate})
+	}
+	_, _, errs := phase.Sort("client", c.Plugins, within)
+	check.Part(validate.Relabel(errors.Join(errs...), "standard.ClientConfig.Plugins", "client.New"))
 	return check.Err()
 }
 

@@ -91,6 +91,7 @@ func TestClientParts(t *testing.T) {
 
 func TestClientConfigMistakes(t *testing.T) {
 	t.Parallel()
+	twice := core.Must(gate.New(gate.Config{Name: "twice"}))
 	for _, c := range []struct {
 		cfg  standard.ClientConfig
 		want string // no error if empty
@@ -104,6 +105,9 @@ func TestClientConfigMistakes(t *testing.T) {
 		{standard.ClientConfig{Breaker: breaker.Config{WindowTime: 19 * time.Second}}, "Breaker.WindowTime = 19s: must be at least twice the limit of an attempt, 10s, to count slow attempts"},
 		{standard.ClientConfig{Breaker: breaker.Config{Failures: 3, SlowCall: time.Second, Window: 50}}, ""},
 		{standard.ClientConfig{Breaker: breaker.Config{Trials: -1}}, "Breaker.Trials = -1: must be"},
+		{standard.ClientConfig{Plugins: []client.Plugin{nil}}, "Plugins[0] = <nil>: must be a plugin"},
+		{standard.ClientConfig{Plugins: []client.Plugin{client.Route("GET bad:80/")}}, "Plugins[0] = \"GET bad:80/\": must have a host without a port"},
+		{standard.ClientConfig{Gate: twice, Plugins: []client.Plugin{twice}}, "Plugins[0] = gate.Gate(twice): must not be"},
 		{standard.ClientConfig{Retry: retry.Config{MaxAttempts: -1}, Attempt: timeout.Config{Limit: time.Hour}}, "Retry.MaxAttempts = -1: must be >= 0 (0 means 3)\nstandard.ClientConfig.Attempt.Limit = 1h0m0s"},
 	} {
 		made, err := standard.NewClient(c.cfg)

@@ -37,9 +37,11 @@ func NewServer(cfg ServerConfig) (*server.Pipeline, error) {
 	var all parts
 	var limits *ratelimit.Limiter
 	var limit *timeout.Timeout
+	_, bad := server.New(cfg.Plugins...)
 	err := errors.Join(
 		validate.Relabel(part(&all, &limits)(ratelimit.New(cfg.Limit)), "standard.ServerConfig.Limit.", "ratelimit.Config."),
 		part(&all, &limit)(timeout.New(cfg.Timeout)),
+		validate.Relabel(bad, "standard.ServerConfig.Plugins", "server.New"),
 	)
 	if err != nil {
 		return nil, errors.Join(err, all.Close())
@@ -50,7 +52,7 @@ func NewServer(cfg ServerConfig) (*server.Pipeline, error) {
 	}
 	pipeline, err := server.New(append([]server.Plugin{byKey, timeout.NewServer(limit, timeout.ServerOptions{})}, cfg.Plugins...)...)
 	if err != nil {
-		return nil, errors.Join(validate.Relabel(err, "standard.ServerConfig.Plugins", "server.New"), all.Close())
+		return nil, errors.Join(err, all.Close())
 	}
 	return pipeline, nil
 }

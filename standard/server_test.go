@@ -33,7 +33,9 @@ func TestServerConfigMistakes(t *testing.T) {
 	for want, cfg := range map[string]standard.ServerConfig{
 		"standard.ServerConfig.Limit.MaxKeys = -1: ": {Limit: ratelimit.Config{MaxKeys: -1}},
 		"already registered":                         {Registry: taken},
-		"must be a plugin":                           {Registry: &core.Registry{}, Plugins: []server.Plugin{nil}},
+		"MaxKeys = -1: must be > 0 (0 means 65536)\nstandard.ServerConfig.Plugins[0] = <nil>: must be a plugin": {
+			Registry: &core.Registry{}, Limit: ratelimit.Config{MaxKeys: -1}, Plugins: []server.Plugin{nil},
+		},
 	} {
 		before := slices.Collect(cfg.Registry.All())
 		pipeline, err := standard.NewServer(cfg)

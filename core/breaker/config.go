@@ -22,7 +22,7 @@ const (
 )
 
 // Config configures a [Breaker] or a [Group]. The zero value is useful: it opens after 5 failures in a row, or if half of at least 20
-// calls among the last 100 have failed, for half a minute or more.
+// calls among the last 100 have failed, for about half a minute, and then for longer.
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
@@ -64,8 +64,9 @@ type Config struct {
 	MaxHalfOpen time.Duration
 	// Initial is the state in which a breaker begins. The zero value is Closed.
 	Initial State
-	// MaxKeys is the number of breakers of a [Group]. If it is reached, a closed breaker is evicted. If none of the 16 that are checked is
-	// closed, the new key shares one breaker with others. If zero, it is 1,024. [New] does not use it.
+	// MaxKeys is the number of breakers of a [Group]. If it is reached, a breaker is evicted that is closed, or whose open time was over an
+	// hour ago without a call since. If 16 others are checked first, the new key shares one breaker with others. If zero, it is 1,024. [New]
+	// does not use it.
 	MaxKeys int
 
 	// Classify returns the outcome of an operation of [Do]. If nil, it is the function [Classify].

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gresil/gresil/internal/override"
 )
@@ -86,10 +87,14 @@ func (g *Group) evict() bool {
 	return false
 }
 
-// idle reports whether evicting a breaker loses nothing but counts: it is closed, or in the state in which a new one begins.
+// forgotten is the time after which an open breaker is evicted that no call has asked since it could have become half-open.
+const forgotten = time.Hour
+
+// idle reports whether evicting a breaker loses nothing but counts: it is closed, or in the state in which a new one begins, or forgotten.
 func (b *Breaker) idle() bool {
-	s := stateOf(b.word.Load())
-	return s == Closed || s > HalfOpen && s == b.life.Load().Settings.Initial
+	s, e := stateOf(b.word.Load()), b.refusal.Load()
+	return s == Closed || s > HalfOpen && s == b.life.Load().Settings.Initial ||
+		s == Open && e != nil && e.State == Open && time.Since(e.until) >= forgotten
 }
 
 // breakers returns all breakers, and the summed Stats of those that were evicted before.

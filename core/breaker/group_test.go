@@ -76,6 +76,7 @@ func TestEviction(t *testing.T) {
 		"open":                    {breaker.Config{}, "FFFFF", false},
 		"open as all":             {breaker.Config{Initial: breaker.Open}, "", false},
 		"open, and its time over": {breaker.Config{OpenDelay: minute()}, "FFFFF-", false},
+		"open, and forgotten":     {breaker.Config{OpenDelay: minute()}, "FFFFF" + x(61, "-"), true},
 		"half-open":               {breaker.Config{}, "HS", false},
 		"forced open":             {breaker.Config{}, "X", false},
 	} {

@@ -182,7 +182,7 @@ func (c *cell) join(ctx context.Context, cfg *Config, n int) (w *waiter, waits b
 		return nil, false, c.gone
 	case n > limit:
 		e := c.full
-		e.reason = fmt.Sprintf("%d permits are above the limit of %d", n, limit)
+		e.reason, e.never = fmt.Sprintf("%d permits are above the limit of %d", n, limit), true
 		return nil, false, &e
 	}
 	w = c.queue.Push(waiting{}, int64(n))

@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/core/retry"
 )
 
 // A caller waits for permits in a bubble.
@@ -136,6 +138,40 @@ func TestRetryAfter(t *testing.T) {
 		after, ok := core.RetryAfter(enter(t, b, "", 1).err)
 		require.True(t, ok)
 		require.Equal(t, 2*time.Second, after, "as long as the last one that was admitted")
+	})
+}
+
+// Waiting helps while a bulkhead is full, although it is not known for how long.
+func TestFullIsRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		again := core.Must(retry.New(retry.Config{RetryRejected: true, Backoff: backoff.Constant{Delay: 10 * time.Millisecond}, MaxAttempts: 5}))
+		for name, row := range map[string]struct {
+			cfg   bulkhead.Config
+			n     int
+			calls uint64
+			err   error
+		}{
+			"full":      {bulkhead.Config{Limit: 1, MaxQueue: -1}, 1, 2, nil},
+			"many keys": {bulkhead.Config{Limit: 1, MaxKeys: 1}, 1, 2, nil},
+			"too many":  {bulkhead.Config{Limit: 1}, 2, 0, bulkhead.ErrFull},
+		} {
+			b := newBulkhead(t, row.cfg)
+			p := acquire(t, b, "first", 1)
+			time.AfterFunc(15*time.Millisecond, func() { p.Done(core.Success) })
+			before := again.Stats().Retries
+			key := map[bool]string{true: "second", false: "first"}[row.cfg.MaxKeys > 0]
+			_, err := retry.Do(t.Context(), again, func(ctx context.Context) (int, error) {
+				p, err := b.Acquire(ctx, key, row.n)
+				if err == nil {
+					p.Done(core.Success)
+				}
+				return 0, err
+			})
+			require.ErrorIs(t, err, row.err, name)
+			require.Equal(t, row.calls, again.Stats().Retries-before, name)
+			time.Sleep(time.Second)
+		}
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 )
 
 // ErrFull is matched by a [*FullError].
@@ -19,13 +20,16 @@ type FullError struct {
 
 	reason string
 	after  time.Duration
+	never  bool // waiting does not help
 }
 
 // Error has the name and the reason.
 func (e *FullError) Error() string { return fmt.Sprintf("bulkhead: %s: %s", e.Name, e.reason) }
 
 // Is matches ErrFull and core.ErrRejected.
-func (e *FullError) Is(target error) bool { return target == ErrFull || target == core.ErrRejected }
+func (e *FullError) Is(target error) bool {
+	return target == ErrFull || target == core.ErrRejected || target == blame.ErrPassing && !e.never
+}
 
 // RetryAfter returns an estimate of the time until permits are free: how long the last admitted waiter waited. It is negative if that is
 // not known, or if waiting does not help.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +43,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 		if r, err = l.apply(ctx, key, limits.Op{Kind: limits.Take, Cost: n}); err != nil {
 			return Result{}, err
 		}
-		if r.Allowed || r.RetryAfter < 0 || r.RetryAfter > most {
+		if r.Allowed || r.RetryAfter < 0 || r.RetryAfter > most || n > set.room(cfg) {
 			return l.waited(ctx, key, n, r)
 		}
 	}
@@ -67,7 +68,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 	l.waiting.Add(1)
 	defer l.waiting.Add(-1)
 	slot, err := l.lines.Wait(ctx, l.open.Done(), key, most, &waitq.Caller[Result]{
-		Weight: n, Every: set.every(n), Room: cmp.Or(cfg.MaxQueue, max(1000, 2*set.plan.Capacity)), Hint: hint, After: set.after,
+		Weight: n, Every: set.every(n), Room: set.room(cfg), Hint: hint, After: set.after,
 		Reserve: func(ctx context.Context, most time.Duration) (waitq.Slot[Result], error) {
 			r, err := l.apply(ctx, key, limits.Op{Kind: limits.Reserve, Cost: n, MaxWait: most})
 			at := time.Now().Add(r.Wait + r.RetryAfter)
@@ -81,6 +82,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 			full := set.every(set.plan.Capacity)
 			r := Result{Limit: set.plan.Capacity, RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
 			r.Receipt.Plan = set.plan
+			r.Which = slices.IndexFunc(set.plan.Rules, func(of *limits.Rule) bool { return of.Capacity == r.Limit })
 			return r
 		},
 		Queued: func() { l.emitCall(ctx, key, n, "waiting for permits") },
@@ -100,6 +102,9 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 	}
 	return slot.Value, err
 }
+
+// room returns how many permits may be waited for.
+func (s *setting) room(cfg *Config) int64 { return cmp.Or(cfg.MaxQueue, max(1000, 2*s.plan.Capacity)) }
 
 // after returns the time between two grants to an exhausted key: of first permits, and then of more.
 func (s *setting) after(first, more int64) time.Duration {

@@ -141,6 +141,28 @@ func TestQueueByDefault(t *testing.T) {
 	})
 }
 
+// A refusal by the queue says what the decision would: what is left, and which of joined limits is the narrowest.
+func TestQueueRefusalIsADecision(t *testing.T) {
+	t.Parallel()
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 10), -1, func(t bubble) {
+		require.True(t, take(t, t.l, "k", 7).Allowed)
+		want := take(t, t.l, "k", 5)
+		_, err := t.l.Wait(t.Context(), "k", 5)
+		limited, ok := errors.AsType[*ratelimit.LimitedError](err)
+		require.True(t, ok)
+		require.Equal(t, want, limited.Result)
+		require.EqualValues(t, 3, limited.Result.Remaining)
+	})
+	queueOf(t, ratelimit.PerMinute(60).And(ratelimit.PerSecond(10)), 1, func(t bubble) {
+		require.True(t, take(t, t.l, "k", 10).Allowed)
+		waitAt(t.Context(), t.l, 1)
+		_, err := t.l.Wait(t.Context(), "k", 1)
+		limited, ok := errors.AsType[*ratelimit.LimitedError](err)
+		require.True(t, ok)
+		require.Equal(t, []int64{10, 1}, []int64{limited.Result.Limit, int64(limited.Result.Which)})
+	})
+}
+
 func TestQueueRefusesWhatIsLate(t *testing.T) {
 	t.Parallel()
 	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), 100, func(t bubble) {

@@ -191,10 +191,13 @@ func (c *call) error(why string, err error) error {
 
 // shown returns an error that matches core.ErrRejected only if all attempts were rejected.
 func (c *call) shown(err error) error {
-	if c.made && errors.Is(err, core.ErrRejected) {
-		return lateError{err}
+	if !c.made || !errors.Is(err, core.ErrRejected) {
+		return err
 	}
-	return err
+	if _, asks := core.RetryAfter(err); asks || blame.Hopeless(err) {
+		return lateWait{lateError{err}}
+	}
+	return lateError{err}
 }
 
 // pay pays into the budget, once for a call, unless the call is part of an outer retry.

@@ -16,6 +16,7 @@ import (
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/registry"
 )
@@ -146,6 +147,21 @@ func TestDo(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A rejection after an attempt that was made asks for the wait that it asks for alone.
+func TestWaitOfALateRejection(t *testing.T) {
+	t.Parallel()
+	for _, last := range []error{core.ErrRejected, core.ErrClosed, rejection{-1}, rejection{0}, rejection{time.Minute}} {
+		p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
+		_, err := retry.Do(t.Context(), p, (&script{ends: []error{errBoom, last}}).run)
+		want, asks := core.RetryAfter(last)
+		got, ok := core.RetryAfter(err)
+		require.Equal(t, asks, ok, "%v", last)
+		require.Equal(t, want, got)
+		require.Equal(t, blame.Hopeless(last), blame.Hopeless(err), "an outer retry is as useful as after the rejection alone")
+		require.NotErrorIs(t, err, core.ErrRejected)
 	}
 }
 

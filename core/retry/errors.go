@@ -72,8 +72,13 @@ func (e lateError) Is(target error) bool {
 
 func (e lateError) As(target any) bool { return errors.As(e.error, target) }
 
-// RetryAfter returns the wait of the rejection.
-func (e lateError) RetryAfter() time.Duration {
-	d, _ := core.RetryAfter(e.error)
-	return d
+// A lateWait is a lateError of a rejection that has a RetryAfter.
+type lateWait struct{ lateError }
+
+// RetryAfter returns that of the rejection.
+func (e lateWait) RetryAfter() time.Duration {
+	if d, ok := core.RetryAfter(e.error); ok {
+		return d
+	}
+	return -1
 }

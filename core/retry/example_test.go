@@ -25,7 +25,7 @@ func Example() {
 	fmt.Println(policy.Stats())
 	// Output:
 	// hello <nil>
-	// succeeded=0 recovered=1 failed=0 retries=2 suppressed=0
+	// succeeded=0 recovered=1 failed=0 retries=2
 }
 
 func ExampleError() {

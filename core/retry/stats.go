@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/stripe"
+	"github.com/gresil/gresil/internal/text"
 )
 
 // Stats are the counts of a policy.
@@ -21,10 +23,10 @@ type Stats struct {
 	Suppressed uint64 // retries that were wanted but not made, although MaxAttempts was not reached
 }
 
-// String returns the stats in one line, as in "succeeded=120 recovered=3 failed=1 retries=5 suppressed=0".
+// String returns the stats in one line, as in "succeeded=120 recovered=3 failed=1 retries=5".
 func (s Stats) String() string {
-	return fmt.Sprintf("succeeded=%d recovered=%d failed=%d retries=%d suppressed=%d", s.Succeeded, s.Recovered, s.Failed, s.Retries,
-		s.Suppressed)
+	return strings.TrimSpace(fmt.Sprintf("succeeded=%d recovered=%d failed=%d retries=%d ", s.Succeeded, s.Recovered, s.Failed, s.Retries) +
+		text.NonZero("suppressed=%d", s.Suppressed))
 }
 
 type counters struct {

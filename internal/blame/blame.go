@@ -86,9 +86,12 @@ func Permanent(err error) bool {
 	}](err)
 }
 
+// ErrPassing is matched by an error whose RetryAfter is negative because the wait is not known: waiting does help.
+var ErrPassing = errors.New("passing")
+
 // Hopeless reports whether err has a negative RetryAfter: waiting does not help.
 func Hopeless(err error) bool {
-	if _, ok := core.RetryAfter(err); ok {
+	if _, ok := core.RetryAfter(err); ok || errors.Is(err, ErrPassing) {
 		return false
 	}
 	_, ok := errors.AsType[interface {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/groups"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/outbound/gate"
@@ -98,6 +99,7 @@ func (c Config[T, R]) Validate() error {
 	odd := func(r rune) bool { return unicode.IsControl(r) || r == '{' || r == '}' }
 	named := strings.TrimSpace(c.Name) != "" && len(c.Name) <= maxName && utf8.ValidString(c.Name) && !strings.ContainsFunc(c.Name, odd)
 	check.That(named, "Name", c.Name, fmt.Sprintf("must be 1 to %d bytes of UTF-8 without control characters and braces, and not blank", maxName))
+	check.That(c.Engine == nil || groups.Open(c.Engine) != nil, "Engine", "an empty one", "must be made by jobs.Memory or asynqjobs.New")
 	check.That(c.Send != nil, "Send", nil, "must be a function: it makes the calls")
 	check.That(c.GateCall == nil || c.Gate != nil, "GateCall", "a function", "must be nil without a Gate")
 	check.That(c.MaxRecords >= 0 && c.MaxRecords <= 100_000, "MaxRecords", c.MaxRecords, "must be 0 to 100000 (0 means 100)")

@@ -12,6 +12,7 @@ import (
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/gate"
+	"github.com/gresil/gresil/outbound/jobs"
 )
 
 func TestConfigValidate(t *testing.T) {
@@ -21,6 +22,7 @@ func TestConfigValidate(t *testing.T) {
 	for field, cfg := range map[string]config{
 		"Name":                   {Send: send},
 		"Send":                   {Name: "x"},
+		"Engine":                 {Name: "x", Send: send, Engine: new(jobs.Engine)},
 		"GateCall":               {Name: "x", Send: send, GateCall: func(string, []record) gate.Call { return gate.Call{} }},
 		"MaxRecords":             {Name: "x", Send: send, MaxRecords: 100_001},
 		"MaxBytes":               {Name: "x", Send: send, MaxBytes: -1},

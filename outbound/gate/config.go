@@ -13,6 +13,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/internal/gatestore"
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -113,11 +114,13 @@ const (
 // Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
 func (c Config) Validate() error {
 	check := validate.Of("gate.Config")
-	names := map[string]bool{}
+	names, always := map[string]bool{}, 0
 	for i, l := range c.Limits {
 		field := fmt.Sprintf("Limits[%d].", i)
 		check.That(!names[l.Name], field+"Name", l.Name, "must be unique")
-		names[l.Name] = true
+		if names[l.Name] = true; l.Key == nil {
+			always++
+		}
 		check.That(l.N >= 0, field+"N", l.N, "must be >= 0 (0 is for holds only)")
 		if l.N <= 0 {
 			continue
@@ -128,6 +131,8 @@ func (c Config) Validate() error {
 			check.That(false, field+"Burst", l.Burst, "must be smaller: the steady rate is N - Burst + 1 in each Per")
 		}
 	}
+	check.That(always <= maxLimits, "Limits", always, fmt.Sprintf("must have at most %d without a Key, which apply to every call", maxLimits))
+	check.That(c.Store == nil || !identity.Missing(c.Store), "Store", "a nil pointer", "must be a store, or nil for one process")
 	check.That(c.Store == nil || c.Name != "", "Name", c.Name, "is required with a Store")
 	check.That(c.InFlight >= 0, "InFlight", c.InFlight, "must be >= 0 (0 means no limit)")
 	check.That(c.Slack >= 0 && c.Slack <= time.Minute, "Slack", c.Slack, "must be 0 to 1m0s (0 means 50ms)")

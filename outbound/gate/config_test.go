@@ -15,6 +15,7 @@ import (
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/gate"
+	"github.com/gresil/gresil/stores/redisstore"
 )
 
 func TestConfigValidate(t *testing.T) {
@@ -32,6 +33,16 @@ gate.Config.Limits[1].Name = "": must be unique
 gate.Config.Limits[1].Per = 0s: must be 1ms to 744h
 gate.Config.Limits[2].Burst = 2: must be 0 to N (0 means 1, or with Cost a tenth of N)
 gate.Config.Limits[3].Burst = 1000000000: must be smaller: the steady rate is N - Burst + 1 in each Per`,
+		},
+		"limits of every call": {
+			cfg: gate.Config{Limits: []gate.Limit{
+				{}, {Name: "1"}, {Name: "2"}, {Name: "3"}, {Name: "4"}, {Name: "5"}, {Name: "6"}, {Name: "7"}, {Name: "8"}, {Name: "9", Key: gate.ByCall},
+			}},
+			want: `gate.Config.Limits = 9: must have at most 8 without a Key, which apply to every call`,
+		},
+		"nil store": {
+			cfg:  gate.Config{Name: "x", Store: (*redisstore.Store)(nil)},
+			want: `gate.Config.Store = a nil pointer: must be a store, or nil for one process`,
 		},
 		"rest": {
 			cfg: gate.Config{InFlight: -1, Slack: -1, MaxHold: -1, MaxAttempts: -1, MaxQueue: -1, Backoff: backoff.Constant{Delay: -1}},
@@ -60,25 +71,27 @@ backoff.Constant.Delay = -1ns: must be >= 0`,
 // Costs and keys of a call that cannot be made.
 func TestCallThatCannotBe(t *testing.T) {
 	t.Parallel()
-	many := make([]gate.Limit, 9)
+	many, keys := make([]gate.Limit, 9), map[string]string{}
 	for i := range many {
-		many[i].Name = strings.Repeat("x", i)
+		many[i] = gate.Limit{Name: strings.Repeat("x", i), Key: gate.ByCall}
+		keys[many[i].Name] = "a"
 	}
 	tokens := []gate.Limit{{Name: "tokens", N: 100, Per: time.Second, Burst: 10}}
 	for name, row := range map[string]struct {
 		cfg  gate.Config
 		cost int64
+		keys map[string]string
 		want string
 	}{
-		"too much":        {gate.Config{Limits: tokens}, 11, `gate.Call.Costs = 11: must be 0 to 10, the Burst of the limit "tokens"`},
-		"negative":        {gate.Config{Limits: tokens}, -1, `gate.Call.Costs = -1: must be 0 to 10, the Burst of the limit "tokens"`},
-		"too many limits": {gate.Config{Limits: append(many, tokens...)}, 1, `gate.Call.Keys = 9: must be at most 8 limits`},
-		"no such limit":   {gate.Config{}, 1, `gate.Call.Costs = tokens: must be the name of a limit`},
+		"too much":        {gate.Config{Limits: tokens}, 11, nil, `gate.Call.Costs = 11: must be 0 to 10, the Burst of the limit "tokens"`},
+		"negative":        {gate.Config{Limits: tokens}, -1, nil, `gate.Call.Costs = -1: must be 0 to 10, the Burst of the limit "tokens"`},
+		"too many limits": {gate.Config{Limits: append(many, tokens...)}, 1, keys, `gate.Call.Keys = 9: must be at most 8 limits`},
+		"no such limit":   {gate.Config{}, 1, nil, `gate.Call.Costs = tokens: must be the name of a limit`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubble(t, row.cfg, func(t tester, g *gate.Gate) {
-				call := gate.Call{Costs: map[string]int64{"tokens": row.cost}}
+				call := gate.Call{Keys: row.keys, Costs: map[string]int64{"tokens": row.cost}}
 				_, err := g.Wait(t.Context(), call)
 				require.EqualError(t, err, row.want)
 				require.ErrorIs(t, err, core.ErrConfig)

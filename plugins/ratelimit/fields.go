@@ -31,7 +31,7 @@ func (o *ServerOptions) inform(h http.Header, charges []charge, decides int) {
 		h[rateLimited] = values[:1:1]
 	}
 	if o.XRateLimit {
-		setX(h, &c.result, values[1:])
+		setX(h, &c.result, c.at, values[1:])
 	}
 	if o.RateLimit {
 		addDraft10(h, charges)
@@ -39,7 +39,7 @@ func (o *ServerOptions) inform(h http.Header, charges []charge, decides int) {
 }
 
 // setX sets X-RateLimit-*, unless they describe an outer limit that has at most as many permits left. It stores the values in values.
-func setX(h http.Header, r *Result, values []string) {
+func setX(h http.Header, r *Result, at time.Time, values []string) {
 	if outer := h[xRemaining]; len(outer) == 1 && r.Allowed {
 		if left, err := strconv.ParseInt(outer[0], 10, 64); err == nil && left <= r.Remaining {
 			return
@@ -50,7 +50,7 @@ func setX(h http.Header, r *Result, values []string) {
 	i := len(b)
 	b = strconv.AppendInt(b, r.Remaining, 10)
 	j := len(b)
-	text := string(strconv.AppendInt(b, time.Now().Add(r.FullAfter+time.Second-1).Unix(), 10)) // rounded up
+	text := string(strconv.AppendInt(b, at.Add(r.FullAfter+time.Second-1).Unix(), 10)) // rounded up
 	values[0], values[1], values[2] = text[:i], text[i:j], text[j:]
 	h[xLimit], h[xRemaining], h[xReset] = values[:1:1], values[1:2:2], values[2:3:3]
 }

@@ -79,6 +79,15 @@ func TestFields_ResetRoundedUp(t *testing.T) {
 	})
 }
 
+// The usage of an hour of the clock ends with the hour, not with the first second after it: the decision takes some time.
+func TestFields_ResetWithTheHour(t *testing.T) {
+	t.Parallel()
+	s := serve(t, ratelimit.Config{Limit: ratelimit.AlignedWindow(5, time.Hour)}, ratelimit.ServerOptions{XRateLimit: true})
+	reset, err := strconv.ParseInt(fetch(s, "/").Header().Get("X-RateLimit-Reset"), 10, 64)
+	require.NoError(t, err)
+	require.Zero(t, reset%3600)
+}
+
 func TestFields_Draft10(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -76,6 +77,7 @@ type charge struct {
 	key    string
 	n      int64
 	result Result
+	at     time.Time // when the times of result begin, with XRateLimit
 }
 
 // charges appends the charges of a request: usually that of one rule, and those of the layers.
@@ -119,7 +121,8 @@ func (s *Server) charges(all []charge, r *http.Request, opts *ServerOptions) ([]
 		}
 	}
 	for _, l := range s.layers {
-		if key, ok := l.key(r); ok && s.limiter.Under(l.under) != s.limiter { // else SetConfig has removed its name
+		removed := l.limit.limiter != s.limiter && s.limiter.Under(l.under) == s.limiter // its name, by SetConfig
+		if key, ok := l.key(r); ok && !removed {
 			all = append(all, charge{limit: l.limit, key: l.prefix + key, n: most})
 		}
 	}
@@ -152,10 +155,16 @@ func (o *ServerOptions) take(ctx context.Context, limiter *Limiter, charges []ch
 			sum := sha256.Sum256([]byte(c.key))
 			c.key = markLong + hex.EncodeToString(sum[:])
 		}
+		if o.XRateLimit {
+			c.at = time.Now() // not after it: then the start of an hour would be a second later
+		}
 		if !waits {
 			c.result, err = c.limit.limiter.Take(ctx, c.key, c.n)
 		} else if c.result, err = c.limit.limiter.Wait(ctx, c.key, c.n); errors.Is(err, ErrLimited) {
 			err = nil
+		}
+		if waits && o.XRateLimit && (c.result.Wait > 0 || !c.result.Allowed) {
+			c.at = time.Now()
 		}
 		if err != nil || !c.result.Allowed {
 			for _, earlier := range slices.Backward(charges[:i]) {

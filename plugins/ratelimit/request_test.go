@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -164,6 +165,20 @@ func TestLayers_RemovedName(t *testing.T) {
 	require.NoError(t, s.limits.SetConfig(cfg))
 	require.Equal(t, 200, get("cid", "3"), "it took nothing meanwhile")
 	require.Equal(t, 429, get("ann", "1"), "and applies again")
+}
+
+// The limiter of a plugin can be a view, and a Layer can have the name of that view.
+func TestLayers_OfView(t *testing.T) {
+	t.Parallel()
+	limits := core.Must(ratelimit.New(ratelimit.Config{Limits: map[string]ratelimit.Limit{"all": ratelimit.PerHour(1)}}))
+	s := core.Must(ratelimit.NewServer(limits.Under("all"), ratelimit.ServerOptions{Key: server.Header("User"), Layers: []ratelimit.Layer{{Limit: "all"}}}))
+	h := s.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for i, user := range []string{"ann", "bob"} {
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.Header.Set("User", user)
+		h.ServeHTTP(w, r)
+		require.Equal(t, []int{200, 429}[i], w.Code, user)
+	}
 }
 
 // A request that may be of several Routes takes the highest of their weights from each layer.

@@ -22,8 +22,10 @@ func TestConfigValidate(t *testing.T) {
 		require.ErrorAs(t, err, &bad)
 		require.Equal(t, field, bad.Field)
 	}
-	_, err := New(nil, Config{})
-	require.ErrorIs(t, err, core.ErrConfig)
-	_, err = New(redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"x:1"}}), Config{})
+	for _, none := range []redis.UniversalClient{nil, (*redis.Client)(nil)} {
+		_, err := New(none, Config{})
+		require.ErrorIs(t, err, core.ErrConfig)
+	}
+	_, err := New(redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"x:1"}}), Config{})
 	require.ErrorContains(t, err, "ContextTimeoutEnabled")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/limitstore"
 	"github.com/gresil/gresil/internal/validate"
@@ -58,6 +59,9 @@ type Store struct {
 func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
+	}
+	if identity.Missing(client) {
+		return nil, errNoClient
 	}
 	s := &Store{
 		cfg: cfg, id: rand.Text(), client: client, seed: maphash.MakeSeed(), every: beatEvery, life: beatLife,

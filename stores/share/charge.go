@@ -47,7 +47,7 @@ func (l *local) depart(ctx context.Context, key string, cost int64) (*known, err
 				defer context.AfterFunc(l.table.store.ctx, cancel)() //nolint:contextcheck // Close ends it
 				l.charge(ctx, key, k, c)
 			}) {
-				c.err = limits.ErrClosed
+				k.charge, c.err = nil, limits.ErrClosed
 				close(c.over)
 			}
 		}

@@ -318,6 +318,24 @@ func TestDebtsAreChargedByClose(t *testing.T) {
 	})
 }
 
+// TestDebtOfACallDuringClose: a call that would charge it first, and finds the store closed, leaves it to Close.
+func TestDebtOfACallDuringClose(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limit := ratelimit.PerHour(100)
+		stores, limiters := newGroup(t, 1, limit)
+		down(stores)
+		take(t, limiters[0], "k", 60)
+		up(stores)
+		s := storeOf(limiters[0])
+		s.stop()
+		_, err := localOf(s).depart(t.Context(), "k", 1)
+		require.ErrorIs(t, err, core.ErrClosed)
+		s.charge(t.Context())
+		require.EqualValues(t, 40, inStore(t, stores[0], limit, "k"))
+	})
+}
+
 // TestAStoreThatComesAndGoes: no flap is worth a new budget.
 func TestAStoreThatComesAndGoes(t *testing.T) {
 	t.Parallel()

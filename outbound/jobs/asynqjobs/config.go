@@ -2,6 +2,7 @@ package asynqjobs
 
 import (
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/gresil/gresil/internal/validate"
@@ -19,6 +20,10 @@ const (
 
 // Config configures an engine. The zero value is ready to use.
 type Config struct {
+	// Prefix is the first part of the names of the keys of groups: up to 64 letters, digits or any of -._:. If empty, it is gresil. The keys of
+	// asynq always begin with asynq:, so programs with different prefixes that share a database of Redis still need different names of queues
+	// and batchers.
+	Prefix string
 	// Poll is the interval at which a process looks for jobs. If zero, it is 100 milliseconds. Otherwise it must be from 1 millisecond to 1
 	// minute.
 	Poll time.Duration
@@ -29,6 +34,11 @@ type Config struct {
 // Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
 func (c Config) Validate() error {
 	check := validate.Of("asynqjobs.Config")
+	other := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._:", r))
+	}
+	check.That(len(c.Prefix) <= 64 && !strings.ContainsFunc(c.Prefix, other), "Prefix", c.Prefix,
+		"must be up to 64 letters, digits or any of -._: (empty means gresil)")
 	ok := c.Poll == 0 || c.Poll >= time.Millisecond && c.Poll <= time.Minute
 	check.That(ok, "Poll", c.Poll, "must be 1ms to 1m0s (0 means 100ms)")
 	return check.Err()

@@ -4,7 +4,7 @@
 //	engine, err := asynqjobs.New(redis.NewClient(&redis.Options{Addr: addr}), asynqjobs.Config{})
 //
 // Tools of asynq show the queues: a job is a task with its ID. A failed job is shown as a retry in the distant future, since asynq drops
-// archived tasks. The groups of outbound/batch are in separate keys, whose names begin with gresil:groups:. In a Redis Cluster each queue
+// archived tasks. The groups of outbound/batch are in separate keys, whose names begin with Config.Prefix. In a Redis Cluster each queue
 // is on one node.
 //
 // An idle queue costs almost nothing: a process looks at all of its queues together, with one command every Config.Poll, and runs an asynq

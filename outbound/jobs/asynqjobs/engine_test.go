@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -113,6 +114,9 @@ func TestConfigValidate(t *testing.T) {
 	require.NoError(t, asynqjobs.Config{}.Validate())
 	require.NoError(t, asynqjobs.Config{Poll: time.Minute}.Validate())
 	require.EqualError(t, asynqjobs.Config{Poll: 1}.Validate(), "asynqjobs.Config.Poll = 1ns: must be 1ms to 1m0s (0 means 100ms)")
+	for _, prefix := range []string{"a b", "{x}", strings.Repeat("x", 65), "\u00fc"} {
+		require.ErrorContains(t, asynqjobs.Config{Prefix: prefix}.Validate(), "asynqjobs.Config.Prefix = "+prefix+": must be up to 64 letters")
+	}
 	_, err := asynqjobs.New(nil, asynqjobs.Config{})
 	require.ErrorIs(t, err, core.ErrConfig)
 	_, err = asynqjobs.New(redis.NewClient(&redis.Options{}), asynqjobs.Config{Poll: -1})

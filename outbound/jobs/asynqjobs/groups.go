@@ -58,13 +58,15 @@ var _ groups.Store = (*store)(nil)
 
 func (s *store) run(ctx context.Context, queue string, args ...any) (r reply, err error) {
 	err = s.send(ctx, func() (err error) {
-		r, err = s.script.Run(ctx, s.redis, []string{prefixOf(queue)}, args...).Slice()
+		r, err = s.script.Run(ctx, s.redis, []string{s.prefixOf(queue)}, args...).Slice()
 		return err
 	})
 	return r, err
 }
 
-func prefixOf(queue string) string { return "gresil:groups:{" + queue + "}:" }
+func (s *store) prefixOf(queue string) string {
+	return cmp.Or(s.config.Prefix, "gresil") + ":groups:{" + queue + "}:"
+}
 
 // quiet returns the view of a queue, and whether it still holds, so that nothing can be taken. One command reads the changes of all queues
 // from which this process takes, so that many of them cost no more than one while nothing happens.
@@ -76,7 +78,7 @@ func (s *store) quiet(ctx context.Context, queue string, t groups.Terms) (v *vie
 		queues := slices.Collect(maps.Keys(s.views))
 		keys := make([]string, len(queues))
 		for i, q := range queues {
-			keys[i] = prefixOf(q) + "v"
+			keys[i] = s.prefixOf(q) + "v"
 		}
 		found, err := s.redis.MGet(ctx, keys...).Result()
 		for i, q := range queues {
@@ -215,7 +217,7 @@ func (s *store) Control(ctx context.Context, queue string, v groups.Verb, names 
 // names returns the names of the first n groups; of all, if n is -1.
 func (s *store) names(ctx context.Context, queue string, n int64) (names []string, err error) {
 	err = s.send(ctx, func() (err error) {
-		names, err = s.redis.ZRange(ctx, prefixOf(queue)+"all", 0, max(-1, n-1)).Result()
+		names, err = s.redis.ZRange(ctx, s.prefixOf(queue)+"all", 0, max(-1, n-1)).Result()
 		return err
 	})
 	return names, err

@@ -60,6 +60,21 @@ func TestGroupsInACluster(t *testing.T) {
 	groupstest.Run(t, opener(client))
 }
 
+// Engines with different prefixes share no groups.
+func TestPrefix(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{Prefix: "shop:1"})
+	ours, others := groups.OpenStore(s.engine), groups.OpenStore(core.Must(asynqjobs.New(s.client, asynqjobs.Config{})))
+	_, _, err := ours.Add(t.Context(), "batch:x", groups.Record{ID: "1", Group: "a"}, groups.Rules{MaxPending: 9})
+	require.NoError(t, err)
+	for of, n := range map[groups.Store]int{ours: 1, others: 0} {
+		all, err := of.Groups(t.Context(), "batch:x", time.Hour, 9)
+		require.NoError(t, err)
+		require.Len(t, all, n)
+	}
+	require.Equal(t, s.client.Keys(t.Context(), "*").Val(), s.client.Keys(t.Context(), "shop:1:groups:{batch:x}:*").Val())
+}
+
 // What only a store in Redis does.
 func TestGroupsInRedis(t *testing.T) {
 	t.Parallel()
