@@ -18,7 +18,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/groups"
-	"github.com/gresil/gresil/internal/jobstest"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/jobs"
@@ -96,17 +95,6 @@ func enqueue(t *testing.T, r *jobs.Runner, job jobs.Job) string {
 func eventually(t *testing.T, ok func() bool, text string) {
 	t.Helper()
 	require.Eventually(t, ok, 30*time.Second, 10*time.Millisecond, text)
-}
-
-func TestAsynq(t *testing.T) {
-	t.Parallel()
-	s := start(t, asynqjobs.Config{})
-	for name, test := range jobstest.Tests() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, s.engine)
-		})
-	}
 }
 
 func TestConfigValidate(t *testing.T) {

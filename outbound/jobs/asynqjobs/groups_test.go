@@ -20,19 +20,18 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/groups"
-	"github.com/gresil/gresil/internal/groups/groupstest"
 	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 )
 
-// opener opens a store whose clock does not go by itself.
-func opener(client redis.UniversalClient) groupstest.Opener {
+// inRedis opens a store whose clock does not go by itself.
+func inRedis(client redis.UniversalClient) opener {
 	return func(t *testing.T, queue string, test func(*testing.T, groups.Store, func(time.Duration))) {
 		t.Helper()
 		clock := "gresil:groups:{" + queue + "}:clock"
-		require.NoError(t, client.Set(t.Context(), clock, groupstest.Begin().UnixMicro(), 0).Err())
+		require.NoError(t, client.Set(t.Context(), clock, begin.UnixMicro(), 0).Err())
 		test(t, asynqjobs.ClockedGroups(client), func(d time.Duration) {
 			require.NoError(t, client.IncrBy(t.Context(), clock, d.Microseconds()).Err())
 		})
@@ -42,7 +41,7 @@ func opener(client redis.UniversalClient) groupstest.Opener {
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	s := start(t, asynqjobs.Config{})
-	groupstest.Run(t, opener(s.client))
+	inRedis(s.client).every(t)
 	keys := s.client.Keys(t.Context(), "gresil:groups:*{batch:unique}*").Val()
 	require.NotEmpty(t, keys)
 	for _, queue := range []string{"batch:delete", "batch:many"} { // nothing is left of groups that are gone
@@ -57,7 +56,7 @@ func TestGroupsInACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
 	t.Cleanup(func() { _ = client.Close() })
-	groupstest.Run(t, opener(client))
+	inRedis(client).every(t)
 }
 
 // Engines with different prefixes share no groups.
@@ -100,7 +99,7 @@ func TestGroupsInRedis(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			groupstest.Script(t, opener(s.client), "batch:"+name, script)
+			inRedis(s.client).script(t, "batch:"+name, script)
 		})
 	}
 }

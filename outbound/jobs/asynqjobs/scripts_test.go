@@ -1,5 +1,4 @@
-// Package groupstest has the tests that every groups.Store passes, as scripts.
-package groupstest
+package asynqjobs_test
 
 import (
 	"errors"
@@ -7,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -14,18 +14,35 @@ import (
 	"github.com/gresil/gresil/internal/groups"
 )
 
-// Begin returns the time of a store when a test begins, as in a bubble of testing/synctest.
-func Begin() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
+// begin is the time of a store when a test begins, as in a bubble of testing/synctest.
+var begin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
-// An Opener calls a test with a store, and with a function that lets time pass for it, which otherwise stands still.
-type Opener func(t *testing.T, queue string, test func(t *testing.T, s groups.Store, sleep func(time.Duration)))
+// An opener calls a test with a store, and with a function that lets time pass for it, which otherwise stands still.
+type opener func(t *testing.T, queue string, test func(t *testing.T, s groups.Store, sleep func(time.Duration)))
 
-// Run tests a store. Each test has a queue of its own.
-func Run(t *testing.T, open Opener) {
+func inMemory(t *testing.T, _ string, test func(*testing.T, groups.Store, func(time.Duration))) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, groups.NewMemory(), time.Sleep) })
+}
+
+// every runs the scripts that every store passes. Each has a queue of its own.
+func (open opener) every(t *testing.T) {
 	t.Helper()
 	for name, script := range scripts {
-		t.Run(name, func(t *testing.T) { Script(t, open, "batch:"+name, script) })
+		t.Run(name, func(t *testing.T) { open.script(t, "batch:"+name, script) })
 	}
+}
+
+func TestGroupsInMemory(t *testing.T) {
+	t.Parallel()
+	opener(inMemory).every(t)
+}
+
+// Results are known for ten minutes.
+func TestResultLifeInMemory(t *testing.T) {
+	t.Parallel()
+	opener(inMemory).script(t, "q", `add a 1; flush; next p; replace p 1=; sleep 9m59s; add a 2; flush; next p; replace p 2=
+		results 1 2 = 1= 2=; sleep 1s; results 1 2 = 2=; add a 1 = 1; sleep 9m59s; results 1 2 = 1?`)
 }
 
 // scripts are steps with what they return. A "~" stands for bytes that are no text, and "1001..1003" for words with these numbers.
@@ -105,8 +122,8 @@ var scripts = map[string]string{
 	"added twice": `add a 1; flush; next p; add a 1 = 1; replace p 1=; add a 1 = 1; add a 2 2 = 2 2; delete a = 1; records = 0`,
 }
 
-// Script does the steps of a script. They are separated by ";" and lines.
-func Script(t *testing.T, open Opener, queue, script string) {
+// script does the steps of a script. They are separated by ";" and lines.
+func (open opener) script(t *testing.T, queue, script string) {
 	t.Helper()
 	open(t, queue, func(t *testing.T, s groups.Store, sleep func(time.Duration)) {
 		t.Helper()
@@ -205,7 +222,7 @@ func (k *kit) do(verb string, args []string) string {
 			case r.Err != nil:
 				say("%s!%v", r.ID, r.Err)
 			case ok:
-				say("%s=%s", r.ID, plain(r.Value))
+				say("%s=%s", r.ID, ordinary(r.Value))
 			}
 		}
 	case "failed": // of a group, from and how many
@@ -302,7 +319,7 @@ func describe(g groups.Group) string {
 	}
 	for i, at := range []time.Time{g.Oldest, g.Next, g.LastCall} {
 		if !at.IsZero() {
-			words = append(words, fmt.Sprint([]string{"old=", "next=", "call="}[i], at.Sub(Begin())))
+			words = append(words, fmt.Sprint([]string{"old=", "next=", "call="}[i], at.Sub(begin)))
 		}
 	}
 	if g.LastError != "" {
@@ -329,7 +346,7 @@ func expand(text string) (words []string) {
 // Texts of scripts have "~" for bytes that are no text.
 func strange(s string) string { return strings.ReplaceAll(s, "~", "\x00\xff") }
 
-func plain(b []byte) string { return strings.ReplaceAll(string(b), "\x00\xff", "~") }
+func ordinary(b []byte) string { return strings.ReplaceAll(string(b), "\x00\xff", "~") }
 
 func number(s string) int {
 	n, _ := strconv.Atoi(s)

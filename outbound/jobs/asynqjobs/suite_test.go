@@ -1,5 +1,4 @@
-// Package jobstest tests what every engine of outbound/jobs has to keep.
-package jobstest
+package asynqjobs_test
 
 import (
 	"bytes"
@@ -12,19 +11,19 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/internal/groups"
+	"github.com/gresil/gresil/outbound/jobs"
+	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 )
 
-const (
-	patience = 30 * time.Second // on a machine that can be busy
-	most     = 1000             // jobs of a queue
-)
+const patience = 30 * time.Second // on a machine that can be busy
 
-// A suite is one test of an engine, with a queue of its own.
+// A suite is one test of an engine, with a queue of its own: the tests can run side by side.
 type suite struct {
 	*testing.T
 
@@ -35,27 +34,33 @@ type suite struct {
 	mu     sync.Mutex
 }
 
-// Tests returns the tests by name. Each has a queue of its own, so that they can run side by side.
-func Tests() map[string]func(t *testing.T, e *groups.Engine) {
-	tests := map[string]func(t *testing.T, e *groups.Engine){}
+// Every engine keeps these promises: that in memory, whose time is that of a bubble, and that over Redis.
+func TestEngines(t *testing.T) {
+	t.Parallel()
+	redis := start(t, asynqjobs.Config{})
 	for name, f := range map[string]func(*suite){
-		"handled once": handledOnce, "never early": neverEarly, "attempts": attempts, "failed": failed,
-		"replaced": replaced, "exists": exists, "retained": retained, "paused": paused, "held": held, "stopped": stopped,
-		"listed": listed, "concurrency": concurrency, "full": full, "texts": texts, "place": place,
+		"handled once": (*suite).handledOnce, "never early": (*suite).neverEarly, "attempts": (*suite).attemptsOfJob,
+		"failed": (*suite).failed, "replaced": (*suite).replaced, "exists": (*suite).exists, "retained": (*suite).retained,
+		"paused": (*suite).paused, "held": (*suite).held, "stopped": (*suite).stopped, "listed": (*suite).listed,
+		"concurrency": (*suite).concurrency, "full": (*suite).full, "texts": (*suite).texts, "place": (*suite).place,
 	} {
-		tests[name] = func(t *testing.T, e *groups.Engine) {
-			t.Helper()
-			f(&suite{T: t, queue: groups.Open(e), name: name})
-		}
+		test := func(t *testing.T, e *groups.Engine) { f(&suite{T: t, queue: groups.Open(e), name: name}) }
+		t.Run("memory/"+name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { test(t, jobs.Memory()) })
+		})
+		t.Run("redis/"+name, func(t *testing.T) {
+			t.Parallel()
+			test(t, redis.engine)
+		})
 	}
-	return tests
 }
 
 func (s *suite) try(j groups.Job) error {
 	if j.Queue = s.name; j.MaxAttempts == 0 {
 		j.MaxAttempts = 5
 	}
-	return s.queue.Enqueue(s.Context(), j, most)
+	return s.queue.Enqueue(s.Context(), j, 1000)
 }
 
 func (s *suite) enqueue(j groups.Job) {
@@ -131,7 +136,7 @@ func (s *suite) list(state string) (all []groups.Entry) {
 	return all
 }
 
-func handledOnce(s *suite) {
+func (s *suite) handledOnce() {
 	special := groups.Job{
 		ID: "a:{b}\u00fc", Campaign: "c: d", Payload: bytes.Repeat([]byte{0, 0xff, '{', ':'}, 1<<18), Meta: map[string]string{"": "x", "gresil-max": "\u00fc"},
 		NotBefore: time.Now().Add(-time.Hour), MaxAttempts: -1, Retain: time.Nanosecond,
@@ -156,7 +161,7 @@ func handledOnce(s *suite) {
 	require.Len(s, s.attempts(), 31)
 }
 
-func neverEarly(s *suite) {
+func (s *suite) neverEarly() {
 	const wait = 1300 * time.Millisecond
 	due := []time.Time{time.Now().Add(wait)}
 	s.enqueue(groups.Job{ID: "a", NotBefore: due[0]})
@@ -174,8 +179,8 @@ func neverEarly(s *suite) {
 	}
 }
 
-// attempts are those of a job that is retried, and not those of one that is limited.
-func attempts(s *suite) {
+// attemptsOfJob are those of a job that is retried, and not those of one that is limited.
+func (s *suite) attemptsOfJob() {
 	s.enqueue(groups.Job{ID: "retried"})
 	s.run(1, func(_ context.Context, e groups.Entry) groups.Verdict {
 		switch n := len(s.attempts()); {
@@ -193,7 +198,7 @@ func attempts(s *suite) {
 }
 
 // failed is a job that has failed: it is kept, and RunNow gives it all its attempts again.
-func failed(s *suite) {
+func (s *suite) failed() {
 	job := groups.Job{ID: "a", Payload: []byte("p"), Campaign: "c", Meta: map[string]string{"k": "v"}}
 	s.enqueue(job)
 	s.enqueue(groups.Job{ID: "later", NotBefore: time.Now().Add(time.Hour)})
@@ -222,7 +227,7 @@ func failed(s *suite) {
 }
 
 // replaced is a failed job: one of those with its ID replaces it.
-func replaced(s *suite) {
+func (s *suite) replaced() {
 	s.enqueue(groups.Job{ID: "a", Payload: []byte("fails")})
 	stop := s.run(1, func(context.Context, groups.Entry) groups.Verdict {
 		return groups.Verdict{End: groups.Failed, Err: errors.New("no such number")}
@@ -251,7 +256,7 @@ func replaced(s *suite) {
 	require.Equal(s, 1, s.attempts()[1].Attempt)
 }
 
-func exists(s *suite) {
+func (s *suite) exists() {
 	s.enqueue(groups.Job{ID: "a"})
 	s.enqueue(groups.Job{ID: "b", Retain: time.Hour})
 	require.ErrorIs(s, s.try(groups.Job{ID: "a"}), groups.ErrExists)
@@ -268,7 +273,7 @@ func exists(s *suite) {
 }
 
 // retained needs no process after the end of Retain.
-func retained(s *suite) {
+func (s *suite) retained() {
 	s.enqueue(groups.Job{ID: "a", Retain: time.Millisecond})
 	stop := s.run(1, done)
 	s.wait(1)
@@ -283,7 +288,7 @@ func retained(s *suite) {
 	}
 }
 
-func paused(s *suite) {
+func (s *suite) paused() {
 	for range 2 {
 		require.NoError(s, s.queue.Control(s.Context(), s.name, groups.Pause, ""))
 	}
@@ -299,7 +304,7 @@ func paused(s *suite) {
 	s.await(1, groups.Counts{})
 }
 
-func held(s *suite) {
+func (s *suite) held() {
 	until := time.Now().Add(time.Second)
 	for _, d := range []time.Duration{0, -time.Second, -time.Millisecond} { // a shorter one does not shorten it
 		require.NoError(s, s.queue.Hold(s.Context(), s.name, until.Add(d)))
@@ -310,7 +315,7 @@ func held(s *suite) {
 	require.False(s, s.seenAt[0].Before(until.Add(-5*time.Millisecond))) // the clock of the server is another one
 }
 
-func stopped(s *suite) {
+func (s *suite) stopped() {
 	s.enqueue(groups.Job{ID: "a", MaxAttempts: 1})
 	s.enqueue(groups.Job{ID: "b"})
 	started, release := make(chan struct{}), make(chan struct{})
@@ -340,7 +345,7 @@ func stopped(s *suite) {
 	}
 }
 
-func listed(s *suite) {
+func (s *suite) listed() {
 	s.enqueue(groups.Job{ID: "now"})
 	later := time.Now().Add(time.Hour)
 	s.enqueue(groups.Job{ID: "later", NotBefore: later})
@@ -365,7 +370,7 @@ func listed(s *suite) {
 	require.Equal(s, "later", s.attempts()[0].ID)
 }
 
-func concurrency(s *suite) {
+func (s *suite) concurrency() {
 	for i := range 12 {
 		s.enqueue(groups.Job{ID: strconv.Itoa(i)})
 	}
@@ -381,7 +386,7 @@ func concurrency(s *suite) {
 		}
 		select {
 		case <-all:
-		case <-time.After(patience): //nolint:forbidigo // a test
+		case <-time.After(patience):
 		}
 		time.Sleep(10 * time.Millisecond)
 		return groups.Verdict{}
@@ -391,7 +396,7 @@ func concurrency(s *suite) {
 }
 
 // full is a queue of failed jobs and others.
-func full(s *suite) {
+func (s *suite) full() {
 	const most = 20
 	try := func(id string, queue string) error {
 		return s.queue.Enqueue(s.Context(), groups.Job{ID: id, Queue: queue, MaxAttempts: 1}, most)
@@ -418,7 +423,7 @@ func full(s *suite) {
 }
 
 // texts are those of errors that Redis, or asynq, cannot store.
-func texts(s *suite) {
+func (s *suite) texts() {
 	texts := map[string]string{"a": "bad \xff text", "b": strings.Repeat("\u00fc", 1<<16), "c": "", "d": "line\nline"}
 	for id := range texts {
 		s.enqueue(groups.Job{ID: id})
@@ -433,7 +438,7 @@ func texts(s *suite) {
 }
 
 // place is that of a job that waits for long: another one has it.
-func place(s *suite) {
+func (s *suite) place() {
 	s.enqueue(groups.Job{ID: "a"})
 	s.enqueue(groups.Job{ID: "b"})
 	s.run(1, func(_ context.Context, e groups.Entry) groups.Verdict {
