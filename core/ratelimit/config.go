@@ -52,7 +52,8 @@ type Config struct {
 	MaxQueue int64
 
 	// MaxKeys is the number of keys that are kept in memory. Above it, the one with the least usage among 16 keys is
-	// evicted, and is charged for that usage if it returns. If zero, it is 1,048,576. It must be zero with a Store.
+	// evicted, and is charged for that usage if it returns; what it has reserved counts as one capacity. If zero, it is
+	// 1,048,576. It must be zero with a Store.
 	MaxKeys int
 	// Store keeps the keys: see stores/redisstore and [NewStore]. If nil, they are in the memory of this process. The
 	// limiter does not close the Store.

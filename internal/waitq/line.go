@@ -184,7 +184,7 @@ func (ls *Lines[T]) advance(key string, l *line[T]) {
 			}
 		}
 	}
-	if l.queue.Len() == 0 && l.asking == 0 && l.returning == 0 {
+	if l.queue.Len() == 0 && l.asking == 0 && l.returning == 0 && ls.byKey[key] == l { // or the key has another line by now
 		if delete(ls.byKey, key); len(ls.byKey) == 0 {
 			ls.byKey = nil // a map does not shrink
 		}
@@ -255,6 +255,7 @@ func (l *line[T]) deliver(a *ask[T], slot Slot[T], err error, panicked any) {
 	case a.changes != l.changes:
 		l.giveBack(a.by, slot)
 	case !slot.Refused:
+		l.overtaken(a.by.Weight, to)
 		l.hand(a.by, slot)
 	default:
 		late := func(p *place[T]) bool { return slot.At.IsZero() || p.deadline.Before(slot.At) }
@@ -264,6 +265,24 @@ func (l *line[T]) deliver(a *ask[T], slot Slot[T], err error, panicked any) {
 			}
 		}
 		l.far = to != nil && !to.Value.over && !to.Value.deadline.After(a.last) // otherwise it can ask for more
+	}
+}
+
+// overtaken lets the first without a slot have the one that has come, and whose it would have been the slot that the first has asked for:
+// requests and replies overtake each other.
+func (l *line[T]) overtaken(weight int64, by *Waiter[place[T]]) {
+	for first := range l.queue.All() {
+		p := &first.Value
+		if first.Weight != weight || p.held {
+			continue
+		}
+		if p.ask != nil {
+			if p.ask.to = by; by != nil {
+				by.Value.ask = p.ask
+			}
+			p.ask = nil
+		}
+		return
 	}
 }
 

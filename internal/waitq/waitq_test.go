@@ -184,6 +184,48 @@ func TestLineReservesForLast(t *testing.T) {
 	})
 }
 
+// Those who reserve at once are served in the order of their arrival, although the last of them is decided and answered first.
+func TestLineKeepsOrderOfReplies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var lines waitq.Lines[int]
+		var mu sync.Mutex
+		var ended []int
+		next, every := time.Now(), time.Millisecond
+		var waiters sync.WaitGroup
+		for i := range 6 {
+			waiters.Go(func() {
+				_, err := lines.Wait(t.Context(), nil, "k", time.Hour, &waitq.Caller[int]{
+					Weight: 1, Every: every, Room: 9, Queued: func() {}, Refuse: func(time.Duration) int { return 0 },
+					After: func(_, more int64) time.Duration { return time.Duration(more) * every },
+					Reserve: func(context.Context, time.Duration) (waitq.Slot[int], error) {
+						time.Sleep(10*every - time.Duration(i)*every)
+						mu.Lock()
+						defer mu.Unlock()
+						next = later(next, time.Now()).Add(every)
+						return waitq.Slot[int]{At: next}, nil
+					},
+				})
+				assert.NoError(t, err)
+				mu.Lock()
+				defer mu.Unlock()
+				ended = append(ended, i)
+			})
+			synctest.Wait()
+		}
+		waiters.Wait()
+		require.Equal(t, []int{0, 1, 2, 3, 4, 5}, ended)
+		require.False(t, lines.Has("k"))
+	})
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // Who gets the answer for another one that has left, and waits longer than that asked for, asks again at once.
 func TestLineAsksAgainForLonger(t *testing.T) {
 	t.Parallel()

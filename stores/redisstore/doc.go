@@ -29,8 +29,8 @@
 //
 // A server that starts empty has lost all usage. A replica that becomes the primary lacks the usage that was not
 // replicated. Each time, a key can be granted its capacity once more, and no more than that. If the server's clock goes
-// back, no key recovers early, and no usage lasts longer than it did when it was charged. If the clock goes forward,
-// usage recovers early, up to the capacity.
+// back, no key recovers early, and no usage lasts longer than it did when it was charged, except to the end of an
+// aligned window. If the clock goes forward, usage recovers early, up to the capacity.
 //
 // # Differences from memory
 //

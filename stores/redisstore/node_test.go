@@ -591,6 +591,41 @@ func TestNetworkFailure(t *testing.T) {
 	}
 }
 
+// A replica that takes over is found although no server that still lives has been asked.
+func TestFailoverInACluster(t *testing.T) {
+	t.Parallel()
+	args := []string{"--cluster-require-full-coverage", "no"}
+	servers, client := startCluster(t, func(o *redis.ClusterOptions) { o.ClusterStateReloadInterval = time.Hour }, args...)
+	store := newStore(t, client, Config{Timeout: time.Second})
+	l := core.Must(ratelimit.New(ratelimit.Config{Name: "l", Store: store, Limit: ratelimit.PerHour(1000), OnStoreError: ratelimit.Deny}))
+	key := ""
+	for i := 0; key == ""; i++ {
+		name := strconv.Itoa(i)
+		if master := core.Must(client.MasterForKey(t.Context(), keyName(keyPrefix(defaultPrefix, l.Name()), name, false))); master.Options().Addr == servers[0].Addr {
+			key = name
+		}
+	}
+	take := func() error { _, err := l.Take(t.Context(), key, 1); return err }
+	require.NoError(t, take())
+	do := func(s *redisserver.Server, command string) string { return core.Must(s.Do(command)) }
+	free := core.Must(net.Listen("tcp", "127.0.0.1:0"))
+	_, bus, _ := net.SplitHostPort(free.Addr().String())
+	require.NoError(t, free.Close())
+	replica := redistest.Start(t, append(args, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", bus)...)
+	host, port, _ := net.SplitHostPort(servers[0].Addr)
+	do(replica, "cluster meet "+host+" "+port+" "+strings.TrimSpace(do(servers[0], "config get cluster-port")[len("cluster-port"):]))
+	require.NoError(t, replica.Await("cluster info", "cluster_known_nodes:4", "cluster_state:ok"))
+	do(replica, "cluster replicate "+do(servers[0], "cluster myid"))
+	require.NoError(t, replica.Await("info replication", "master_link_status:up"))
+	servers[0].Kill()
+	require.Error(t, take())
+	do(replica, "cluster failover takeover")
+	for _, s := range servers[1:] {
+		require.NoError(t, s.Await("cluster slots", replica.Addr[strings.LastIndexByte(replica.Addr, ':')+1:]))
+	}
+	require.Eventually(t, func() bool { return take() == nil }, time.Minute, 50*time.Millisecond)
+}
+
 // TestLostNodeOfACluster: decisions on keys of the others go on, and wait for nothing; those on a
 // key of the lost one go on with a share. That grants with the server what is left of the limit, and
 // once more all if the server comes back empty.

@@ -67,7 +67,8 @@ const mostMade = 64
 // connect waits for a reply of the node. If it gets a connection that was cut while idle, which the client does not detect with TLS, it has
 // the client close the idle ones, and asks again.
 func (n *node) connect(ctx context.Context) error {
-	if c, ok := n.store.client.(*redis.ClusterClient); ok && n == n.store.first {
+	c, clustered := n.store.client.(*redis.ClusterClient)
+	if clustered && n == n.store.first {
 		_, err := c.MasterForKey(ctx, n.store.cfg.prefix()) // so the client learns the slots
 		return err
 	}
@@ -75,6 +76,9 @@ func (n *node) connect(ctx context.Context) error {
 	if cut(err) {
 		n.conns.Close(ctx, n.processor())
 		err = n.ping(ctx)
+	}
+	if clustered && err != nil {
+		c.ReloadState(ctx) // another server can have its slots now; the client would ask for them once a minute
 	}
 	return err
 }

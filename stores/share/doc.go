@@ -14,7 +14,8 @@
 // In short: while the store is available, it makes each decision; that costs two more short locks. While it is
 // unavailable for all instances, they together grant no more than the limit. While it is unavailable for some of them,
 // less than twice the limit is granted. Afterwards the store is charged for the permits that were granted without it.
-// Each limiter keeps the state of at most 65,536 keys in memory. There is a goroutine only while there are permits to
+// Each limiter remembers what the store said about at most 65,536 keys, and keeps as many keys as a limiter without a
+// Store. There is a goroutine only while there are permits to
 // be charged; Close ends it.
 //
 // # Shares
@@ -32,8 +33,8 @@
 //
 // Conditions and exceptions:
 //
-//   - If the store counts instances, as redisstore does, an instance is a process that uses the table of the limiter.
-//     For other stores, [Config].Instances is their number; the turn of an instance is then random, and two instances
+//   - If the store counts instances, as redisstore does, an instance is a process that uses the store with the same
+//     prefix. For other stores, [Config].Instances is their number; the turn of an instance is then random, and two instances
 //     can have the same.
 //   - While the store is available to some instances only, for example just after a failure, the others grant their
 //     shares in addition: of n instances, up to (n-1)/n of the limit, so the total is always less than twice the limit.
