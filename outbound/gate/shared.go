@@ -126,7 +126,7 @@ func (g *Gate) ask() {
 // answer admits the calls that the Store has granted. The others wait for the time or the end that its answer names. Calls that have given
 // up are no longer in asked.
 func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*call) {
-	asked, to, at := &g.asked, &g.ready, g.now.Add(answer.Again)
+	asked, to, at, by := &g.asked, &g.ready, g.now.Add(answer.Again), (*scope)(nil)
 	calls = slices.DeleteFunc(calls, func(c *call) bool { return c.queue != asked })
 	if g.late {
 		slices.Reverse(answer.Slots) // the last one can be given back first
@@ -153,7 +153,7 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 		if s := calls[0].claims[answer.Draw].scope; answer.Held {
 			g.learn(s, at)
 		} else {
-			to = &s.parked
+			to, by = &s.parked, s
 			defer g.refusedBy(s, answer, at)
 		}
 	}
@@ -165,6 +165,7 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 			c.pool.put(c)
 		}
 		asked.remove(c)
+		c.waitsBy(by)
 		to.add(c)
 	}
 }
@@ -185,11 +186,12 @@ func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time) {
 	}
 }
 
-// refuseUntil refuses those calls of a scope that cannot wait until a time.
+// refuseUntil refuses those calls that cannot wait until a time, before which the scope has a hold or no slot.
 func (g *Gate) refuseUntil(s *scope, until time.Time) {
+	_, held := s.held(g.now)
 	for c := range g.calls {
 		if c.queue != nil && (c.asks && c.queue == &s.parked || until.After(c.deadline)) &&
-			slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.scope == s }) {
+			slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.scope == s && (held || s.polled || cl.old(g.now)) }) {
 			g.unqueue(c)
 			c.grant(c.limited(until, s.Limit))
 		}
