@@ -238,8 +238,12 @@ func (c *call) estimate() (at time.Time, limit string, ok bool) {
 	at, ok = c.g.tokenFor(last)
 	for _, cl := range c.claims {
 		own := c.free(cl)
-		if last && cl.counts() && !c.g.byStore() {
+		switch set := c.g.settings(); {
+		case !last || !cl.counts():
+		case !c.g.byStore():
 			own = own.Add(span(cl.units, cl.spacing))
+		case set.MaxWait >= 0: // other processes can wait too
+			own = later(own, c.g.now.Add(span(cl.units+cl.cost-cl.burst, cl.spacing)))
 		}
 		if own.After(at) {
 			at, limit = own, cl.Limit

@@ -31,6 +31,9 @@ func (g *Gate) serve() {
 	for stop := false; !stop && len(g.ready) > 0; {
 		c := g.ready[0]
 		switch s, at := g.blocked(c); {
+		case s != nil && c.asks && !g.byStore(): // the Store has failed meanwhile
+			g.unqueue(c)
+			c.grant(c.limited(at, s.Limit))
 		case s != nil:
 			g.wake(s, at)
 			c.waitsBy(s)

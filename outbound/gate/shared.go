@@ -176,7 +176,7 @@ func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time) {
 	if answer.Poll {
 		s.known = g.now
 	} else { // so that the answer arrives in time
-		at = later(at.Add(-g.trip*3/2-5*time.Millisecond), g.now.Add(time.Millisecond))
+		at = later(at.Add(-2*g.trip-5*time.Millisecond), g.now.Add(time.Millisecond))
 	}
 	if s.quiet = g.now.Add(askEvery); at.Before(s.quiet) {
 		s.quiet = at
@@ -202,9 +202,7 @@ func (g *Gate) refuseUntil(s *scope, until time.Time) {
 func (g *Gate) admitBy(c *call, p *granted) {
 	g.begin(c, &turn{granted: p})
 	for i, cl := range c.claims {
-		if cl.stored, cl.paced = p.Generations[i], false; p.Tails[i] > 0 && cl.counts() { // or a call without the Store is too early
-			cl.tail = later(cl.tail, p.at.Add(span(cl.cost, cl.spacing)))
-		}
+		cl.stored, cl.paced = p.Generations[i], false
 	}
 	c.took(p)
 	if g.most > 0 {
@@ -218,9 +216,12 @@ func (c *call) took(p *granted) bool {
 		return false
 	}
 	for i, tail := range p.Tails {
-		if tail > 0 {
-			c.claims[i].slot = slot{at: p.at} // without a tail, which put ignores
-			c.given = p
+		if tail == 0 {
+			continue
+		}
+		cl := c.claims[i]
+		if c.given, cl.slot = p, (slot{at: p.at}); cl.counts() { // the slot has no tail, so put ignores it
+			cl.tail = later(cl.tail, p.at.Add(span(cl.cost, cl.spacing))) // or a call without the Store is too early
 		}
 	}
 	return true
