@@ -190,7 +190,7 @@ func (v *value) end() time.Duration {
 		last = max(last, v.over)
 	}
 	for _, t := range v.out {
-		last = max(last, t.end)
+		last = max(last, t.end+probe)
 	}
 	for _, t := range v.places {
 		last = max(last, t)
@@ -328,8 +328,8 @@ func (s *script) full(a *gatestore.Answer, ask gatestore.Ask, own uint64) bool {
 func (v *value) earliest(d gatestore.Draw, from time.Duration) (at time.Duration, spare int) {
 	at, spare = max(from, v.tail-d.Lead), -1
 	for i, s := range v.spare {
-		if s.charge >= d.Spacing && s.at >= from-shelf && max(s.at, from) < at {
-			at, spare = max(s.at, from), i
+		if s.charge >= d.Spacing && s.at >= from && s.at < at {
+			at, spare = s.at, i
 		}
 	}
 	return at, spare
@@ -505,11 +505,12 @@ func (v *value) grow() {
 
 func (s *script) hold(v *value, h gatestore.Hold) {
 	till, force := s.now+h.For, s.now < v.till
-	if int64(h.Generation) >= 0 && v.gen != 0 && h.Generation != v.gen && (!force || h.Generation != v.prev) {
+	if int64(h.Generation) >= 0 && h.Generation < v.gen && (!force || h.Generation < v.prev) {
 		return
 	}
 	if !force {
 		v.prev, v.gen, v.till, v.room, v.out = v.gen, max(v.gen+1, uint64(s.now/time.Microsecond), s.v.ended+1), till, 1, nil
+		s.v.seq = max(s.v.seq, v.gen)
 		if h.Halve && s.now > s.v.resumed {
 			s.halve(till)
 		}
@@ -533,7 +534,7 @@ func (s *script) halve(till time.Duration) {
 func (f *Process) Resume(_ context.Context, keys []gatestore.Key) error {
 	_, err := f.run([]string{"resume"}, keys, func(s *script) {
 		if len(keys) == 0 {
-			s.v.ended, s.v.resumed, s.v.dirty = uint64(s.now/time.Microsecond), s.now, true
+			s.v.ended, s.v.resumed, s.v.dirty = max(uint64(s.now/time.Microsecond), s.v.seq), s.now, true
 			keys = []gatestore.Key{{Vendor: true}}
 		}
 		for _, k := range keys {

@@ -14,7 +14,7 @@ type call struct {
 	g      *Gate
 	ctx    context.Context //nolint:containedctx // a call is made in one function; Close ends it
 	cancel context.CancelCauseFunc
-	seq    uint64 // calls are served in this order; a repeated call keeps its number
+	seq    uint64 // calls are served in this order; a repeated call keeps its number, and one with a slot of Reserve is before all others
 	claims []*claim
 	pool   *pool // nil if it needs no connection
 	conn   *conn // of the pool
@@ -28,6 +28,7 @@ type call struct {
 	since    time.Time     // of the wait
 	deadline time.Time     // of the wait
 	queue    *queue        // in which it waits
+	by       *scope        // in whose queue it waits; nil for other queues
 	granted  chan struct{} // closed when the wait is over; nil if no goroutine waits
 	err      error         // of the wait
 	attempts int           // made so far
@@ -39,6 +40,29 @@ type call struct {
 	counted bool   // judge has counted one of these requests
 	outer   *call  // the call under whose context this one is made, after its permit was used; nil if there is none
 	passed  bool   // the last call under the context was not refused
+}
+
+// unreserved is added to the numbers of calls without a slot of Reserve.
+const unreserved = 1 << 63
+
+// weigh adds the cost of a waiting call to what waits for its keys: if it waits in the queue of one of them, to that one only, since the
+// others do not know when it comes.
+func (c *call) weigh(sign int64) {
+	for _, cl := range c.claims {
+		if c.by == nil || c.by == cl.scope {
+			cl.units += sign * cl.cost
+		}
+	}
+	if c.by != nil {
+		c.g.apart += int(sign)
+	}
+}
+
+// waitsBy moves what a waiting call weighs to another queue: of a scope, or nil.
+func (c *call) waitsBy(s *scope) {
+	c.weigh(-1)
+	c.by = s
+	c.weigh(1)
 }
 
 // A claim is the part that a call takes of a scope.
@@ -66,7 +90,7 @@ func (g *Gate) accept(ctx context.Context, wants []want, calls []Call) (*call, e
 		return nil, ErrClosed
 	}
 	g.seq++
-	c := &call{g: g, seq: g.seq, calls: calls}
+	c := &call{g: g, seq: g.seq + unreserved, calls: calls}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	g.calls[c] = true
 	for _, w := range wants {
@@ -190,9 +214,7 @@ func (c *call) enqueue(ctx context.Context) (wait <-chan struct{}, err error) {
 	c.since, c.granted, c.err = g.now, nil, nil
 	g.ready.add(c)
 	g.waiting++
-	for _, cl := range c.claims {
-		cl.units += cl.cost
-	}
+	c.weigh(1)
 	g.serve()
 	if c.queue == nil {
 		return nil, c.err
@@ -212,12 +234,16 @@ func (c *call) enqueue(ctx context.Context) (wait <-chan struct{}, err error) {
 // estimate returns the earliest time at which the call can be sent, as far as that is known, and the limit that decides it. It counts a
 // call that has not waited yet as the last of the queue, any other as the first. ok is false if there is no such time.
 func (c *call) estimate() (at time.Time, limit string, ok bool) {
-	last := c.since.IsZero()
+	last := c.since.IsZero() && c.seq >= unreserved
 	at, ok = c.g.tokenFor(last)
 	for _, cl := range c.claims {
 		own := c.free(cl)
-		if last && cl.counts() && !c.g.byStore() {
+		switch set := c.g.settings(); {
+		case !last || !cl.counts():
+		case !c.g.byStore():
 			own = own.Add(span(cl.units, cl.spacing))
+		case set.MaxWait >= 0: // other processes can wait too
+			own = later(own, c.g.now.Add(span(cl.units+cl.cost-cl.burst, cl.spacing)))
 		}
 		if own.After(at) {
 			at, limit = own, cl.Limit
@@ -232,10 +258,11 @@ func (c *call) free(cl *claim) time.Time {
 	if held, ok := cl.held(at); ok && !c.g.stale(cl.hold) {
 		at = held
 	}
-	if cl.quiet.After(c.g.now) {
+	switch at = later(at, cl.slot.at); {
+	case !cl.old(at):
+	case c.g.byStore() && cl.quiet.After(c.g.now):
 		at = later(at, cl.known)
-	}
-	if cl.counts() && !c.g.byStore() {
+	case !c.g.byStore():
 		at, _ = cl.next(cl.cost, at)
 	}
 	return at

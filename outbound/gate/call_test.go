@@ -184,6 +184,82 @@ func TestLimiterToken(t *testing.T) {
 	})
 }
 
+// A token that a call has not used is there until the limiter has replaced it.
+func TestReturnedToken(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{Limiter: rate.NewLimiter(1, 1)}, func(t tester, g *gate.Gate) {
+		for _, pause := range []time.Duration{0, 10 * time.Second} {
+			require.ErrorIs(t, g.Do(t.Context(), gate.Call{}, func(context.Context) error { return core.ErrRejected }), core.ErrRejected)
+			time.Sleep(pause)
+			start := time.Now()
+			for i := range 2 {
+				require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+				require.Equal(t, time.Duration(i)*time.Second, time.Since(start), pause)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// Calls that wait for their own key are not before a call of another key: it is refused only for what it would wait itself.
+func TestEstimateOfOtherKey(t *testing.T) {
+	t.Parallel()
+	limits := []gate.Limit{{Name: "all", N: 10, Per: time.Second}, {Name: "account", N: 1, Per: time.Second, Key: gate.ByCall}}
+	classify := func(_ *http.Response, err error) gate.Signal {
+		s := gate.Classify(nil, err)
+		s.Limit = "account"
+		return s
+	}
+	for name, row := range map[string]struct {
+		cfg   gate.Config
+		pause time.Duration // of the account whose calls wait
+	}{
+		"held":          {gate.Config{Limits: limits}, 30 * time.Second},
+		"slow":          {gate.Config{Limits: limits}, 0},
+		"held, limiter": {gate.Config{Limits: limits[1:], Limiter: rate.NewLimiter(10, 1)}, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			row.cfg.Classify = classify
+			bubble(t, row.cfg, func(t tester, g *gate.Gate) {
+				if row.pause > 0 {
+					refused(t, g, account("a"), 0, row.pause)
+				}
+				time.Sleep(2 * time.Second)
+				waiting, stop := context.WithCancel(t.Context())
+				for range 1000 {
+					go func() { _ = do(waiting, g, account("a"), 0) }()
+				}
+				synctest.Wait()
+				time.Sleep(time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				require.NoError(t, do(ctx, g, account("b"), 0))
+				_, err := g.Wait(ctx, account("a"))
+				require.ErrorIs(t, err, gate.ErrLimited)
+				stop()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// A call that costs nothing under a limit does not wait behind calls that do.
+func TestCallWithoutCost(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{Limits: []gate.Limit{{N: 1, Per: time.Minute}}}, func(t tester, g *gate.Gate) {
+		require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+		ctx, stop := context.WithCancel(t.Context())
+		go func() { _ = do(ctx, g, gate.Call{}, 0) }()
+		synctest.Wait()
+		start := time.Now()
+		require.NoError(t, do(t.Context(), g, gate.Call{Costs: map[string]int64{"": 0}}, 0))
+		require.Zero(t, time.Since(start))
+		stop()
+		synctest.Wait()
+	})
+}
+
 // refused makes a call that is refused with a pause, after a while, and does not wait for more.
 func refused(tb testing.TB, g *gate.Gate, c gate.Call, after, pause time.Duration) {
 	tb.Helper()

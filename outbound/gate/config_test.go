@@ -301,6 +301,33 @@ func TestClassifyOfSlowBody(t *testing.T) {
 }
 
 // A raise is felt at once, and usage still counts. Calls that wait get other slots.
+// The usage of a key recovers although the Config is set again and again.
+func TestSetConfigKeepsUsage(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		then gate.Limit
+		want time.Duration
+	}{
+		"the same": {gate.Limit{N: 1, Per: time.Minute}, time.Minute + 50*time.Millisecond},
+		"another":  {gate.Limit{N: 1, Per: 30 * time.Second}, 59*time.Second + 525*time.Millisecond}, // a sixtieth of it is left
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, gate.Config{Limits: []gate.Limit{{N: 1, Per: time.Minute}}}, func(t tester, g *gate.Gate) {
+				start := time.Now()
+				require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+				for range 59 {
+					time.Sleep(time.Second)
+					require.NoError(t, g.SetConfig(g.Config()))
+				}
+				require.NoError(t, g.SetConfig(gate.Config{Limits: []gate.Limit{row.then}}))
+				require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+				require.InDelta(t, row.want, time.Since(start), float64(10*time.Millisecond))
+			})
+		})
+	}
+}
+
 func TestSetConfig(t *testing.T) {
 	t.Parallel()
 	slow, fast := gate.Config{Limits: []gate.Limit{{N: 1, Per: time.Minute}}}, gate.Config{Limits: perSecond(10)}

@@ -86,8 +86,8 @@ func (c *call) finish(err error) bool {
 		return false
 	}
 	sig := Signal{}
-	if err != nil && !refused && !rejected && (c.ctx.Err() == nil || answer(err)) {
-		sig = c.g.settings().Classify(nil, err)
+	if !refused {
+		sig = c.classify(err)
 	}
 	if counted {
 		c.hold(sig, err)
@@ -95,6 +95,15 @@ func (c *call) finish(err error) bool {
 		c.judge(sig, answer(err), err)
 	}
 	return refused || sig.Limited
+}
+
+// classify returns what the error of a function says about limits.
+func (c *call) classify(err error) (sig Signal) {
+	none := func(e error) bool { return errors.Is(err, e) }
+	if err != nil && !slices.ContainsFunc([]error{core.ErrRejected, context.Canceled, context.DeadlineExceeded}, none) {
+		sig = c.g.settings().Classify(nil, err)
+	}
+	return sig
 }
 
 // answer reports whether an error can be an answer of the vendor, unlike the end of a connection or of a context.
@@ -173,5 +182,5 @@ func Stream[R any, P comparable, K comparable, C any](ctx context.Context, p *Po
 func (c *call) turned() {
 	defer c.g.lock()()
 	c.g.seq++
-	c.seq, c.turn, c.last, c.since = c.g.seq, nil, nil, time.Time{}
+	c.seq, c.turn, c.last, c.since = c.g.seq+unreserved, nil, nil, time.Time{}
 }

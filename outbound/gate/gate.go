@@ -36,6 +36,7 @@ type Gate struct {
 	calls   map[*call]bool // accepted, not ended
 	seq     uint64
 	waiting int
+	apart   int   // of these, in the queue of a key
 	ready   queue // calls to be checked
 	scopes  map[gatestore.Key]*scope
 	wakes   []*scope    // by wake
@@ -157,27 +158,28 @@ func (g *Gate) holds() (all []Hold) {
 // Resume ends the hold of a key before its time; with an empty limit and key, it ends all holds. Answers to calls that were sent before do
 // not begin them again. The next call is a probe. With a Store, the other processes know it within 3 seconds; the error is that of the
 // Store.
-func (g *Gate) Resume(ctx context.Context, limit, key string) error {
+func (g *Gate) Resume(ctx context.Context, limit, key string) (err error) {
 	one := gatestore.Key{Limit: limit, Key: key}
 	all := one == gatestore.Key{}
 	of := func(s *scope) bool { return all || s.Key == one }
-	unlock := g.lock()
+	if g.shared != nil { // first, or a call that waits learns of the hold again
+		unlock := g.lock()
+		g.reports = slices.DeleteFunc(g.reports, func(r report) bool { return of(r.scope) })
+		g.untried = len(g.reports) > 0
+		unlock()
+		keys := []gatestore.Key{one}
+		if all {
+			keys = nil
+		}
+		err = g.table.Resume(ctx, keys)
+	}
+	defer g.lock()()
 	for _, s := range g.scopes {
 		if _, ok := s.held(g.now); ok && of(s) {
 			g.resume(s)
 		}
 	}
-	if g.shared == nil {
-		unlock()
-		return nil
-	}
-	g.reports = slices.DeleteFunc(g.reports, func(r report) bool { return of(r.scope) })
-	g.untried = len(g.reports) > 0
-	unlock()
-	if all {
-		return g.table.Resume(ctx, nil)
-	}
-	return g.table.Resume(ctx, []gatestore.Key{one})
+	return err
 }
 
 // resume ends a hold before its time.

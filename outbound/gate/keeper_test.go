@@ -770,6 +770,92 @@ func TestResumeEndsAllHolds(t *testing.T) {
 	})
 }
 
+// A process that is alone and far from the Store uses its limit.
+func TestSharedByOne(t *testing.T) {
+	t.Parallel()
+	for _, trip := range []time.Duration{2 * time.Millisecond, 40 * time.Millisecond, 100 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			gates, _ := gatesOf(t, gatestoretest.New(trip, nil), 1, gate.Config{Limits: perSecond(50)})
+			defer closeAll(gates)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			var sent counter
+			loop(ctx, t, gates, 100, func(int) { sent.call(0) })
+			require.LessOrEqual(t, most(sent.begun, nil, time.Second), int64(50))
+			require.GreaterOrEqual(t, len(sent.begun), 20*47*9/10, trip)
+		})
+	}
+}
+
+// What the Store has given is counted by this process too, for when it is unavailable.
+func TestSharedSlotBeforeOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := gatestoretest.New(2*time.Millisecond, nil)
+		gates, _ := gatesOf(t, f, 1, gate.Config{Limits: perSecond(1)})
+		defer closeAll(gates)
+		var sent counter
+		require.NoError(t, gates[0].Do(t.Context(), gate.Call{}, func(context.Context) error { sent.call(0); return nil }))
+		p, err := gates[0].Reserve(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		f.Fail(true)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			require.NoError(t, gates[0].Do(t.Context(), gate.Call{}, func(context.Context) error { sent.call(0); return nil }))
+		})
+		wg.Go(func() {
+			require.NoError(t, p.Wait(t.Context()))
+			sent.call(0)
+			p.Done(nil)
+		})
+		wg.Wait()
+		require.Len(t, sent.begun, 3)
+		require.LessOrEqual(t, most(sent.begun, nil, time.Second), int64(1))
+	})
+}
+
+// With a Store too, a call that would wait behind others for too long is refused at once.
+func TestSharedEstimate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 1, gate.Config{Limits: perSecond(10)})
+		defer closeAll(gates)
+		ctx, stop := context.WithCancel(t.Context())
+		for range 100 {
+			go func() { _ = do(ctx, gates[0], gate.Call{}, 0) }()
+		}
+		time.Sleep(time.Second)
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		err := do(soon, gates[0], gate.Call{}, 0)
+		require.ErrorIs(t, err, gate.ErrLimited)
+		require.Zero(t, time.Since(start))
+		wait, _ := core.RetryAfter(err)
+		require.Greater(t, wait, 8*time.Second)
+		stop()
+		synctest.Wait()
+	})
+}
+
+// A call that waits for a hold is sent when that is resumed, at once.
+func TestSharedResumeOfWaiter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 1, gate.Config{})
+		defer closeAll(gates)
+		refused(t, gates[0], gate.Call{}, 0, time.Hour)
+		time.Sleep(time.Second)
+		over := make(chan time.Time, 1)
+		go func() { over <- time.Now(); _ = do(t.Context(), gates[0], gate.Call{}, 0); over <- time.Now() }()
+		<-over
+		time.Sleep(time.Minute)
+		start := time.Now()
+		require.NoError(t, gates[0].Resume(t.Context(), "", ""))
+		require.LessOrEqual(t, (<-over).Sub(start), 100*time.Millisecond)
+	})
+}
+
 // A process whose leases are over adds its places once, and asks before it sends.
 func TestStoppedProcess(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ func (g *Gate) release() {
 }
 
 // serve admits calls, in their order, as long as everything that they need is available. A call that its own keys block is parked at the
-// first of these keys, and does not block calls of other keys. A call that only waits for a place or a token blocks all calls behind it.
+// first of these keys, and does not block calls of other keys, nor those that need no slot of that key. A call that only waits for a place or a token blocks all calls behind it.
 func (g *Gate) serve() {
 	for len(g.wakes) > 0 && !g.wakes[0].wake.After(g.now) {
 		g.wake(g.wakes[0], time.Time{})
@@ -31,8 +31,12 @@ func (g *Gate) serve() {
 	for stop := false; !stop && len(g.ready) > 0; {
 		c := g.ready[0]
 		switch s, at := g.blocked(c); {
+		case s != nil && c.asks && !g.byStore(): // the Store has failed meanwhile
+			g.unqueue(c)
+			c.grant(c.limited(at, s.Limit))
 		case s != nil:
 			g.wake(s, at)
+			c.waitsBy(s)
 			if g.park(c, &s.parked); c.pool != nil && c.conn == nil { // it does not use the free connection
 				g.ripe(&c.pool.parked)
 			}
@@ -71,10 +75,11 @@ func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
 		if at, shut := g.shut(s); shut {
 			return s, at
 		}
-		if len(s.parked) > 0 && s.parked[0].seq < c.seq && s.wake.After(g.now) {
+		slotless := cl.old(g.now)
+		if slotless && len(s.parked) > 0 && s.parked[0].seq < c.seq && s.wake.After(g.now) {
 			return s, s.wake
 		}
-		if s.quiet.After(g.now) && g.byStore() {
+		if (slotless || s.polled) && s.quiet.After(g.now) && g.byStore() {
 			return s, s.quiet
 		}
 		if !g.byStore() && cl.needs(g.now) {
@@ -118,10 +123,14 @@ func (g *Gate) undo(c *call) {
 	g.land(c.turn)
 	c.turn = nil
 	for _, cl := range c.claims {
-		if cl.paced && cl.limit != nil {
+		paced := cl.paced
+		if paced && cl.limit != nil {
 			cl.pace = cl.pace.Add(-span(cl.cost, cl.spacing))
 		}
 		if cl.paced = false; !shared { // otherwise it keeps its slots while they can still be used
+			if !paced && !cl.slot.at.IsZero() { // of Reserve, which has raised it
+				cl.pace = time.Time{}
+			}
 			cl.put(cl.slot, g.now)
 			cl.slot = slot{}
 			g.wake(cl.scope, time.Time{})
@@ -202,8 +211,10 @@ func (g *Gate) unqueue(c *call) {
 	first := (*q)[0] == c
 	q.remove(c)
 	g.waiting--
+	c.weigh(-1)
+	c.by = nil
 	for _, cl := range c.claims {
-		if cl.units -= cl.cost; first && q == &cl.parked {
+		if first && q == &cl.parked {
 			cl.wake = cl.quiet // it was that of the call
 		}
 		g.wake(cl.scope, cl.wake)
@@ -240,6 +251,7 @@ func (g *Gate) ripe(q *queue) {
 	if len(*q) > 0 {
 		c := (*q)[0]
 		q.remove(c)
+		c.waitsBy(nil)
 		g.ready.add(c)
 	}
 }

@@ -93,6 +93,7 @@ func (p *Permit) book() error {
 		default:
 			if of := g.granted(grant.Answers[0].Slots[0], ask.Groups[0].Draws); c.took(of) {
 				p.At, p.early = of.at, 2*g.trip
+				c.seq -= unreserved
 				return nil
 			}
 		}
@@ -112,6 +113,7 @@ func (p *Permit) book() error {
 			cl.pace = later(cl.pace, cl.tail)
 		}
 	}
+	c.seq -= unreserved
 	return nil
 }
 
@@ -128,11 +130,7 @@ func (p *Permit) Wait(ctx context.Context) error {
 // Done ends a call that was made. err is classified (Config.Classify), so that a refusal begins a hold. The permit
 // cannot be used for another attempt.
 func (p *Permit) Done(err error) {
-	sig := Signal{}
-	if err != nil && answer(err) {
-		sig = p.c.g.settings().Classify(nil, err)
-	}
-	p.c.judge(sig, answer(err), err)
+	p.c.judge(p.c.classify(err), answer(err), err)
 	p.c.end()
 }
 

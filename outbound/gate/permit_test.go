@@ -2,7 +2,9 @@ package gate_test
 
 import (
 	"context"
+	"net/url"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -61,6 +63,92 @@ func TestReserve(t *testing.T) {
 			p.Cancel()
 		}
 	})
+}
+
+// The slot of a permit is enough: its Wait does not need another one, and does not wait behind calls that do.
+func TestSlotOfPermit(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		maxWait time.Duration
+		waiting int // calls
+		late    time.Duration
+	}{
+		"MaxWait":         {maxWait: 30 * time.Second},
+		"no wait":         {maxWait: -1},
+		"queue":           {waiting: 100},
+		"queue, and late": {waiting: 100, late: 5 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, gate.Config{Limits: []gate.Limit{{N: 1, Per: time.Minute}}, MaxWait: row.maxWait}, func(t tester, g *gate.Gate) {
+				ctx, cancel := context.WithCancel(t.Context())
+				for range row.waiting {
+					go func() { _ = do(ctx, g, gate.Call{}, 0) }()
+				}
+				synctest.Wait()
+				p, err := g.Reserve(t.Context(), gate.Call{})
+				require.NoError(t, err)
+				time.Sleep(time.Until(p.At) + row.late)
+				start := time.Now()
+				soon, stop := context.WithTimeout(t.Context(), time.Second)
+				defer stop()
+				require.NoError(t, p.Wait(soon))
+				require.Zero(t, time.Since(start))
+				p.Done(nil)
+				cancel()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// The slots of permits that are canceled can be used at once, also by calls that wait.
+func TestCanceledPermits(t *testing.T) {
+	t.Parallel()
+	const slot = (time.Minute + 50*time.Millisecond + 5) / 6
+	for name, row := range map[string]struct {
+		cancel []int // of six permits
+		want   time.Duration
+	}{"all": {[]int{5, 4, 3, 2, 1, 0}, 0}, "one": {[]int{2}, 2 * slot}, "none": {nil, 6 * slot}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, gate.Config{Limits: []gate.Limit{{N: 6, Per: time.Minute}}}, func(t tester, g *gate.Gate) {
+				var permits []*gate.Permit
+				for range 6 {
+					p, err := g.Reserve(t.Context(), gate.Call{})
+					require.NoError(t, err)
+					permits = append(permits, p)
+				}
+				for _, i := range row.cancel {
+					permits[i].Cancel()
+				}
+				start := time.Now()
+				require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+				require.Equal(t, row.want, time.Since(start))
+				for _, p := range permits {
+					p.Cancel()
+				}
+			})
+		})
+	}
+}
+
+// Done classifies what Do does: every error but those of a context and rejections.
+func TestDoneClassifies(t *testing.T) {
+	t.Parallel()
+	for want, errs := range map[int][]error{
+		1: {refusal{time.Minute}, &url.Error{Op: "Get", URL: "http://vendor.test/", Err: refusal{time.Minute}}},
+		0: {nil, context.Canceled, context.DeadlineExceeded, core.ErrRejected, &url.Error{Err: context.DeadlineExceeded}},
+	} {
+		for _, err := range errs {
+			bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
+				p, e := g.Wait(t.Context(), gate.Call{})
+				require.NoError(t, e)
+				p.Done(err)
+				require.Len(t, g.Holds(), want, "%v", err)
+			})
+		}
+	}
 }
 
 // A hold that begins after a permit was given delays its next Wait.

@@ -126,7 +126,7 @@ func (g *Gate) ask() {
 // answer admits the calls that the Store has granted. The others wait for the time or the end that its answer names. Calls that have given
 // up are no longer in asked.
 func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*call) {
-	asked, to, at := &g.asked, &g.ready, g.now.Add(answer.Again)
+	asked, to, at, by := &g.asked, &g.ready, g.now.Add(answer.Again), (*scope)(nil)
 	calls = slices.DeleteFunc(calls, func(c *call) bool { return c.queue != asked })
 	if g.late {
 		slices.Reverse(answer.Slots) // the last one can be given back first
@@ -153,7 +153,7 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 		if s := calls[0].claims[answer.Draw].scope; answer.Held {
 			g.learn(s, at)
 		} else {
-			to = &s.parked
+			to, by = &s.parked, s
 			defer g.refusedBy(s, answer, at)
 		}
 	}
@@ -165,6 +165,7 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 			c.pool.put(c)
 		}
 		asked.remove(c)
+		c.waitsBy(by)
 		to.add(c)
 	}
 }
@@ -175,7 +176,7 @@ func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time) {
 	if answer.Poll {
 		s.known = g.now
 	} else { // so that the answer arrives in time
-		at = later(at.Add(-g.trip*3/2-5*time.Millisecond), g.now.Add(time.Millisecond))
+		at = later(at.Add(-2*g.trip-5*time.Millisecond), g.now.Add(time.Millisecond))
 	}
 	if s.quiet = g.now.Add(askEvery); at.Before(s.quiet) {
 		s.quiet = at
@@ -185,11 +186,12 @@ func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time) {
 	}
 }
 
-// refuseUntil refuses those calls of a scope that cannot wait until a time.
+// refuseUntil refuses those calls that cannot wait until a time, before which the scope has a hold or no slot.
 func (g *Gate) refuseUntil(s *scope, until time.Time) {
+	_, held := s.held(g.now)
 	for c := range g.calls {
 		if c.queue != nil && (c.asks && c.queue == &s.parked || until.After(c.deadline)) &&
-			slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.scope == s }) {
+			slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.scope == s && (held || s.polled || cl.old(g.now)) }) {
 			g.unqueue(c)
 			c.grant(c.limited(until, s.Limit))
 		}
@@ -200,9 +202,7 @@ func (g *Gate) refuseUntil(s *scope, until time.Time) {
 func (g *Gate) admitBy(c *call, p *granted) {
 	g.begin(c, &turn{granted: p})
 	for i, cl := range c.claims {
-		if cl.stored, cl.paced = p.Generations[i], false; p.Tails[i] > 0 && cl.counts() { // or a call without the Store is too early
-			cl.tail = later(cl.tail, p.at.Add(span(cl.cost, cl.spacing)))
-		}
+		cl.stored, cl.paced = p.Generations[i], false
 	}
 	c.took(p)
 	if g.most > 0 {
@@ -216,9 +216,12 @@ func (c *call) took(p *granted) bool {
 		return false
 	}
 	for i, tail := range p.Tails {
-		if tail > 0 {
-			c.claims[i].slot = slot{at: p.at} // without a tail, which put ignores
-			c.given = p
+		if tail == 0 {
+			continue
+		}
+		cl := c.claims[i]
+		if c.given, cl.slot = p, (slot{at: p.at}); cl.counts() { // the slot has no tail, so put ignores it
+			cl.tail = later(cl.tail, p.at.Add(span(cl.cost, cl.spacing))) // or a call without the Store is too early
 		}
 	}
 	return true

@@ -107,12 +107,17 @@ func (u *usage) put(s slot, now time.Time) {
 // change counts the usage under another limit: as many units as before, and no new slot before one that was given.
 func (u *usage) change(to *limit, now time.Time) {
 	base := later(now, u.last)
-	if over := u.tail.Sub(base); to == nil || u.limit == nil || u.spacing == 0 || over <= 0 {
+	switch over := u.tail.Sub(base); {
+	case to == nil || u.limit == nil || u.spacing == 0 || over <= 0:
 		u.tail = later(u.tail, base)
-	} else {
-		u.tail = base.Add(span(int64((over+u.spacing-1)/u.spacing), to.spacing))
+	case to.spacing != u.spacing:
+		more := math.Ceil(float64(over) / float64(u.spacing) * float64(to.spacing))
+		u.tail = later(base.Add(time.Duration(min(more, math.MaxInt64/2))), u.last.Add(to.spacing))
 	}
-	if u.limit, u.spares, u.pace = to, nil, (time.Time{}); to != nil {
+	if to == nil || u.limit == nil || to.spacing != u.spacing {
+		u.spares, u.pace = nil, time.Time{}
+	}
+	if u.limit = to; to != nil {
 		u.tail = later(u.tail, to.from)
 	}
 }

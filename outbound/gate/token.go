@@ -19,7 +19,10 @@ const tokenAhead = time.Second
 // token reports whether there is a token for the next call.
 func (g *Gate) token() bool {
 	of := g.settings().Limiter
-	if of == nil || g.credit > 0 {
+	if of == nil {
+		return true
+	}
+	if g.trim(of); g.credit > 0 {
 		return true
 	}
 	if g.reserved == nil {
@@ -52,7 +55,11 @@ func (g *Gate) settleToken() {
 		}
 		g.reserved, g.tokenAt = nil, time.Time{}
 	}
-	g.credit = min(g.credit, max(1, of.Burst()))
+}
+
+// trim drops returned tokens that the limiter has replaced since.
+func (g *Gate) trim(of *rate.Limiter) {
+	g.credit = min(g.credit, max(0, of.Burst()-max(0, int(of.TokensAt(g.now)))))
 }
 
 // tokenFor returns the time of the token for the last call of the queue, or for the first. ok is false if there will be none.
@@ -64,12 +71,13 @@ func (g *Gate) tokenFor(last bool) (at time.Time, ok bool) {
 	if of.Burst() < 1 {
 		return g.now, false
 	}
+	g.trim(of)
 	missing := float64(1-g.credit) - of.TokensAt(g.now)
 	if g.reserved != nil {
 		missing-- // it is the first one's
 	}
 	if last {
-		missing += float64(g.waiting)
+		missing += float64(g.waiting - g.apart)
 	}
 	if missing <= 0 {
 		return g.now, true

@@ -137,6 +137,52 @@ func TestGateModel(t *testing.T) {
 	}
 }
 
+// A value is kept for as long as something that it says can matter.
+func TestGateValues(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).virtual(t)
+	s := newStore(t, client, Config{})
+	now := time.UnixMicro(epoch).Add(100 * time.Hour)
+	s.clock = func() time.Time { return now }
+	vendor, a := gatestore.Draw{Key: gatestore.Key{Vendor: true}}, gatestore.Draw{Key: gatestore.Key{Limit: "account", Key: "a"}}
+	hold := func(of gatestore.Table, gen uint64, d time.Duration) time.Duration {
+		_, holds, err := of.Report(t.Context(), gatestore.Report{Process: "p", Holds: []gatestore.Hold{{Key: a.Key, For: d, Generation: gen}}})
+		require.NoError(t, err)
+		return holds[0].For
+	}
+	pass := func(of gatestore.Table) gatestore.Answer {
+		g, err := of.Pass(t.Context(), gatestore.Ask{Process: "p", Mode: gatestore.Pass, Groups: []gatestore.Group{{Calls: 1, Draws: []gatestore.Draw{vendor, a}}}})
+		require.NoError(t, err)
+		return g.Answers[0]
+	}
+	name := func(of gatestore.Table) string { return of.(*gateTable).key(a.Key) }
+
+	probe, err := s.OpenGate("probe")
+	require.NoError(t, err)
+	hold(probe, math.MaxUint64, time.Millisecond)
+	now = now.Add(time.Second)
+	require.True(t, pass(probe).Slots[0].Probe)
+	require.Greater(t, client.PTTL(t.Context(), name(probe)).Val(), 15*time.Second, "another probe follows, exactly one")
+
+	lost, err := s.OpenGate("lost")
+	require.NoError(t, err)
+	hold(lost, math.MaxUint64, time.Millisecond)
+	now = now.Add(time.Second)
+	before := pass(lost).Slots[0].Generations[1]
+	require.NoError(t, client.Del(t.Context(), name(lost)).Err())
+	after := pass(lost).Slots[0].Generations[1]
+	require.Equal(t, 3*time.Second, hold(lost, after, 3*time.Second))
+	require.Equal(t, time.Minute, hold(lost, before, time.Minute), "the longest pause counts, also one of a call from before")
+
+	back, err := s.OpenGate("clock")
+	require.NoError(t, err)
+	hold(back, math.MaxUint64, 3*time.Hour)
+	now = now.Add(-time.Hour)
+	require.True(t, pass(back).Held)
+	require.NoError(t, back.Resume(t.Context(), nil))
+	require.False(t, pass(back).Held)
+}
+
 // What ends in the server ends when it would have if its clock had not gone back.
 func TestGateClockGoesBack(t *testing.T) {
 	t.Parallel()

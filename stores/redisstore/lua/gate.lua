@@ -174,7 +174,7 @@ function op.pass()
     local at, which = max(from, d.s.tail - d.lead), nil
     for k = 1, #d.s.spare, 2 do
       local t = d.s.spare[k]
-      if d.s.spare[k + 1] >= d.charge and t >= from - shelf and max(t, from) < at then at, which = max(t, from), k end
+      if d.s.spare[k + 1] >= d.charge and t >= from and t < at then at, which = t, k end
     end
     return at, which
   end
@@ -315,9 +315,10 @@ end
 local function hold(i, length, gen, halve)
   local s, till = S[i], now + length
   local force = now < s.till
-  if gen >= 0 and s.gen ~= 0 and gen ~= s.gen and not (force and gen == s.prev) then return end -- it is about a hold that is over
+  if gen >= 0 and gen < s.gen and not (force and gen >= s.prev) then return end -- it is about a hold that is over
   if not force then
     s.prev, s.gen, s.till, s.room, s.out, dirty[i] = s.gen, max(s.gen + 1, now, V.ended + 1), till, 1, {}, true
+    V.seq = max(V.seq, s.gen) -- so that ended can be after it, also if the clock goes back
     if halve and now > V.resumed then
       V.soon = (now - V.resumed >= probe or used <= V.lim / 2) and 1 or 0
       if V.lim > 0 then V.lim, V.won = max(1, floor(V.lim / 2)), 0 end
@@ -381,7 +382,7 @@ end
 -- resume ends the holds of all KEYS but the first; if ARGV[3] is 1, it ends all holds of the vendor.
 function op.resume()
   local all = ARGV[3] == '1'
-  if all then V.ended, V.resumed, dirty[1] = now, now, true end
+  if all then V.ended, V.resumed, dirty[1] = max(now, V.seq), now, true end
   for i = all and 1 or 2, #S do
     local s = S[i]
     if now < s.till then
@@ -396,7 +397,7 @@ local reply = op[ARGV[2]]()
 for i in pairs(dirty) do
   local s = S[i]
   local last = max(s.till, s.tail, s.pace, s.room > 0 and s.over or 0)
-  for k = 2, #s.out, 2 do last = max(last, s.out[k]) end
+  for k = 2, #s.out, 2 do last = max(last, s.out[k] + probe) end -- another turn follows one that is given up
   if i == 1 then
     last = max(last, s.far)
     for _, t in pairs(s.places) do last = max(last, t) end
