@@ -33,7 +33,7 @@ func TestServerConfigMistakes(t *testing.T) {
 	for want, cfg := range map[string]standard.ServerConfig{
 		"standard.ServerConfig.Limit.MaxKeys = -1: ": {Limit: ratelimit.Config{MaxKeys: -1}},
 		"already registered":                         {Registry: taken},
-		"MaxKeys = -1: must be > 0 (0 means 65536)\nstandard.ServerConfig.Plugins[0] = <nil>: must be a plugin": {
+		"MaxKeys = -1: must be 0 to 1073741824 (0 means 1048576)\nstandard.ServerConfig.Plugins[0] = <nil>: must be a plugin": {
 			Registry: &core.Registry{}, Limit: ratelimit.Config{MaxKeys: -1}, Plugins: []server.Plugin{nil},
 		},
 	} {

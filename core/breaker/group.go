@@ -87,14 +87,23 @@ func (g *Group) evict() bool {
 	return false
 }
 
-// forgotten is the time after which an open breaker is evicted that no call has asked since it could have become half-open.
+// forgotten is the time after which a breaker is evicted that could have had a trial, and had none.
 const forgotten = time.Hour
 
 // idle reports whether evicting a breaker loses nothing but counts: it is closed, or in the state in which a new one begins, or forgotten.
 func (b *Breaker) idle() bool {
-	s, e := stateOf(b.word.Load()), b.refusal.Load()
-	return s == Closed || s > HalfOpen && s == b.life.Load().Settings.Initial ||
-		s == Open && e != nil && e.State == Open && time.Since(e.until) >= forgotten
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	switch b.state {
+	case Closed:
+		return true
+	case Open:
+		return now-b.since-b.openFor >= forgotten
+	case HalfOpen:
+		return now-max(b.since, b.latest) >= forgotten
+	}
+	return b.state == b.life.Load().Settings.Initial
 }
 
 // breakers returns all breakers, and the summed Stats of those that were evicted before.

@@ -66,19 +66,23 @@ func TestEviction(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		cfg     breaker.Config
-		calls   string // of each of 4 keys
+		calls   string        // of each of 4 keys
+		after   time.Duration // without a call
 		evicted bool
 	}{
-		"closed":                  {breaker.Config{}, "SF", true},
-		"disabled as all":         {breaker.Config{Initial: breaker.Disabled}, "F", true},
-		"metrics only as all":     {breaker.Config{Initial: breaker.MetricsOnly}, "F", true},
-		"disabled by hand":        {breaker.Config{}, "D", false},
-		"open":                    {breaker.Config{}, "FFFFF", false},
-		"open as all":             {breaker.Config{Initial: breaker.Open}, "", false},
-		"open, and its time over": {breaker.Config{OpenDelay: minute()}, "FFFFF-", false},
-		"open, and forgotten":     {breaker.Config{OpenDelay: minute()}, "FFFFF" + x(61, "-"), true},
-		"half-open":               {breaker.Config{}, "HS", false},
-		"forced open":             {breaker.Config{}, "X", false},
+		"closed":                  {breaker.Config{}, "SF", 0, true},
+		"disabled as all":         {breaker.Config{Initial: breaker.Disabled}, "F", 0, true},
+		"metrics only as all":     {breaker.Config{Initial: breaker.MetricsOnly}, "F", 0, true},
+		"disabled by hand":        {breaker.Config{}, "D", 100 * time.Hour, false},
+		"open":                    {breaker.Config{}, "FFFFF", 0, false},
+		"open as all":             {breaker.Config{Initial: breaker.Open}, "", 0, false},
+		"open, and its time over": {breaker.Config{OpenDelay: minute()}, "FFFFF-", 0, false},
+		"open, not forgotten yet": {breaker.Config{OpenDelay: minute()}, "FFFFF", time.Hour + time.Minute - 1, false},
+		"open, and forgotten":     {breaker.Config{OpenDelay: minute()}, "FFFFF", time.Hour + time.Minute, true},
+		"open, and looked at":     {breaker.Config{OpenDelay: minute()}, "FFFFF-", time.Hour, true},
+		"half-open":               {breaker.Config{}, "HS", time.Hour - 1, false},
+		"half-open, forgotten":    {breaker.Config{}, "HS", time.Hour, true},
+		"forced open":             {breaker.Config{}, "X", 100 * time.Hour, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c.cfg.MaxKeys = 4
@@ -87,6 +91,7 @@ func TestEviction(t *testing.T) {
 				run(t, g.For(fmt.Sprint(i)), c.calls)
 			}
 			before := g.Stats()
+			time.Sleep(c.after)
 			more, further := g.For("more"), g.For("further")
 			require.Equal(t, c.evicted, more != further, name)
 			require.Equal(t, !c.evicted, more == g.Overflow(), name)

@@ -150,6 +150,7 @@ func TestQueueRefusalIsADecision(t *testing.T) {
 		_, err := t.l.Wait(t.Context(), "k", 5)
 		limited, ok := errors.AsType[*ratelimit.LimitedError](err)
 		require.True(t, ok)
+		want.Receipt = limited.Result.Receipt
 		require.Equal(t, want, limited.Result)
 		require.EqualValues(t, 3, limited.Result.Remaining)
 	})
