@@ -83,7 +83,10 @@ func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
 			return s, s.quiet
 		}
 		if !g.byStore() && cl.needs(g.now) {
-			if at = s.admission(cl.cost, g.now); at.After(g.now) {
+			if at = cl.slot.at; slotless {
+				at = s.admission(cl.cost, g.now)
+			}
+			if at.After(g.now) {
 				return s, at
 			}
 		}
