@@ -195,7 +195,7 @@ func (c *call) shown(err error) error {
 		return err
 	}
 	if _, asks := core.RetryAfter(err); asks || blame.Hopeless(err) {
-		return lateWait{lateError{err}}
+		return lateWaitError{lateError{err}}
 	}
 	return lateError{err}
 }

@@ -72,11 +72,11 @@ func (e lateError) Is(target error) bool {
 
 func (e lateError) As(target any) bool { return errors.As(e.error, target) }
 
-// A lateWait is a lateError of a rejection that has a RetryAfter.
-type lateWait struct{ lateError }
+// A lateWaitError is a lateError of a rejection that has a RetryAfter.
+type lateWaitError struct{ lateError }
 
 // RetryAfter returns that of the rejection.
-func (e lateWait) RetryAfter() time.Duration {
+func (e lateWaitError) RetryAfter() time.Duration {
 	if d, ok := core.RetryAfter(e.error); ok {
 		return d
 	}

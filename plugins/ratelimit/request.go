@@ -121,7 +121,7 @@ func (s *Server) charges(all []charge, r *http.Request, opts *ServerOptions) ([]
 		}
 	}
 	for _, l := range s.layers {
-		removed := l.limit.limiter != s.limiter && s.limiter.Under(l.under) == s.limiter // its name, by SetConfig
+		removed := l.limiter != s.limiter && s.limiter.Under(l.under) == s.limiter // its name, by SetConfig
 		if key, ok := l.key(r); ok && !removed {
 			all = append(all, charge{limit: l.limit, key: l.prefix + key, n: most})
 		}

@@ -44,14 +44,13 @@ func TestEngines(t *testing.T) {
 		"paused": (*suite).paused, "held": (*suite).held, "stopped": (*suite).stopped, "listed": (*suite).listed,
 		"concurrency": (*suite).concurrency, "full": (*suite).full, "texts": (*suite).texts, "place": (*suite).place,
 	} {
-		test := func(t *testing.T, e *groups.Engine) { f(&suite{T: t, queue: groups.Open(e), name: name}) }
 		t.Run("memory/"+name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { test(t, jobs.Memory()) })
+			synctest.Test(t, func(t *testing.T) { f(&suite{T: t, queue: groups.Open(jobs.Memory()), name: name}) })
 		})
 		t.Run("redis/"+name, func(t *testing.T) {
 			t.Parallel()
-			test(t, redis.engine)
+			f(&suite{T: t, queue: groups.Open(redis.engine), name: name})
 		})
 	}
 }
