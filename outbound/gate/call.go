@@ -16,10 +16,7 @@ type call struct {
 	cancel context.CancelCauseFunc
 	seq    uint64 // calls are served in this order; a repeated call keeps its number
 	claims []*claim
-	pool   *pool // nil if it needs no connection
-	conn   *conn // of the pool
-	key    any   // of the connection
-	pinned bool  // it keeps its connection
+	pooled
 
 	asks     bool     // it waits for the Store only
 	given    *granted // with slots of the Store that no request has used yet; nil if there are none
@@ -33,12 +30,12 @@ type call struct {
 	attempts int           // made so far
 	last     error         // of the last attempt
 
-	calls   []Call // with its keys and costs, for requests under its context
-	used    bool   // a request has used the permit that the context carries
-	refused bool   // the last of these requests was refused
-	counted bool   // judge has counted one of these requests
-	outer   *call  // the call under whose context this one is made, after its permit was used; nil if there is none
-	passed  bool   // the last call under the context was not refused
+	permits int   // given to functions so far, of which only the last one can be used
+	used    bool  // a request has used the permit that the context carries
+	refused bool  // the last of these requests was refused
+	counted bool  // judge has counted one of these requests
+	outer   *call // the call under whose context this one is made, after its permit was used; nil if there is none
+	passed  bool  // the last call under the context was not refused
 }
 
 // A claim is the part that a call takes of a scope.
@@ -59,14 +56,14 @@ func (c *call) grant(err error) {
 }
 
 // accept accepts a call under ctx; end ends the call.
-func (g *Gate) accept(ctx context.Context, wants []want, calls []Call) (*call, error) {
+func (g *Gate) accept(ctx context.Context, wants []want) (*call, error) {
 	defer g.lock()()
 	if g.drained != nil {
 		g.stats.Rejected++
 		return nil, ErrClosed
 	}
 	g.seq++
-	c := &call{g: g, seq: g.seq, calls: calls}
+	c := &call{g: g, seq: g.seq}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	g.calls[c] = true
 	for _, w := range wants {
@@ -388,14 +385,14 @@ func (g *Gate) landed(t *turn) {
 
 // again prepares another attempt of a call that was refused. It returns an error if the attempts are used up, or the next one would have to
 // wait too long.
-func (c *call) again(n int) error {
+func (c *call) again(ctx context.Context, n int) error {
 	g := c.g
 	defer g.lock()()
-	if err := c.over(c.ctx); err != nil {
+	if err := c.over(ctx); err != nil {
 		return err
 	}
 	at, limit, ok := c.estimate()
-	if end := c.until(c.ctx); n >= g.settings().MaxAttempts || !ok || at.After(end) {
+	if end := c.until(ctx); n >= g.settings().MaxAttempts || !ok || at.After(end) {
 		return c.limited(at, limit)
 	}
 	g.land(c.turn)

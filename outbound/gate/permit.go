@@ -52,7 +52,7 @@ func (g *Gate) permit(ctx context.Context, call Call) (*Permit, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := g.accept(context.WithoutCancel(ctx), wants, nil)
+	c, err := g.accept(context.WithoutCancel(ctx), wants)
 	return &Permit{c: c}, err
 }
 
