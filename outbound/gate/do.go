@@ -152,9 +152,9 @@ func Stream[R any, P comparable, K comparable, C any](ctx context.Context, p *Po
 		defer p.leave(u)
 		u.call.pinned = true
 		var end P
-		for at := first; ; {
+		for at, again := first, u.own; ; again = true { // only the first page can use the permit of a function around
 			var next P
-			rows, err := over(u, p, u.own, func(ctx context.Context, conn C) (rows []R, err error) {
+			rows, err := over(u, p, again, func(ctx context.Context, conn C) (rows []R, err error) {
 				rows, next, err = fetch(ctx, conn, at)
 				return rows, err
 			})

@@ -535,7 +535,8 @@ func TestPoolUnderPermit(t *testing.T) {
 	}
 }
 
-// A page that is refused is fetched again: no row is lost or repeated, and the stream keeps its connection.
+// A page that is refused is fetched again: no row is lost or repeated, and the stream keeps its connection. Under the permit of a function
+// that is so from the second page on.
 func TestStream(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("gone")
@@ -551,46 +552,56 @@ func TestStream(t *testing.T) {
 		"loop ends":      {stop: 12, rows: 12, fetched: 2},
 		"all, two pages": {refuse: 1, rows: 30, fetched: 4, after: 15 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			x := &connections{}
-			bubble(t, gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}, func(t tester, g *gate.Gate) {
-				p := x.pool(g, 1)
-				fetched, refused := 0, false
-				start, got := time.Now(), []int{}
-				var last error
-				for v, err := range gate.Stream(t.Context(), p, "a", 1, func(_ context.Context, conn string, page int) (rows []int, next int, err error) {
-					require.Equal(t, "a1", conn)
-					fetched++
-					switch {
-					case page == row.refuse && !refused:
-						refused = true
-						return nil, 0, refusal{15 * time.Second}
-					case page == row.fail:
-						return nil, 0, gone
+		for _, under := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, under a permit %t", name, under), func(t *testing.T) {
+				t.Parallel()
+				x := &connections{}
+				bubble(t, gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}, func(t tester, g *gate.Gate) {
+					p := x.pool(g, 1)
+					fetched, refused := 0, false
+					start, got := time.Now(), []int{}
+					read := func(ctx context.Context) error {
+						for v, err := range gate.Stream(ctx, p, "a", 1, func(_ context.Context, conn string, page int) (rows []int, next int, err error) {
+							require.Equal(t, "a1", conn)
+							fetched++
+							switch {
+							case page == row.refuse && !refused:
+								refused = true
+								return nil, 0, refusal{15 * time.Second}
+							case page == row.fail:
+								return nil, 0, gone
+							}
+							for i := range 10 {
+								rows = append(rows, 10*(page-1)+i)
+							}
+							return rows, (page + 1) % 4, nil
+						}) {
+							if err != nil {
+								return err
+							}
+							require.Equal(t, len(got), v)
+							if got = append(got, v); len(got) == row.stop {
+								break
+							}
+						}
+						return nil
 					}
-					for i := range 10 {
-						rows = append(rows, 10*(page-1)+i)
+					var err error
+					if under {
+						err = g.Do(t.Context(), gate.Call{}, read)
+					} else {
+						err = read(t.Context())
 					}
-					return rows, (page + 1) % 4, nil
-				}) {
-					if last = err; err != nil {
-						break
-					}
-					require.Equal(t, len(got), v)
-					if got = append(got, v); len(got) == row.stop {
-						break
-					}
-				}
-				require.Equal(t, row.fail > 0, errors.Is(last, gone))
-				require.Len(t, got, row.rows)
-				require.Equal(t, row.fetched, fetched)
-				require.InDelta(t, row.after, time.Since(start), float64(100*time.Millisecond))
-				require.EqualValues(t, row.fetched, g.Stats().Sent)
-				_, err := use(t.Context(), p, "b")
-				require.NoError(t, err, "the connection is back")
+					require.Equal(t, row.fail > 0, errors.Is(err, gone))
+					require.Len(t, got, row.rows)
+					require.Equal(t, row.fetched, fetched)
+					require.InDelta(t, row.after, time.Since(start), float64(100*time.Millisecond))
+					require.EqualValues(t, row.fetched, g.Stats().Sent)
+					_, err = use(t.Context(), p, "b")
+					require.NoError(t, err, "the connection is back")
+				})
+				require.Zero(t, x.open)
 			})
-			require.Zero(t, x.open)
-		})
+		}
 	}
 }
