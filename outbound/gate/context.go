@@ -12,11 +12,14 @@ type (
 	carryKey struct{ g *Gate }
 	carried  struct {
 		calls  []Call
+		keys   []Call // of PoolConfig.Call, the innermost first; calls override them
 		permit *call
 		number int // among the permits of this call
 		pools  []*pool
 	}
 )
+
+func (c carried) all() []Call { return append(slices.Clip(c.calls), c.keys...) }
 
 func (g *Gate) carried(ctx context.Context) carried {
 	c, _ := ctx.Value(carryKey{g}).(carried)
@@ -47,7 +50,7 @@ func (c *call) carry(ctx context.Context) context.Context {
 // own is false. The keys of the request are added to it; if it did not have them all, it passes the gate again.
 func (g *Gate) enter(ctx context.Context, r *http.Request) (c *call, own bool, err error) {
 	in := g.carried(ctx)
-	wants, err := g.settings().wants(r, in.calls)
+	wants, err := g.settings().wants(r, in.all())
 	if err != nil {
 		return nil, false, err
 	}

@@ -48,7 +48,7 @@ func (g *Gate) Reserve(ctx context.Context, call Call) (*Permit, error) {
 }
 
 func (g *Gate) permit(ctx context.Context, call Call) (*Permit, error) {
-	wants, err := g.settings().wants(nil, append([]Call{call}, g.carried(ctx).calls...))
+	wants, err := g.settings().wants(nil, append([]Call{call}, g.carried(ctx).all()...))
 	if err != nil {
 		return nil, err
 	}

@@ -154,7 +154,7 @@ func (p *Pool[K, C]) enter(ctx context.Context, key K) (u use, err error) {
 		return u, errReentrant
 	}
 	if p.cfg.Call != nil {
-		in.calls = append(slices.Clip(in.calls), p.cfg.Call(key))
+		in.keys = append([]Call{p.cfg.Call(key)}, in.keys...)
 		ctx = context.WithValue(ctx, carryKey{p.g}, in)
 	}
 	c, own, err := p.g.enter(ctx, nil)

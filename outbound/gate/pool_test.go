@@ -425,6 +425,14 @@ func TestNestedPools(t *testing.T) {
 			require.Empty(t, g.Holds())
 			return err
 		},
+		"account of the inner one is held": func(t tester, _ *connections, g *gate.Gate, a, b *gate.Pool[string, string]) error {
+			refused(t, g, account("b"), 0, time.Minute)
+			synctest.Wait()
+			start := time.Now()
+			_, err := gate.Do(t.Context(), a, "a", func(ctx context.Context, _ string) (string, error) { return use(ctx, b, "b") })
+			require.Greater(t, time.Since(start), time.Minute)
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
