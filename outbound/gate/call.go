@@ -162,11 +162,15 @@ func (c *call) over(ctx context.Context) error {
 	}
 }
 
-// until returns the time by which a wait that begins now has to end.
+// until returns the time by which a wait that begins now has to end. The deadline of the call itself, which can be earlier than that of a
+// request under its permit, limits the wait only until something was sent.
 func (c *call) until(ctx context.Context) time.Time {
 	end := c.g.now.Add(min(max(0, cmp.Or(c.g.settings().MaxWait, longestSpan)), longestSpan))
 	if deadline, has := ctx.Deadline(); has && !end.Before(deadline) {
-		return deadline
+		end = deadline
+	}
+	if deadline, has := c.ctx.Deadline(); has && c.attempts == 0 && deadline.Before(end) {
+		end = deadline
 	}
 	return end
 }
