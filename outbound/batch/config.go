@@ -49,7 +49,10 @@ type Config[T, R any] struct {
 	// Gate admits each call before Send is called. The first call that Send makes through the Gate, such as a request over
 	// its Transport, uses the same permit and does not wait again. If nil, there is no limit.
 	Gate *gate.Gate
-	// GateCall returns the keys and costs of a call at its Gate. If nil, there are none.
+	// GateCall returns the keys and costs of a call at its Gate. If nil, there are none. Return every key that is
+	// known: for a key that only the request has, such as its host, and for a connection of a gate.Pool, the call waits in
+	// Send, for up to 2 seconds that count toward Timeout. If it would have to wait longer, its error is a
+	// *gate.LimitedError: return it, and the call is made later, without using an attempt.
 	GateCall func(option string, records []T) gate.Call
 	// Engine keeps the records, and shares the groups between processes. If nil, it is jobs.Memory(). SetConfig cannot
 	// change it. Records and results are encoded as JSON.
@@ -74,7 +77,7 @@ type Config[T, R any] struct {
 	// Concurrency is the number of calls in flight in this process, at most 10,000. If zero, it is 4. SetConfig cannot change
 	// it.
 	Concurrency int
-	// Timeout is the longest time of a call, without the wait for the Gate; then its context ends. If zero, it is 1
+	// Timeout is the longest time of a call, without the wait for the Gate before it; then its context ends. If zero, it is 1
 	// minute.
 	Timeout time.Duration
 	// Backoff is the wait before a further attempt. If nil, it grows from 15 seconds so that 25 attempts take two and a half

@@ -178,7 +178,7 @@ func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, 
 		if wait = d.b.spacing.Wait(wait) - lead; wait <= 0 { // it is due soon, or waits for another call
 			wait = lead
 		}
-		if _, keyed := d.call.Keys[limit.Limit]; !keyed && wait > lead {
+		if !d.keyed(limit.Limit) && wait > lead {
 			d.b.held.Store(time.Now().Add(min(wait, groups.LongestHold-lead)).UnixNano()) // no other call would pass before
 		}
 		return wait, true
@@ -192,6 +192,15 @@ func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, 
 		return max(lead, d.Backoff.Next(1, 0)), true
 	}
 	return jitter.Told(wait), true
+}
+
+// keyed reports whether calls with another key may pass a limit. The key is that of GateCall, or once Send has run, that of its request.
+func (d *delivery[T, R]) keyed(limit string) bool {
+	_, keyed := d.call.Keys[limit]
+	if keyed || !d.Called || d.Gate == nil || limit == "" {
+		return keyed
+	}
+	return !slices.ContainsFunc(d.Gate.Config().Limits, func(l gate.Limit) bool { return l.Name == limit && l.Key == nil })
 }
 
 // again has records sent again, under an id, or without one together with others that have failed as often. If the call was not made, its

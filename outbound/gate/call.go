@@ -16,10 +16,7 @@ type call struct {
 	cancel context.CancelCauseFunc
 	seq    uint64 // calls are served in this order; a repeated call keeps its number, and one with a slot of Reserve is before all others
 	claims []*claim
-	pool   *pool // nil if it needs no connection
-	conn   *conn // of the pool
-	key    any   // of the connection
-	pinned bool  // it keeps its connection
+	pooled
 
 	asks     bool     // it waits for the Store only
 	given    *granted // with slots of the Store that no request has used yet; nil if there are none
@@ -34,12 +31,12 @@ type call struct {
 	attempts int           // made so far
 	last     error         // of the last attempt
 
-	calls   []Call // with its keys and costs, for requests under its context
-	used    bool   // a request has used the permit that the context carries
-	refused bool   // the last of these requests was refused
-	counted bool   // judge has counted one of these requests
-	outer   *call  // the call under whose context this one is made, after its permit was used; nil if there is none
-	passed  bool   // the last call under the context was not refused
+	permits int   // given to functions so far, of which only the last one can be used
+	used    bool  // a request has used the permit that the context carries
+	refused bool  // the last of these requests was refused
+	counted bool  // judge has counted one of these requests
+	outer   *call // the call under whose context this one is made, after its permit was used; nil if there is none
+	passed  bool  // the last call under the context was not refused
 }
 
 // unreserved is added to the numbers of calls without a slot of Reserve.
@@ -83,14 +80,14 @@ func (c *call) grant(err error) {
 }
 
 // accept accepts a call under ctx; end ends the call.
-func (g *Gate) accept(ctx context.Context, wants []want, calls []Call) (*call, error) {
+func (g *Gate) accept(ctx context.Context, wants []want) (*call, error) {
 	defer g.lock()()
 	if g.drained != nil {
 		g.stats.Rejected++
 		return nil, ErrClosed
 	}
 	g.seq++
-	c := &call{g: g, seq: g.seq + unreserved, calls: calls}
+	c := &call{g: g, seq: g.seq + unreserved}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	g.calls[c] = true
 	for _, w := range wants {
@@ -189,11 +186,15 @@ func (c *call) over(ctx context.Context) error {
 	}
 }
 
-// until returns the time by which a wait that begins now has to end.
+// until returns the time by which a wait that begins now has to end. The deadline of the call itself, which can be earlier than that of a
+// request under its permit, limits the wait only until something was sent.
 func (c *call) until(ctx context.Context) time.Time {
 	end := c.g.now.Add(min(max(0, cmp.Or(c.g.settings().MaxWait, longestSpan)), longestSpan))
 	if deadline, has := ctx.Deadline(); has && !end.Before(deadline) {
-		return deadline
+		end = deadline
+	}
+	if deadline, has := c.ctx.Deadline(); has && c.attempts == 0 && deadline.Before(end) {
+		end = deadline
 	}
 	return end
 }
@@ -415,14 +416,14 @@ func (g *Gate) landed(t *turn) {
 
 // again prepares another attempt of a call that was refused. It returns an error if the attempts are used up, or the next one would have to
 // wait too long.
-func (c *call) again(n int) error {
+func (c *call) again(ctx context.Context, n int) error {
 	g := c.g
 	defer g.lock()()
-	if err := c.over(c.ctx); err != nil {
+	if err := c.over(ctx); err != nil {
 		return err
 	}
 	at, limit, ok := c.estimate()
-	if end := c.until(c.ctx); n >= g.settings().MaxAttempts || !ok || at.After(end) {
+	if end := c.until(ctx); n >= g.settings().MaxAttempts || !ok || at.After(end) {
 		return c.limited(at, limit)
 	}
 	g.land(c.turn)

@@ -6,14 +6,20 @@ import (
 	"slices"
 )
 
-// A context carries the Calls of WithCall, the innermost first, and the permit of a call that has passed the gate.
+// A context carries the Calls of WithCall and Do, the innermost first, the permit of a call that has passed the gate, and the pools whose
+// connections are in use by the functions around.
 type (
 	carryKey struct{ g *Gate }
 	carried  struct {
 		calls  []Call
+		keys   []Call // of PoolConfig.Call, the innermost first; calls override them
 		permit *call
+		number int // among the permits of this call
+		pools  []*pool
 	}
 )
+
+func (c carried) all() []Call { return append(slices.Clip(c.calls), c.keys...) }
 
 func (g *Gate) carried(ctx context.Context) carried {
 	c, _ := ctx.Value(carryKey{g}).(carried)
@@ -28,34 +34,40 @@ func (g *Gate) WithCall(ctx context.Context, call Call) context.Context {
 	return context.WithValue(ctx, carryKey{g}, c)
 }
 
-// carry returns the context for a function that makes the call.
-func (c *call) carry() context.Context {
+// carry returns the context for a function that makes the call under ctx.
+func (c *call) carry(ctx context.Context) context.Context {
+	in := c.g.carried(ctx)
 	defer c.g.lock()()
+	c.permits++
 	c.used, c.refused, c.counted, c.passed = false, false, false, false
-	return context.WithValue(c.ctx, carryKey{c.g}, carried{c.calls, c})
+	if in.permit, in.number = c, c.permits; c.pool != nil {
+		in.pools = append(slices.Clip(in.pools), c.pool)
+	}
+	return context.WithValue(ctx, carryKey{c.g}, in)
 }
 
 // enter returns the call for a request, or for a call of Do. If the context carries an unused permit, it is the call of that permit, and
 // own is false. The keys of the request are added to it; if it did not have them all, it passes the gate again.
-func (g *Gate) enter(ctx context.Context, r *http.Request, calls []Call) (c *call, own bool, err error) {
-	wants, err := g.settings().wants(r, calls)
+func (g *Gate) enter(ctx context.Context, r *http.Request) (c *call, own bool, err error) {
+	in := g.carried(ctx)
+	wants, err := g.settings().wants(r, in.all())
 	if err != nil {
 		return nil, false, err
 	}
-	outer := g.carried(ctx).permit
-	if outer != nil && outer.adopt(wants) {
-		return outer, false, nil
+	if in.permit != nil && in.permit.adopt(in.number, wants) {
+		return in.permit, false, nil
 	}
-	if c, err = g.accept(ctx, wants, calls); err == nil {
-		c.outer = outer
+	if c, err = g.accept(ctx, wants); err == nil {
+		c.outer = in.permit
 	}
 	return c, true, err
 }
 
-// adopt uses the permit for a call. It reports whether that was possible: a permit is used once.
-func (c *call) adopt(wants []want) bool {
+// adopt uses a permit for a call. It reports whether that was possible: each permit is used once. The function of a nested call has a later
+// permit of the same call.
+func (c *call) adopt(number int, wants []want) bool {
 	defer c.g.lock()()
-	if c.used || c.turn == nil {
+	if c.used || c.permits != number || c.turn == nil {
 		return false
 	}
 	missing := func(w want) bool {

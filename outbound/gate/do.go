@@ -17,39 +17,44 @@ import (
 // Config.MaxAttempts times in all; then the error is a [*LimitedError]. The same applies if a request of fn over Transport was refused
 // under fn's context, and fn has not repeated it with success. Every other error of fn is returned unchanged. [Gate.Transport] says what
 // happens under the context of another call.
+//
+//nolint:contextcheck // that of the call is made of ctx
 func (g *Gate) Do(ctx context.Context, call Call, fn func(ctx context.Context) error) error {
-	c, own, err := g.enter(ctx, nil, append([]Call{call}, g.carried(ctx).calls...))
+	ctx = g.WithCall(ctx, call)
+	c, own, err := g.enter(ctx, nil)
 	if err != nil {
 		return err
 	}
 	if own {
 		defer c.end()
+		ctx = c.ctx
 	}
-	_, err = repeat(c, own, nil, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
+	_, err = repeat(ctx, c, own, nil, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
 	return err
 }
 
-// repeat makes the attempts of a call, or of one page. open gets the connection.
-func repeat[R any](c *call, own bool, open func() error, fn func(context.Context) (R, error)) (r R, err error) {
+// repeat makes the attempts of a call, or of one page, under ctx. If it is not to be sent again here, there is one attempt. open gets the
+// connection.
+func repeat[R any](ctx context.Context, c *call, again bool, open func(context.Context) error, fn func(context.Context) (R, error)) (r R, err error) {
 	for n := 1; ; n++ {
 		// While all functions send over Transport, their calls take no slot before they have a connection.
 		bound := c.g.bound.Load() && time.Now().UnixNano() > c.g.mixed.Load()
-		if err = c.sendable(c.ctx, !bound, open); err != nil {
+		if err = c.sendable(ctx, !bound, open); err != nil {
 			return r, err
 		}
-		r, err = fn(c.carry())
-		if !c.finish(err) || !own {
+		r, err = fn(c.carry(ctx))
+		if !c.finish(err) || !again {
 			c.g.landed(c.admitted())
 			return r, err
 		}
-		if err = c.again(n); err != nil {
+		if err = c.again(ctx, n); err != nil {
 			return r, err
 		}
 	}
 }
 
 // sendable waits until the call may be sent: at once if slots is true, otherwise when it has its connection.
-func (c *call) sendable(ctx context.Context, slots bool, open func() error) (err error) {
+func (c *call) sendable(ctx context.Context, slots bool, open func(context.Context) error) (err error) {
 	for {
 		if c.turn == nil {
 			if err = c.pass(ctx); err != nil {
@@ -57,7 +62,7 @@ func (c *call) sendable(ctx context.Context, slots bool, open func() error) (err
 			}
 		}
 		if open != nil {
-			if err = open(); err != nil {
+			if err = open(ctx); err != nil {
 				c.back()
 				return err
 			}
@@ -116,21 +121,22 @@ func answer(err error) bool {
 }
 
 // Do calls fn with a connection of the key, in the caller's goroutine, as [Gate.Do] does. fn must not use the connection
-// after it has returned. A panic of fn continues in the caller, and its connection is closed. An error of Dial is returned
-// unchanged.
+// after it has returned, and cannot make calls with the same pool, only with others. A panic of fn continues in the caller,
+// and its connection is closed. An error of Dial is returned unchanged.
 func Do[R any, K comparable, C any](ctx context.Context, p *Pool[K, C], key K, fn func(ctx context.Context, conn C) (R, error)) (r R, err error) {
-	c, own, err := p.enter(ctx, key)
+	u, err := p.enter(ctx, key)
 	if err != nil {
 		return r, err
 	}
-	defer p.leave(c, own)
-	return over(c, p, own, fn)
+	defer p.leave(u)
+	return over(u, p, u.own, fn)
 }
 
 // over makes the attempts of a call, or of one page, with a connection, which is closed unless fn returns.
-func over[R any, K comparable, C any](c *call, p *Pool[K, C], own bool, fn func(context.Context, C) (R, error)) (R, error) {
-	return repeat(c, own, func() error { return p.open(c) }, func(ctx context.Context) (R, error) {
-		n := c.conn
+func over[R any, K comparable, C any](u use, p *Pool[K, C], again bool, fn func(context.Context, C) (R, error)) (R, error) {
+	open := func(ctx context.Context) error { return p.open(ctx, u.call) }
+	return repeat(u.ctx, u.call, again, open, func(ctx context.Context) (R, error) {
+		n := u.call.conn
 		n.busy = true
 		r, err := fn(ctx, connOf[C](n))
 		n.busy = false
@@ -147,17 +153,17 @@ func over[R any, K comparable, C any](c *call, p *Pool[K, C], own bool, fn func(
 func Stream[R any, P comparable, K comparable, C any](ctx context.Context, p *Pool[K, C], key K, first P, fetch func(ctx context.Context, conn C, at P) (rows []R, next P, err error)) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		var none R
-		c, own, err := p.enter(ctx, key)
+		u, err := p.enter(ctx, key)
 		if err != nil {
 			yield(none, err)
 			return
 		}
-		defer p.leave(c, own)
-		c.pinned = true
+		defer p.leave(u)
+		u.call.pinned = true
 		var end P
-		for at := first; ; {
+		for at, again := first, u.own; ; again = true { // only the first page can use the permit of a function around
 			var next P
-			rows, err := over(c, p, own, func(ctx context.Context, conn C) (rows []R, err error) {
+			rows, err := over(u, p, again, func(ctx context.Context, conn C) (rows []R, err error) {
 				rows, next, err = fetch(ctx, conn, at)
 				return rows, err
 			})
@@ -165,7 +171,7 @@ func Stream[R any, P comparable, K comparable, C any](ctx context.Context, p *Po
 				yield(none, err)
 				return
 			}
-			c.turned()
+			u.call.turned()
 			for _, row := range rows {
 				if !yield(row, nil) {
 					return

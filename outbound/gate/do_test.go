@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -71,6 +72,54 @@ func TestContextOfAttempt(t *testing.T) {
 		}), cause)
 		require.ErrorIs(t, do(ctx, g, gate.Call{}, 0), cause)
 	})
+}
+
+// The context of a call inside of a function has what that function has added to its own: values, a deadline, and Calls.
+func TestContextOfNestedCall(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	late := errors.New("late")
+	for name, inside := range map[string]func(ctx context.Context, g *gate.Gate, p *gate.Pool[string, string], fn func(ctx context.Context) error) error{
+		"Gate.Do": func(ctx context.Context, g *gate.Gate, _ *gate.Pool[string, string], fn func(ctx context.Context) error) error {
+			return g.Do(ctx, gate.Call{}, fn)
+		},
+		"Do": func(ctx context.Context, _ *gate.Gate, p *gate.Pool[string, string], fn func(ctx context.Context) error) error {
+			_, err := gate.Do(ctx, p, "a", func(ctx context.Context, _ string) (int, error) { return 0, fn(ctx) })
+			return err
+		},
+		"Stream": func(ctx context.Context, _ *gate.Gate, p *gate.Pool[string, string], fn func(ctx context.Context) error) error {
+			for _, err := range gate.Stream(ctx, p, "a", 1, pages(1, fn)) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}, func(t tester, g *gate.Gate) {
+				var sent []string
+				rt, p := g.Transport(answers(&sent, "200")), (&connections{}).pool(g, 1)
+				start := time.Now()
+				require.ErrorIs(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+					ctx, cancel := context.WithTimeoutCause(context.WithValue(g.WithCall(ctx, account("a")), key{}, "value"), 2*time.Second, late)
+					defer cancel()
+					return inside(ctx, g, p, func(ctx context.Context) error {
+						require.Equal(t, "value", ctx.Value(key{}))
+						require.NoError(t, get(ctx, rt), "with the permit")
+						refused(t, g, account("a"), 0, time.Second)
+						synctest.Wait()
+						require.NoError(t, get(ctx, rt), "by itself")
+						require.Greater(t, time.Since(start), time.Second, "it has the account too")
+						<-ctx.Done()
+						return context.Cause(ctx)
+					})
+				}), late)
+				require.Equal(t, 2*time.Second, time.Since(start))
+			})
+		})
+	}
 }
 
 // A refusal is learned though the caller has left meanwhile.

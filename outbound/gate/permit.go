@@ -48,11 +48,11 @@ func (g *Gate) Reserve(ctx context.Context, call Call) (*Permit, error) {
 }
 
 func (g *Gate) permit(ctx context.Context, call Call) (*Permit, error) {
-	wants, err := g.settings().wants(nil, append([]Call{call}, g.carried(ctx).calls...))
+	wants, err := g.settings().wants(nil, append([]Call{call}, g.carried(ctx).all()...))
 	if err != nil {
 		return nil, err
 	}
-	c, err := g.accept(context.WithoutCancel(ctx), wants, nil)
+	c, err := g.accept(context.WithoutCancel(ctx), wants)
 	return &Permit{c: c}, err
 }
 

@@ -50,6 +50,22 @@ type pool struct {
 	closed bool
 }
 
+// pooled is what a call has of a pool.
+type pooled struct {
+	pool   *pool // nil if it needs no connection
+	key    any   // of the connection
+	conn   *conn
+	pinned bool // it keeps its connection
+}
+
+// A use is a call while it uses a pool.
+type use struct {
+	call  *call
+	ctx   context.Context //nolint:containedctx // a call is made in one function
+	own   bool            // otherwise it is the call of the permit that ctx carries
+	outer pooled          // what that call has of another pool, whose connection it keeps meanwhile
+}
+
 // A conn is a connection, or a place reserved for one.
 type conn struct {
 	key, c  any
@@ -130,37 +146,46 @@ func (p *pool) put(c *call) {
 }
 
 // enter begins a call.
-func (p *Pool[K, C]) enter(ctx context.Context, key K) (c *call, own bool, err error) {
-	if outer := p.g.carried(ctx).permit; outer != nil && outer.pool == &p.pool {
-		return nil, false, errReentrant
+//
+//nolint:contextcheck // that of the call is made of ctx
+func (p *Pool[K, C]) enter(ctx context.Context, key K) (u use, err error) {
+	in := p.g.carried(ctx)
+	if slices.Contains(in.pools, &p.pool) {
+		return u, errReentrant
 	}
-	calls := p.g.carried(ctx).calls
 	if p.cfg.Call != nil {
-		calls = append(slices.Clip(calls), p.cfg.Call(key))
+		in.keys = append([]Call{p.cfg.Call(key)}, in.keys...)
+		ctx = context.WithValue(ctx, carryKey{p.g}, in)
 	}
-	if c, own, err = p.g.enter(ctx, nil, calls); err != nil {
-		return c, own, err
+	c, own, err := p.g.enter(ctx, nil)
+	if err != nil {
+		return u, err
 	}
-	if !own {
+	if own {
+		ctx = c.ctx
+	} else {
 		c.back() // it passes again, for a connection
 	}
-	c.pool, c.key = &p.pool, key
-	return c, own, nil
+	p.g.mu.Lock()
+	defer p.g.mu.Unlock()
+	u = use{c, ctx, own, c.pooled}
+	c.pooled = pooled{pool: &p.pool, key: key}
+	return u, nil
 }
 
 // leave ends a call, also after a panic.
-func (p *pool) leave(c *call, own bool) {
+func (p *pool) leave(u use) {
+	c := u.call
 	if n := c.conn; n != nil && n.busy {
 		p.close(n)
 		n.dialed, n.busy = false, false
 	}
 	unlock := p.g.lock()
 	closed := p.closed
-	if p.put(c); !own {
-		c.pool, c.key, c.pinned = nil, nil, false
-	}
+	p.put(c)
+	c.pooled = u.outer
 	unlock()
-	if own {
+	if u.own {
 		c.end()
 	}
 	if closed {
@@ -169,7 +194,7 @@ func (p *pool) leave(c *call, own bool) {
 }
 
 // open dials the connection of an admitted call, unless it has one. If the dial fails, the call keeps its place.
-func (p *Pool[K, C]) open(c *call) (err error) {
+func (p *Pool[K, C]) open(ctx context.Context, c *call) (err error) {
 	n := c.conn
 	if old := n.evicted; old != nil {
 		n.evicted = nil
@@ -181,7 +206,7 @@ func (p *Pool[K, C]) open(c *call) (err error) {
 	}
 	n.rested = false
 	if !n.dialed {
-		if n.c, err = p.cfg.Dial(c.ctx, n.key.(K)); err != nil {
+		if n.c, err = p.cfg.Dial(ctx, n.key.(K)); err != nil {
 			return err
 		}
 		n.dialed = true

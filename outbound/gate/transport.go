@@ -57,7 +57,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		s.bodies.Close()
 		roundtrip.CloseBody(s.try) // it was not sent, or the transport has panicked
 	}()
-	c, own, err := t.gate.enter(s.ctx, req, t.gate.carried(s.ctx).calls)
+	c, own, err := t.gate.enter(s.ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			c.back()
 			return nil, err
 		// After an error, the call may have been executed.
-		case s.judge(resp, err) && own && (err == nil || client.Idempotent(req)) && s.bodies.Ready() == nil && c.again(n) == nil:
+		case s.judge(resp, err) && own && (err == nil || client.Idempotent(req)) && s.bodies.Ready() == nil && c.again(s.ctx, n) == nil:
 			client.Discard(resp)
 			cancel()
 			n++

@@ -652,6 +652,18 @@ func TestNestedDo(t *testing.T) {
 		}))
 		require.Equal(t, 2, n, "the outer call is repeated")
 	})
+	bubble(t, gate.Config{Limits: []gate.Limit{{N: 10, Per: 10 * time.Second, Burst: 5}}}, func(t tester, g *gate.Gate) {
+		var sent []string
+		rt := g.Transport(answers(&sent, "200"))
+		start := time.Now()
+		for range 2 {
+			require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+				return g.Do(ctx, gate.Call{Costs: map[string]int64{"": 5}}, func(ctx context.Context) error { return get(ctx, rt) })
+			}))
+		}
+		const slot = (10*time.Second + 50*time.Millisecond) / 6
+		require.InDelta(t, 5*slot, time.Since(start), float64(100*time.Millisecond), "the request has the cost of the inner call")
+	})
 }
 
 func TestCloseDrains(t *testing.T) {

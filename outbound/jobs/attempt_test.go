@@ -428,6 +428,129 @@ func TestOutage(t *testing.T) {
 	outage(t, 1000)
 }
 
+// TestWaitInHandler makes jobs whose first call cannot be sent when its handler is called: only the request tells the key, or a connection
+// is missing. After two seconds, or half of the Timeout, the job goes back, without an attempt, and its worker runs others.
+func TestWaitInHandler(t *testing.T) {
+	t.Parallel()
+	type pool = gate.Pool[string, int]
+	over := func(p *pool, fn func(ctx context.Context) error) func(context.Context, jobs.Job) error {
+		return func(ctx context.Context, _ jobs.Job) error {
+			_, err := gate.Do(ctx, p, "", func(ctx context.Context, _ int) (int, error) { return 0, fn(ctx) })
+			return err
+		}
+	}
+	for name, row := range map[string]struct {
+		cfg gate.Config
+		q   jobs.Queue
+		// handler returns the handler, for a pool of one connection.
+		handler func(t *testing.T, g *gate.Gate, p *pool) func(context.Context, jobs.Job) error
+		want    []jobs.Stats // after 13 seconds, and after 2 minutes
+	}{
+		"held host": {
+			q: jobs.Queue{Timeout: 30 * time.Second},
+			handler: func(t *testing.T, g *gate.Gate, _ *pool) func(context.Context, jobs.Job) error {
+				t.Helper()
+				n := 0
+				rt := g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
+					resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}
+					if n++; n == 1 {
+						resp.StatusCode = http.StatusTooManyRequests
+						resp.Header.Set("Retry-After", "25")
+					} else if r.Host == "a.test" {
+						sleep(r.Context(), 20*time.Second)
+					}
+					return resp, r.Context().Err()
+				}))
+				return func(ctx context.Context, job jobs.Job) error {
+					req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+job.ID+".test/", nil)
+					if err != nil {
+						return err
+					}
+					resp, err := (&http.Client{Transport: rt}).Do(req)
+					if err == nil && resp.StatusCode != http.StatusOK {
+						err = errors.New(resp.Status)
+					}
+					return err
+				}
+			},
+			want: []jobs.Stats{{Enqueued: 2, Succeeded: 1, Limited: 2}, {Enqueued: 2, Succeeded: 2, Limited: 3}},
+		},
+		"no connection": {
+			q: jobs.Queue{Timeout: time.Second},
+			handler: func(t *testing.T, _ *gate.Gate, p *pool) func(context.Context, jobs.Job) error {
+				t.Helper()
+				go func() {
+					_ = over(p, func(ctx context.Context) error { sleep(ctx, 12250*time.Millisecond); return nil })(t.Context(), jobs.Job{})
+				}()
+				synctest.Wait()
+				return over(p, func(context.Context) error { return nil })
+			},
+			want: []jobs.Stats{{Enqueued: 2, Succeeded: 2, Limited: 9}, {Enqueued: 2, Succeeded: 2, Limited: 9}},
+		},
+		"call takes too long": {
+			q: jobs.Queue{Timeout: 3 * time.Second},
+			handler: func(_ *testing.T, _ *gate.Gate, p *pool) func(context.Context, jobs.Job) error {
+				return over(p, func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
+			},
+			want: []jobs.Stats{{Enqueued: 2, Failed: 1, Active: 1}, {Enqueued: 2, Failed: 2}},
+		},
+		"pages of a slow limit": { // only the first one is the call that has passed
+			cfg: gate.Config{Limits: []gate.Limit{{N: 1, Per: 5 * time.Second}}},
+			handler: func(t *testing.T, _ *gate.Gate, p *pool) func(context.Context, jobs.Job) error {
+				t.Helper()
+				refused := false
+				return func(ctx context.Context, _ jobs.Job) error {
+					rows := 0
+					for row, err := range gate.Stream(ctx, p, "", 1, func(_ context.Context, _, page int) ([]int, int, error) {
+						if page == 2 && !refused {
+							refused = true
+							return nil, 0, refusal{20 * time.Second}
+						}
+						return []int{page}, (page + 1) % 4, nil
+					}) {
+						if err != nil {
+							return err
+						}
+						rows++
+						require.Equal(t, rows, row)
+					}
+					return nil
+				}
+			},
+			want: []jobs.Stats{{Enqueued: 2, Active: 1}, {Enqueued: 2, Succeeded: 2, Limited: 1}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := core.Must(gate.New(row.cfg))
+				p := core.Must(gate.NewPool(g, gate.PoolConfig[string, int]{
+					Capacity: 1, IdleTime: -1, Dial: func(context.Context, string) (int, error) { return 0, nil },
+				}))
+				row.q.Gate, row.q.Concurrency, row.q.Handler = g, 1, row.handler(t, g, p)
+				r, _ := start(t, row.q)
+				enqueue(t, r, jobs.Job{ID: "a", MaxAttempts: 1})
+				time.Sleep(11 * time.Second)
+				enqueue(t, r, jobs.Job{ID: "b", MaxAttempts: 1})
+				for i, d := range []time.Duration{2 * time.Second, 107 * time.Second} {
+					time.Sleep(d)
+					synctest.Wait()
+					require.Equal(t, row.want[i], r.Stats())
+				}
+			})
+		})
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // A job whose gate does not say when it passes waits there for two seconds at most, so that other jobs of the queue have the worker.
 func TestJobAtBusyGate(t *testing.T) {
 	t.Parallel()

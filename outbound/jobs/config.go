@@ -57,13 +57,16 @@ type Queue struct {
 	// as a request over its Transport, uses the permit of the attempt and does not wait again. While the vendor is held,
 	// no job is taken. If nil, handlers are called at once.
 	Gate *gate.Gate
-	// GateCall returns the keys and costs of a job at its Gate. If nil, there are none.
+	// GateCall returns the keys and costs of a job at its Gate. If nil, there are none. Return every key that is
+	// known: for a key that only the request has, such as its host, and for a connection of a gate.Pool, the call waits in
+	// the handler, for up to 2 seconds that count toward Timeout. If it would have to wait longer, its error is a
+	// *gate.LimitedError: return it, and the job goes back to the queue, without using an attempt.
 	GateCall func(job Job) gate.Call
 	// Concurrency is the number of handlers that run at once in this process. If zero, it is 10. SetConfig cannot change
 	// it.
 	Concurrency int
-	// Timeout is the longest time of an attempt, without the wait for the Gate; then its context ends. If zero, it is 30
-	// minutes. If negative, there is no limit.
+	// Timeout is the longest time of an attempt, without the wait for the Gate before it; then its context ends. If zero, it
+	// is 30 minutes. If negative, there is no limit.
 	Timeout time.Duration
 	// Backoff is the wait after a failed attempt. If nil, it grows from 15 seconds so that 25 attempts take two and a half
 	// weeks.

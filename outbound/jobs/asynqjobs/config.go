@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gresil/gresil/internal/validate"
 )
@@ -34,8 +36,10 @@ type Config struct {
 // Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
 func (c Config) Validate() error {
 	check := validate.Of("asynqjobs.Config")
-	other := strings.TrimLeft(strings.ToLower(c.Prefix), "abcdefghijklmnopqrstuvwxyz0123456789-._:")
-	check.That(len(c.Prefix) <= 64 && other == "", "Prefix", c.Prefix,
+	other := func(r rune) bool {
+		return r >= utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-._:", r)
+	}
+	check.That(len(c.Prefix) <= 64 && !strings.ContainsFunc(c.Prefix, other), "Prefix", c.Prefix,
 		"must be up to 64 letters, digits or any of -._: (empty means gresil)")
 	ok := c.Poll == 0 || c.Poll >= time.Millisecond && c.Poll <= time.Minute
 	check.That(ok, "Poll", c.Poll, "must be 1ms to 1m0s (0 means 100ms)")
