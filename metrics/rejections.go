@@ -99,6 +99,8 @@ func reason(err error) string {
 			t = t.Elem()
 		}
 		switch dir, kind := path.Split(t.PkgPath()); {
+		case dir == "github.com/gresil/gresil/outbound/" && kind == "gate":
+			return "rate_limited"
 		case dir != "github.com/gresil/gresil/core/":
 		case kind == "ratelimit":
 			return "rate_limited"

@@ -14,6 +14,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/bulkhead"
 	"github.com/gresil/gresil/metrics"
+	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/timeout"
@@ -116,6 +117,7 @@ func TestTransport(t *testing.T) {
 	}
 	for _, next := range []http.RoundTripper{
 		open.Transport(fails(errDown)), fails(fmt.Errorf("pool: %w", errors.Join(errDown, errFull))), fails(core.ErrRejected), fails(errDown),
+		fails(fmt.Errorf("ads: %w", &gate.LimitedError{})),
 		answering(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusServiceUnavailable, Request: r}, nil
 		}),
@@ -126,7 +128,7 @@ func TestTransport(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]float64{
-		"http_rejections_total none circuit_open client": 1, "http_rejections_total none rate_limited client": 0,
+		"http_rejections_total none circuit_open client": 1, "http_rejections_total none rate_limited client": 1,
 		"http_rejections_total none bulkhead client": 1, "http_rejections_total none rejected client": 1,
 	}, samples(t, gatherer(t, c), "http_"))
 	var next closing
