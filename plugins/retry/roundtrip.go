@@ -170,7 +170,7 @@ func (r *run) judge(resp *http.Response, err error) (d retry.Decision) {
 		return d
 	case r.overrun:
 		return retry.Decision{Retry: true, Not: notRepeatable}
-	case err == nil && (resp == nil || resp.StatusCode < 400) && r.cfg.RetryResult == nil && r.opts.CheckRetry == nil:
+	case err == nil && (resp == nil || resp.StatusCode < 400 && r.cfg.RetryResult == nil && r.opts.CheckRetry == nil):
 		return d
 	}
 	d.Discard = r.discards
