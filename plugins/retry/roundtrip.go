@@ -128,7 +128,12 @@ func (r *run) send(ctx context.Context) (*http.Response, error) {
 			return nil, r.err
 		}
 	}
-	if r.resp, r.err = r.next.RoundTrip(r.req); r.resp != nil && r.resp.Request == nil {
+	switch r.resp, r.err = r.next.RoundTrip(r.req); {
+	case r.resp == nil:
+	case r.err != nil: // with both, http.Client takes the error
+		roundtrip.CloseResponse(r.resp)
+		r.resp = nil
+	case r.resp.Request == nil:
 		r.resp.Request = r.req // any transport should set it: functions of the user may use it
 	}
 	return r.resp, r.err
