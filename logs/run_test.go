@@ -229,15 +229,18 @@ func TestHostsAndKeys(t *testing.T) {
 	}
 }
 
-// The error of a rejection, which a retry logs, contains a host, but no other key.
+// The error of a rejection, which a retry logs, contains a host, but no other key. An Override of Key counts too.
 func TestKeysInErrors(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		opts plugins.ClientOptions
-		want string
+		opts     plugins.ClientOptions
+		override func(*plugins.ClientOptions)
+		want     string
 	}{
-		"host": {plugins.ClientOptions{}, "api.example.com: "},
-		"Key":  {plugins.ClientOptions{Key: secret}, ""},
+		"host":            {plugins.ClientOptions{}, nil, "api.example.com: "},
+		"host, Override":  {plugins.ClientOptions{}, func(o *plugins.ClientOptions) { o.Key = nil }, "api.example.com: "},
+		"Key":             {plugins.ClientOptions{Key: secret}, nil, ""},
+		"Key of Override": {plugins.ClientOptions{}, func(o *plugins.ClientOptions) { o.Key = secret }, ""},
 	} {
 		for _, registered := range []bool{true, false} {
 			registry, of := &core.Registry{}, (*core.Registry)(nil)
@@ -246,7 +249,7 @@ func TestKeysInErrors(t *testing.T) {
 				of = registry
 			}
 			c := plugins.NewClient(core.Must(breaker.NewGroup(breaker.Config{Registry: of, Initial: breaker.ForcedOpen})), row.opts)
-			text := rejected(t.Context(), t, registry, c, b)
+			text := rejected(c.Override(t.Context(), row.override), t, registry, c, b)
 			require.Contains(t, text, `err="breaker: default: `+row.want+`forced open"`, name)
 			require.NotContains(t, text, "secret")
 		}
