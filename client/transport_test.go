@@ -88,13 +88,13 @@ func TestNew_Order(t *testing.T) {
 
 func TestNew_Errors(t *testing.T) {
 	t.Parallel()
-	p, q := &plugin{name: "twice"}, &plugin{name: "shared"}
+	p, q, r := &plugin{name: "twice"}, &plugin{name: "shared"}, &plugin{name: "routed"}
 	var failed *plugin // what a constructor returns with its error
 	base := resiltest.NewScript()
-	within := client.New(base, &plugin{name: "base"}, q)
+	within := client.New(client.New(base, client.Route("a.test/", r)), &plugin{name: "base"}, q)
 	tr := client.New(within, p, nil, failed, client.InPhase(failed, client.Attempt), client.InPhase(p, client.Overall), client.Middleware(nil, 0), q,
 		client.Route("/{"), client.Route("a.test/", client.Route("/")), client.Route("https://a.test/"), client.Route("a.test:8080/"),
-		client.Route("A.test/"), client.Route("a.test/"))
+		client.Route("A.test/"), client.Route("a.test/"), client.Route("/", r))
 	body := resiltest.NewBody("x")
 	_, err := tr.RoundTrip(request(t, http.MethodPost, body))
 	require.ErrorIs(t, err, core.ErrConfig)
@@ -103,7 +103,7 @@ func TestNew_Errors(t *testing.T) {
 		"client.New[5]", "client.New[6] = test.plugin(shared): must not be in the pipeline and in its base", `client.New[7] = "/{": must be a pattern`,
 		"client.New[8][0] = client.Route(/): must not be a Route in a Route", `client.New[9] = "https://a.test/": must have a host without a port`,
 		`client.New[10] = "a.test:8080/": must have a host without a port`, `client.New[11] = "A.test/": must have its host in lower case`,
-		`client.New[12] = "a.test/": must not conflict`,
+		`client.New[12] = "a.test/": must not conflict`, "client.New[13][0] = test.plugin(routed): must not be in the pipeline and in its base",
 	} {
 		require.Contains(t, tr.Check()[i], want)
 		require.ErrorContains(t, err, want)
@@ -125,6 +125,12 @@ func TestTransport_Check(t *testing.T) {
 	want := []string{"client: retry.Client(one) is around retry.Client(default): each repeats the attempts of the other"}
 	require.Equal(t, want, client.New(base, one, two).Check())
 	require.Equal(t, want, client.New(client.New(base, two), one).Check())
+	require.Equal(t, want, client.New(client.New(base, client.Route("a.test/", two)), client.Route("/", one)).Check(), "Routes of two transports")
+	routed := client.New(client.New(base, client.Route("a.test/", one), client.Route("/", two)), client.Route("/", judge))
+	require.Equal(t, []string{
+		"client: test.plugin(breaker) is outside retry.Client(one), which belongs outside of it (Attempts before Attempt)",
+		"client: test.plugin(breaker) is outside retry.Client(default), which belongs outside of it (Attempts before Attempt)",
+	}, routed.Check(), "of the Routes of one transport only one applies")
 	apart := client.New(base, client.Route("a.test/", one), client.Route("/", two), client.Middleware(judge.Transport, client.Attempt))
 	require.Nil(t, apart.Check(), "no request passes both")
 	require.Equal(t, "Attempts retry.Client(one) of client.Route(a.test/) > Attempts retry.Client(default) of client.Route(/) > "+

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -119,12 +120,21 @@ func (p *Pipeline) Check() (found []string) {
 	return found
 }
 
-func title(m Mechanism) string { return fmt.Sprintf("%s(%s)", kind(m), m.Name()) }
-
-// kind returns the name of the package of a mechanism, as in [Entry.Kind].
-func kind(m Mechanism) string {
+func title(m Mechanism) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(fmt.Sprintf("%T", m), "*"), ".")
-	return name
+	return fmt.Sprintf("%s(%s)", name, m.Name())
+}
+
+// kind returns the name of the package of a mechanism, as in [Entry.Kind], or "" if it is not one of the packages below.
+func kind(m Mechanism) string {
+	t := reflect.TypeOf(m)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if dir, name := path.Split(t.PkgPath()); dir == "github.com/gresil/gresil/core/" {
+		return name
+	}
+	return ""
 }
 
 // Do runs operation inside a pipeline; a nil p is an empty one. If the outermost mechanism is your own and returns a result that is not a

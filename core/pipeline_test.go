@@ -15,6 +15,7 @@ import (
 	"github.com/gresil/gresil/core/bulkhead"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
+	theirs "github.com/gresil/gresil/core/testdata/retry"
 	"github.com/gresil/gresil/core/timeout"
 )
 
@@ -147,6 +148,7 @@ func TestCheck(t *testing.T) {
 		{[]core.Mechanism{b, total}, ""},
 		{[]core.Mechanism{total, l, b}, ""},
 		{[]core.Mechanism{r, core.Must(retry.New(retry.Config{})), mine}, ""},
+		{[]core.Mechanism{b, theirs.Policy{}, each, places, &theirs.Policy{}}, "bulkhead(p) in breaker(b)"},
 		{[]core.Mechanism{total, r, places, l, b, each}, ""},
 		{[]core.Mechanism{r, l, places, b, each}, ""},
 		{[]core.Mechanism{b, total, l}, "ratelimit(l) in breaker(b)"},

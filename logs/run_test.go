@@ -229,6 +229,46 @@ func TestHostsAndKeys(t *testing.T) {
 	}
 }
 
+// The error of a rejection, which a retry logs, contains a host, but no other key. An Override of Key counts too.
+func TestKeysInErrors(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		opts     plugins.ClientOptions
+		override func(*plugins.ClientOptions)
+		want     string
+	}{
+		"host":            {plugins.ClientOptions{}, nil, "api.example.com: "},
+		"host, Override":  {plugins.ClientOptions{}, func(o *plugins.ClientOptions) { o.Key = nil }, "api.example.com: "},
+		"Key":             {plugins.ClientOptions{Key: secret}, nil, ""},
+		"Key of Override": {plugins.ClientOptions{}, func(o *plugins.ClientOptions) { o.Key = secret }, ""},
+	} {
+		for _, registered := range []bool{true, false} {
+			registry, of := &core.Registry{}, (*core.Registry)(nil)
+			b, _ := newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true})
+			if registered {
+				of = registry
+			}
+			c := plugins.NewClient(core.Must(breaker.NewGroup(breaker.Config{Registry: of, Initial: breaker.ForcedOpen})), row.opts)
+			text := rejected(c.Override(t.Context(), row.override), t, registry, c, b)
+			require.Contains(t, text, `err="breaker: default: `+row.want+`forced open"`, name)
+			require.NotContains(t, text, "secret")
+		}
+	}
+}
+
+func secret(*http.Request) (string, bool) { return "secret", true }
+
+// rejected sends a request through a retry and a breaker that is open, and returns what is logged.
+func rejected(ctx context.Context, t *testing.T, registry *core.Registry, c *plugins.Client, b *book) string {
+	t.Helper()
+	policy := core.Must(retry.New(retry.Config{Registry: registry}))
+	_, err := retry.Do(ctx, policy, func(ctx context.Context) (*http.Response, error) {
+		return c.Transport(nil).RoundTrip(core.Must(http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example.com/", nil)))
+	})
+	require.ErrorIs(t, err, breaker.ErrOpen)
+	return strings.Join(b.read(), "\n")
+}
+
 // dropElapsed makes times 0, where the clock is real.
 func dropElapsed(lines []string) []string {
 	for i, line := range lines {

@@ -84,7 +84,8 @@ func (c *Collector) count(side string, err error, status int) {
 	c.rejections[r]++
 }
 
-// reason returns why a request was rejected. It follows from the package of the error; for errors of other modules it is "rejected".
+// reason returns why a request was rejected. It follows from the package of the error; for errors of other modules, and for a limiter whose
+// store has failed, it is "rejected".
 func reason(err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if errs, ok := err.(interface{ Unwrap() []error }); ok {
@@ -99,6 +100,9 @@ func reason(err error) string {
 			t = t.Elem()
 		}
 		switch dir, kind := path.Split(t.PkgPath()); {
+		case !errors.Is(err, core.ErrRejected): // another error in the tree, such as that of a store
+		case dir == "github.com/gresil/gresil/outbound/" && kind == "gate":
+			return "rate_limited"
 		case dir != "github.com/gresil/gresil/core/":
 		case kind == "ratelimit":
 			return "rate_limited"

@@ -13,7 +13,9 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/metrics"
+	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/timeout"
@@ -29,9 +31,12 @@ func TestHandler(t *testing.T) {
 		OnRejected: func(w http.ResponseWriter, _ *http.Request, _ server.Rejection) { w.WriteHeader(http.StatusTeapot) },
 	}))
 	open := breaker.NewServer(core.Must(breaker.NewGroup(breaker.Config{Initial: breaker.ForcedOpen})), breaker.ServerOptions{})
+	store := &ratelimittest.Failing{Store: &ratelimittest.Memory{}}
+	store.Down()
+	down := core.Must(ratelimit.NewServer(core.Must(ratelimit.New(ratelimit.Config{Name: "api", Store: store, OnStoreError: ratelimit.Deny})), ratelimit.ServerOptions{}))
 	served := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	for _, h := range []http.Handler{
-		limits(served), teapots.Handler(served), open.Handler(served),
+		limits(served), teapots.Handler(served), open.Handler(served), down.Handler(served),
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{Status: 403}) }),
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{Err: errDown}) }),
 		http.NotFoundHandler(),
@@ -42,7 +47,7 @@ func TestHandler(t *testing.T) {
 	}
 	require.Equal(t, map[string]float64{
 		"http_rejections_total 429 rate_limited server": 1, "http_rejections_total 418 rate_limited server": 1,
-		"http_rejections_total 503 circuit_open server": 2, "http_rejections_total 403 rejected server": 2, "http_rejections_total 503 rejected server": 0,
+		"http_rejections_total 503 circuit_open server": 2, "http_rejections_total 403 rejected server": 2, "http_rejections_total 503 rejected server": 2,
 	}, samples(t, gatherer(t, c), "http_"))
 }
 
@@ -116,6 +121,7 @@ func TestTransport(t *testing.T) {
 	}
 	for _, next := range []http.RoundTripper{
 		open.Transport(fails(errDown)), fails(fmt.Errorf("pool: %w", errors.Join(errDown, errFull))), fails(core.ErrRejected), fails(errDown),
+		fails(fmt.Errorf("ads: %w", &gate.LimitedError{})),
 		answering(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusServiceUnavailable, Request: r}, nil
 		}),
@@ -126,7 +132,7 @@ func TestTransport(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]float64{
-		"http_rejections_total none circuit_open client": 1, "http_rejections_total none rate_limited client": 0,
+		"http_rejections_total none circuit_open client": 1, "http_rejections_total none rate_limited client": 1,
 		"http_rejections_total none bulkhead client": 1, "http_rejections_total none rejected client": 1,
 	}, samples(t, gatherer(t, c), "http_"))
 	var next closing

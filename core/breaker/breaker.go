@@ -50,6 +50,8 @@ type Breaker struct {
 
 // shared is common to the breakers of a group.
 type shared struct {
+	keys
+
 	life       instance.Instance[Config, *Config]
 	group      bool
 	base       time.Time   // times are durations since then
@@ -57,6 +59,9 @@ type shared struct {
 	measured   atomic.Bool // durations of calls are measured
 	durations  [core.Failure + 1]registry.Histogram
 }
+
+// keys has the name under which it is embedded.
+type keys = registry.Keys
 
 func newShared(cfg Config, group bool) (*shared, error) {
 	s := &shared{base: time.Now(), group: group}

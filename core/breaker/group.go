@@ -16,7 +16,6 @@ import (
 // A Group has a breaker for each key, with one Config. It is safe for concurrent use.
 type Group struct {
 	*shared
-	keys atomic.Uint32 // bits set by plugins: 1 if there is one, 2 if the keys of one are not hosts
 
 	mu                  sync.RWMutex
 	byKey               map[string]*Breaker
@@ -39,7 +38,8 @@ func NewGroup(cfg Config) (*Group, error) {
 	return g, nil
 }
 
-// For returns the breaker of a key, and makes one if there is none. Use For for each call, since a breaker can be evicted.
+// For returns the breaker of a key, and makes one if there is none. Use For for each call, since a breaker can be evicted. The text of an
+// [*OpenError] contains the key, unless a plugin with keys other than hosts uses the group.
 func (g *Group) For(key string) *Breaker {
 	g.mu.RLock()
 	b := g.byKey[key]

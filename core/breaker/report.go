@@ -40,18 +40,11 @@ func (g *Group) source() registry.Source {
 	return registry.Source{
 		Time: func() { g.measured.Store(true) }, Rows: g.rows, Keys: g.figures,
 		Control: func(ctx context.Context, verb, key string) (int, error) { return g.For(key).control(ctx, verb, key) },
-		Figures: func() registry.Figures { return g.figures("") }, Hosts: g.hosts, Bind: g.bind,
+		Figures: func() registry.Figures { return g.figures("") }, Hosts: g.hosts,
 	}
 }
 
-// hosts reports whether all plugins have said that their keys are hosts.
-func (g *Group) hosts() bool { return g.keys.Load() == 1 }
-
-func (g *Group) bind(hosts bool) {
-	if g.keys.Or(1); !hosts {
-		g.keys.Or(2)
-	}
-}
+func (g *Group) hosts() bool { return registry.HostKeys(&g.keys) }
 
 // figures adds the figures of one breaker.
 func (b *Breaker) figures(f *registry.Figures, labels ...string) {

@@ -3,6 +3,7 @@ package breaker_test
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -169,12 +170,16 @@ func TestHosts(t *testing.T) {
 	for want, plugins := range map[bool][][]bool{true: {{true}, {true, true}}, false: {{}, {false}, {true, false}, {false, true}}} {
 		for _, hosts := range plugins {
 			r := &registry.Registry{}
-			newGroup(t, breaker.Config{Registry: (*core.Registry)(r)})
+			g := newGroup(t, breaker.Config{Registry: (*core.Registry)(r), Initial: breaker.ForcedOpen})
 			e, _ := r.Get("breaker", "default")
 			for _, h := range hosts {
-				e.Source.Bind(h)
+				registry.BindKeys(g, h)
 			}
 			require.Equal(t, want, e.Source.Hosts(), hosts)
+			text := map[bool]string{true: "breaker: default: forced open", false: "breaker: default: a: forced open"}[slices.Contains(hosts, false)]
+			refused := rejection(t, g.For("a"))
+			require.EqualError(t, refused, text)
+			require.Equal(t, "a", refused.Key)
 		}
 	}
 }

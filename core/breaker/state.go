@@ -67,14 +67,16 @@ type OpenError struct {
 	Key   string // in a Group, such as a host
 	State State  // Open, HalfOpen or ForcedOpen
 
-	until time.Time     // Open: when the state ends
-	wait  time.Duration // HalfOpen
+	secret bool          // Key can be a secret
+	until  time.Time     // Open: when the state ends
+	wait   time.Duration // HalfOpen
 }
 
-// Error has the name, the key, the state and the time left, as in "breaker: search: api.example.com: open for another 25s".
+// Error has the name, the key, the state and the time left, as in "breaker: search: api.example.com: open for another 25s". The key is left
+// out if a plugin with keys other than hosts uses the Group, since they can be secrets.
 func (e *OpenError) Error() string {
 	of := "breaker: " + e.Name
-	if e.Key != "" {
+	if e.Key != "" && !e.secret {
 		of += ": " + e.Key
 	}
 	if e.State == HalfOpen {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/jitter"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // The lowest bits of Breaker.word are the state. If calm is set, a success that is not slow changes nothing but a counter. If timed is set,
@@ -139,7 +140,7 @@ func (b *Breaker) to(ctx context.Context, state State, reason string) {
 func (b *Breaker) enter(state State) {
 	b.state, b.since = state, b.now()
 	b.generation++
-	refusal := &OpenError{Name: b.Name(), Key: b.key, State: state}
+	refusal := &OpenError{Name: b.Name(), Key: b.key, State: state, secret: registry.OtherKeys(&b.keys)}
 	switch state {
 	case Open:
 		refusal.until = b.base.Add(b.since).Add(b.openFor) // it saturates

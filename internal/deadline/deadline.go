@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/registry"
@@ -72,6 +73,7 @@ func (t *Timeout[C]) Count(caller, limited context.Context, l *Limit, err error)
 	switch {
 	case err == nil:
 		t.succeeded.Add(1)
+	case errors.Is(context.Cause(caller), core.ErrRejected): // a gate has held it back: no call was made
 	case !l.Struck(caller, limited):
 		t.failed.Add(1)
 	default:

@@ -67,14 +67,15 @@ type Place[P Phase, T Plugin[P]] struct {
 	Plugin T // not placed
 	Phase  P
 	Route  *Route[P, T] // nil: for every request
+	inside int          // the number of places further in, in other pipelines: those of one pipeline have the same
 }
 
 // Places are plugins from the outermost to the innermost.
 type Places[P Phase, T Plugin[P]] []Place[P, T]
 
-// together reports whether a request can pass both places: of two Routes only one applies.
+// together reports whether a request can pass both places: of two Routes of one pipeline only one applies.
 func (p Place[P, T]) together(q Place[P, T]) bool {
-	return p.Route == q.Route || p.Route == nil || q.Route == nil
+	return p.Route == q.Route || p.Route == nil || q.Route == nil || p.inside != q.inside
 }
 
 // Pairs calls f with each outer and inner plugin that a request can pass both.
@@ -125,7 +126,7 @@ func (ps *Places[P, T]) add(errs []error, field string, p T, route *Route[P, T],
 		return append(errs, &core.ConfigError{Field: field, Reason: "must be a plugin (did its constructor fail?)"})
 	}
 	var reason string
-	place := Place[P, T]{bare, p.Phase(), route}
+	place := Place[P, T]{bare, p.Phase(), route, len(within)}
 	same := func(q Place[P, T]) bool { return place.together(q) && identity.Same(bare, q.Plugin) }
 	switch {
 	case routeOf[P, T](p) != nil:

@@ -15,7 +15,6 @@ type Source struct {
 	Figures func() Figures             // the numbers now
 	Keys    func(label string) Figures // the same by key, with this label, if there are few enough
 	Hosts   func() bool                // whether keys are hosts, and no secrets
-	Bind    func(hosts bool)           // a plugin says whether its keys are hosts
 	Time    func()                     // measures durations from now on, for Figures
 
 	Events func(calls bool, f func(ctx context.Context, e Event)) (cancel func()) // from now on

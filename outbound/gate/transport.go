@@ -86,18 +86,18 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			c.back()
 			continue
 		case client.NotSent(err): // an inner plugin has rejected it, or there was no connection
-			cancel()
+			cancel(nil)
 			c.back()
 			return nil, err
 		// After an error, the call may have been executed.
 		case s.judge(resp, err) && own && (err == nil || client.Idempotent(req)) && s.bodies.Ready() == nil && c.again(s.ctx, n) == nil:
 			client.Discard(resp)
-			cancel()
+			cancel(nil)
 			n++
 			continue
 		case err != nil || resp == nil:
 			t.gate.landed(turn)
-			cancel()
+			cancel(nil)
 			return resp, err
 		}
 		kept = true
@@ -107,7 +107,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			} else {
 				t.gate.landed(turn)
 			}
-			cancel()
+			cancel(nil)
 		})
 		stop := context.AfterFunc(s.ctx, end)
 		client.OnBodyEnd(resp, func() { stop(); end() })
@@ -141,8 +141,8 @@ func (s *sending) judge(resp *http.Response, err error) bool {
 
 // send sends the request, unless a hold begins before it has a connection. Then isHeld is true, and the server gets no request. (With
 // HTTP/1, a part of a request line that does not fit in the write buffer may have been sent.)
-func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld bool, err error) {
-	ctx, cancel := context.WithCancel(roundtrip.WithLimit(s.ctx, func(resp *http.Response) bool { return s.signal(resp).Limited }))
+func (s *sending) send() (resp *http.Response, cancel context.CancelCauseFunc, isHeld bool, err error) {
+	ctx, cancel := context.WithCancelCause(roundtrip.WithLimit(s.ctx, func(resp *http.Response) bool { return s.signal(resp).Limited }))
 	var held, connected atomic.Bool
 	var conn net.Conn
 	user := s.gate.conns.Begin()
@@ -159,7 +159,7 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 				before.Answer()
 				conn = info.Conn
 				held.Store(true)
-				cancel() // HTTP/2 looks at the context before it writes, HTTP/1 before it tries again
+				cancel(errHeld) // HTTP/2 looks at the context before it writes, HTTP/1 before it tries again
 			}
 		},
 		WroteHeaderField: func(name string, value []string) {
@@ -174,7 +174,7 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelFunc, isHeld
 	}
 	resp, err = s.next.RoundTrip(r)
 	if s.try = nil; held.Load() {
-		cancel()
+		cancel(nil)
 		client.Discard(resp) // of a transport that ignores the context
 		return nil, nil, true, nil
 	}

@@ -180,6 +180,7 @@ func TestHeldRequestKeepsItsBody(t *testing.T) {
 				require.Zero(t, p.retry.Stats().Retries)
 				if row.plugins {
 					require.Equal(t, breaker.Closed, trial.For("vendor.test:80").State(), "the only trial was given back, and taken again")
+					require.Equal(t, timeout.Stats{Succeeded: 1}, p.timeout.Stats())
 				}
 			})
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/roundtrip"
 )
 
@@ -38,9 +39,6 @@ type Client struct {
 // NewClient makes a plugin. If group is nil, it makes one of the zero Config.
 func NewClient(group *Group, opts ClientOptions) *Client {
 	c := &Client{bound(group, opts.Key == nil), opts}
-	if c.opts.Key == nil {
-		c.opts.Key = client.Host
-	}
 	if c.opts.Classify == nil {
 		c.opts.Classify = client.Classify
 	}
@@ -80,7 +78,14 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer x.end()
 	opts := override.Apply(req.Context(), t.client, &t.client.opts)
 	key, ok := "", false
-	if !opts.Disabled {
+	switch {
+	case opts.Disabled:
+	case opts.Key == nil:
+		key, ok = client.Host(req)
+	default:
+		if opts != &t.client.opts { // the Key can be that of an Override
+			registry.BindKeys(t.client.group, false)
+		}
 		key, ok = opts.Key(req)
 	}
 	if !ok {

@@ -46,14 +46,12 @@ func NewServer(group *Group, opts ServerOptions) *Server {
 	return s
 }
 
-// bound returns group, or a new one, and tells it whether keys are hosts.
+// bound returns group, or a new one, and notes whether keys are hosts.
 func bound(group *Group, hosts bool) *Group {
 	if group == nil {
 		group = core.Must(NewGroup(Config{}))
 	}
-	if e, ok := (*registry.Registry)(group.Config().Registry).Get("breaker", group.Name()); ok && e.Instance == group {
-		e.Source.Bind(hosts)
-	}
+	registry.BindKeys(group, hosts)
 	return group
 }
 

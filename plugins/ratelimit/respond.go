@@ -72,7 +72,9 @@ func (o *ServerOptions) fail(w http.ResponseWriter, r *http.Request, status int,
 	if !ok || rej.Status != 0 && (rej.Status < 400 || rej.Status > 599) {
 		rej = server.Rejection{Status: status, RetryAfter: -1, Err: err}
 	}
-	reject.Mark(w, func() error { return err }) // whatever the error: the handler is not called
+	if !errors.Is(rej, core.ErrRejected) { // whatever the error: the handler is not called
+		rej.Err = fmt.Errorf("ratelimit: %w: %w", core.ErrRejected, cmp.Or(rej.Err, err))
+	}
 	reject.With(w, r, rej, rej.RetryAfter, o.OnRejected, server.Reject)
 	return false
 }

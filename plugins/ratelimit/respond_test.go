@@ -290,6 +290,48 @@ func TestRespond_StoreFails(t *testing.T) {
 	}
 }
 
+// A request that is not served for another reason than a limit does not count for an outer breaker, whoever answers it, also if a Cut lies
+// between.
+func TestHandler_FailureInACut(t *testing.T) {
+	t.Parallel()
+	weight := func(n int64, err error) func(*http.Request) (int64, error) {
+		return func(*http.Request) (int64, error) { return n, err }
+	}
+	for name, row := range map[string]struct {
+		weight func(*http.Request) (int64, error)
+		want   error
+	}{
+		"store":         {nil, errDown},
+		"error":         {weight(0, errDown), errDown},
+		"invalid":       {weight(-1, nil), core.ErrConfig},
+		"own response":  {weight(0, server.Rejection{Status: 500}), core.ErrRejected},
+		"with an error": {weight(0, server.Rejection{Status: 500, Err: errDown}), errDown},
+	} {
+		for _, hook := range []bool{false, true} {
+			var rej server.Rejection
+			opts := ratelimit.ServerOptions{Weight: row.weight}
+			if hook {
+				opts.OnRejected = func(w http.ResponseWriter, _ *http.Request, got server.Rejection) {
+					rej = got
+					w.WriteHeader(http.StatusInsufficientStorage)
+				}
+			}
+			s := serve(t, ratelimit.Config{Name: "api", Store: brokenStore{}, OnStoreError: ratelimit.Deny}, opts)
+			group := core.Must(breaker.NewGroup(breaker.Config{}))
+			cut := timeout.NewServer(nil, timeout.ServerOptions{Cut: true})
+			for range 6 {
+				fetch(breaker.NewServer(group, breaker.ServerOptions{}).Handler(cut.Handler(s)), "/")
+			}
+			require.Equal(t, breaker.Stats{Ignored: 6}, breaker.Stats{Ignored: group.Stats().Ignored, Failures: group.Stats().Failures}, name)
+			if hook {
+				require.ErrorIs(t, rej.Err, core.ErrRejected)
+				require.ErrorIs(t, rej.Err, row.want)
+				require.NotErrorIs(t, rej.Err, ratelimit.ErrLimited)
+			}
+		}
+	}
+}
+
 // A client whose body stalls is refused at once, whoever refuses and whoever is around.
 func TestHandler_StalledBody(t *testing.T) {
 	t.Parallel()

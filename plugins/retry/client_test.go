@@ -284,6 +284,22 @@ func TestPredicatesOfTheConfig(t *testing.T) {
 	}
 }
 
+// A transport that returns nothing at all breaks its contract. net/http reports it; the functions of the user are not asked about it.
+func TestNeitherResponseNorError(t *testing.T) {
+	t.Parallel()
+	nothing := roundTrip(func(*http.Request) (*http.Response, error) { return nil, nil })
+	for _, p := range []plugin{
+		quick(retry.Config{}, retry.ClientOptions{CheckRetry: retryablehttp.ErrorPropagatedRetryPolicy}),
+		quick(retry.Config{RetryResult: func(v any) bool { return v.(*http.Response).StatusCode == http.StatusNotFound }}, retry.ClientOptions{}),
+		quick(retry.Config{}, retry.ClientOptions{}),
+	} {
+		resp, err := do(t, p, nothing, get(t))
+		require.NoError(t, err)
+		require.Nil(t, resp)
+		require.Zero(t, p.policy.Stats().Retries)
+	}
+}
+
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	const s = time.Second

@@ -128,7 +128,12 @@ func (r *run) send(ctx context.Context) (*http.Response, error) {
 			return nil, r.err
 		}
 	}
-	if r.resp, r.err = r.next.RoundTrip(r.req); r.resp != nil && r.resp.Request == nil {
+	switch r.resp, r.err = r.next.RoundTrip(r.req); {
+	case r.resp == nil:
+	case r.err != nil: // with both, http.Client takes the error
+		roundtrip.CloseResponse(r.resp)
+		r.resp = nil
+	case r.resp.Request == nil:
 		r.resp.Request = r.req // any transport should set it: functions of the user may use it
 	}
 	return r.resp, r.err
@@ -170,7 +175,7 @@ func (r *run) judge(resp *http.Response, err error) (d retry.Decision) {
 		return d
 	case r.overrun:
 		return retry.Decision{Retry: true, Not: notRepeatable}
-	case err == nil && (resp == nil || resp.StatusCode < 400) && r.cfg.RetryResult == nil && r.opts.CheckRetry == nil:
+	case err == nil && (resp == nil || resp.StatusCode < 400 && r.cfg.RetryResult == nil && r.opts.CheckRetry == nil):
 		return d
 	}
 	d.Discard = r.discards

@@ -310,6 +310,24 @@ func TestBodies(t *testing.T) {
 	}
 }
 
+// A transport that returns both has failed, such as one over http.Client.Do, which does so if CheckRedirect fails.
+func TestResponseTogetherWithError(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("this redirect is not followed")
+	for method, attempts := range map[string]int{http.MethodPost: 1, http.MethodGet: 3} {
+		var bodies []*resiltest.Body
+		_, err := do(t, quick(retry.Config{MaxAttempts: attempts}, retry.ClientOptions{}), roundTrip(func(req *http.Request) (*http.Response, error) {
+			bodies = append(bodies, resiltest.NewBody("moved"))
+			return &http.Response{StatusCode: http.StatusFound, Body: bodies[len(bodies)-1], Request: req}, failed
+		}), request(t.Context(), method, nil))
+		require.ErrorIs(t, err, failed)
+		require.Len(t, bodies, attempts)
+		for _, b := range bodies {
+			require.Equal(t, 1, b.Closes())
+		}
+	}
+}
+
 // A body that ModifyRequest sets may read the one before: each is sent whole and closed once.
 func TestBodiesOfModifyRequest(t *testing.T) {
 	t.Parallel()
