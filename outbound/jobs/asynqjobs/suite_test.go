@@ -42,7 +42,7 @@ func TestEngines(t *testing.T) {
 		"handled once": (*suite).handledOnce, "never early": (*suite).neverEarly, "attempts": (*suite).attemptsOfJob,
 		"failed": (*suite).failed, "replaced": (*suite).replaced, "exists": (*suite).exists, "retained": (*suite).retained,
 		"paused": (*suite).paused, "held": (*suite).held, "stopped": (*suite).stopped, "listed": (*suite).listed,
-		"concurrency": (*suite).concurrency, "full": (*suite).full, "texts": (*suite).texts, "place": (*suite).place,
+		"concurrency": (*suite).concurrency, "full": (*suite).full, "full at once": (*suite).fullAtOnce, "texts": (*suite).texts, "place": (*suite).place,
 	} {
 		test := func(t *testing.T, e *groups.Engine) { f(&suite{T: t, queue: groups.Open(e), name: name}) }
 		t.Run("memory/"+name, func(t *testing.T) {
@@ -420,6 +420,29 @@ func (s *suite) full() {
 	require.NoError(s, s.queue.Control(s.Context(), s.name, groups.Delete, "0"))
 	require.NoError(s, try("again", s.name))
 	require.ErrorIs(s, try("one more", s.name), groups.ErrNoRoom)
+}
+
+// fullAtOnce is a queue to which many add at once.
+func (s *suite) fullAtOnce() {
+	const most = 10
+	try := func(i int) error {
+		return s.queue.Enqueue(s.Context(), groups.Job{ID: strconv.Itoa(i), Queue: s.name, MaxAttempts: 1}, most)
+	}
+	var group sync.WaitGroup
+	for i := range 100 {
+		group.Go(func() {
+			if err := try(i); err != nil && !errors.Is(err, groups.ErrNoRoom) {
+				s.Errorf("Enqueue = %v, want ErrNoRoom", err)
+			}
+		})
+	}
+	group.Wait()
+	n := s.inspect().Pending
+	require.LessOrEqual(s, n, most)
+	for ; n < most; n++ {
+		require.NoError(s, try(100+n))
+	}
+	require.ErrorIs(s, try(100+n), groups.ErrNoRoom)
 }
 
 // texts are those of errors that Redis, or asynq, cannot store.
