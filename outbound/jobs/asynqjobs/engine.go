@@ -72,11 +72,12 @@ func New(client redis.UniversalClient, cfg Config) (*jobs.Engine, error) {
 }
 
 func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
-	r, err := e.room(ctx, job.Queue, most)
-	if err != nil {
+	switch r, err := e.room(ctx, job.Queue, most); {
+	case err == nil:
+		defer r.adding.Add(-1)
+	case !errors.Is(err, groups.ErrNoRoom) || e.redis.Exists(ctx, prefix(job.Queue)+"t:"+job.ID).Val() == 0:
 		return err
-	}
-	defer r.adding.Add(-1)
+	} // a job that has failed is replaced, and takes no further place
 	details, err := json.Marshal(job)
 	if err != nil {
 		return err

@@ -420,6 +420,10 @@ func (s *suite) full() {
 	require.NoError(s, s.queue.Control(s.Context(), s.name, groups.Delete, "0"))
 	require.NoError(s, try("again", s.name))
 	require.ErrorIs(s, try("one more", s.name), groups.ErrNoRoom)
+	require.ErrorIs(s, try("1", s.name), groups.ErrExists)
+	require.NoError(s, try("f0", s.name), "it replaces the failed one")
+	require.ErrorIs(s, try("f0", s.name), groups.ErrExists)
+	require.ErrorIs(s, try("one more", s.name), groups.ErrNoRoom)
 }
 
 // fullAtOnce is a queue to which many add at once.
