@@ -178,7 +178,7 @@ func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, 
 		if wait = d.b.spacing.Wait(wait) - lead; wait <= 0 { // it is due soon, or waits for another call
 			wait = lead
 		}
-		if _, keyed := d.call.Keys[limit.Limit]; !keyed && wait > lead {
+		if _, keyed := d.call.Keys[limit.Limit]; !keyed && wait > lead && d.Gate != nil && limit.Gate == d.Gate.Name() {
 			d.b.held.Store(time.Now().Add(min(wait, groups.LongestHold-lead)).UnixNano()) // no other call would pass before
 		}
 		return wait, true

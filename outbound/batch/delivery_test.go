@@ -199,13 +199,16 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 	for name, row := range map[string]struct {
 		hold  time.Duration
 		call  func(string, []record) gate.Call
+		other string // the name of another gate, which refuses the call in Send
 		after func(t *testing.T, b *batcher, g *gate.Gate)
 		calls []string
 	}{
-		"key":       {hold: 100 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "20 b: 3", "100 a: 1"}},
-		"key, soon": {hold: 50 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "20 b: 3", "50 a: 1"}},
-		"all":       {hold: 100 * time.Second, calls: []string{"0 a: 1", "100 a: 1", "100 b: 2", "100 b: 3"}},
-		"all, soon": {hold: 50 * time.Second, calls: []string{"0 a: 1", "50 a: 1", "50 b: 2", "50 b: 3"}},
+		"key":          {hold: 100 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "20 b: 3", "100 a: 1"}},
+		"key, soon":    {hold: 50 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "20 b: 3", "50 a: 1"}},
+		"all":          {hold: 100 * time.Second, calls: []string{"0 a: 1", "100 a: 1", "100 b: 2", "100 b: 3"}},
+		"all, soon":    {hold: 50 * time.Second, calls: []string{"0 a: 1", "50 a: 1", "50 b: 2", "50 b: 3"}},
+		"another gate": {hold: 100 * time.Second, other: "other", calls: []string{"0 a: 1", "1 b: 2", "9 a: 1", "20 b: 3"}},
+		"no Gate":      {hold: 100 * time.Second, other: "default", calls: []string{"0 a: 1", "1 b: 2", "9 a: 1", "20 b: 3"}},
 		"resumed": {
 			hold: 100 * time.Second,
 			after: func(t *testing.T, _ *batcher, g *gate.Gate) {
@@ -229,7 +232,10 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				v := &vendor{answer: func(_ context.Context, n int, records []record) ([]result, error) {
-					if n == 1 {
+					switch {
+					case n == 1 && row.other != "":
+						return nil, &gate.LimitedError{Gate: row.other, Until: time.Now().Add(row.hold)}
+					case n == 1:
 						return nil, limitedError(row.hold)
 					}
 					return all(records), nil
@@ -239,7 +245,11 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 					limits = []gate.Limit{{Name: "all"}}
 				}
 				g := core.Must(gate.New(gate.Config{Limits: limits}))
-				b := v.start(t, func(c *config) { c.FlushSize, c.Concurrency, c.Gate, c.GateCall = 1, 1, g, row.call })
+				b := v.start(t, func(c *config) {
+					if c.FlushSize, c.Concurrency, c.Gate, c.GateCall = 1, 1, g, row.call; name == "no Gate" {
+						c.Gate = nil
+					}
+				})
 				add(t, b, "a", "1")
 				time.Sleep(time.Second)
 				add(t, b, "b", "2")
