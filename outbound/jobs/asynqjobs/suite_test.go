@@ -41,7 +41,7 @@ func TestEngines(t *testing.T) {
 	for name, f := range map[string]func(*suite){
 		"handled once": (*suite).handledOnce, "never early": (*suite).neverEarly, "attempts": (*suite).attemptsOfJob,
 		"failed": (*suite).failed, "replaced": (*suite).replaced, "exists": (*suite).exists, "retained": (*suite).retained,
-		"paused": (*suite).paused, "held": (*suite).held, "stopped": (*suite).stopped, "listed": (*suite).listed,
+		"paused": (*suite).paused, "held": (*suite).held, "stopped": (*suite).stopped, "listed": (*suite).listed, "due": (*suite).due,
 		"concurrency": (*suite).concurrency, "full": (*suite).full, "full at once": (*suite).fullAtOnce, "texts": (*suite).texts, "place": (*suite).place,
 	} {
 		test := func(t *testing.T, e *groups.Engine) { f(&suite{T: t, queue: groups.Open(e), name: name}) }
@@ -368,6 +368,24 @@ func (s *suite) listed() {
 	s.run(1, done)
 	s.await(1, groups.Counts{})
 	require.Equal(s, "later", s.attempts()[0].ID)
+}
+
+// due is a job whose time has come while no process runs its queue.
+func (s *suite) due() {
+	at := time.Now().Add(time.Second)
+	s.enqueue(groups.Job{ID: "due", NotBefore: at})
+	s.enqueue(groups.Job{ID: "later", NotBefore: time.Now().Add(time.Hour)})
+	time.Sleep(2100 * time.Millisecond) // an engine can keep whole seconds
+	c := s.inspect()
+	require.Equal(s, []int{1, 1}, []int{c.Pending, c.Scheduled})
+	require.WithinDuration(s, at, c.Oldest, time.Second)
+	pending, scheduled := s.list("pending"), s.list("scheduled")
+	require.Len(s, pending, 1)
+	require.True(s, pending[0].ID == "due" && pending[0].Due.IsZero())
+	require.Len(s, scheduled, 1)
+	require.Equal(s, "later", scheduled[0].ID)
+	s.run(1, done)
+	s.await(1, groups.Counts{Scheduled: 1})
 }
 
 func (s *suite) concurrency() {
