@@ -10,6 +10,7 @@
 local call = redis.call
 local far = 10000000000 -- the score from which a task in the set of retries counts as failed: asynq drops archived tasks
 local heldBy = 'gresil:hold'
+local longest = 10000 -- ms of a hold
 
 local function upTo(key, score)
   return call('ZCOUNT', key, '-inf', score)
@@ -92,6 +93,9 @@ local function look()
     }
     if mark ~= '' and over > 0 then
       clean(p, now)
+    end
+    if mark ~= '' and by == heldBy and call('PTTL', p .. 'paused') > longest then
+      call('DEL', p .. 'paused') -- the clock of Redis was set back after the hold had begun
     end
     if mark ~= '' and upTo(p .. 'lease', lost) > 0 then
       recover(p, lost, now, mark)
