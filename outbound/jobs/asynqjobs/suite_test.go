@@ -44,7 +44,10 @@ func TestEngines(t *testing.T) {
 		"paused": (*suite).paused, "held": (*suite).held, "stopped": (*suite).stopped, "listed": (*suite).listed, "due": (*suite).due,
 		"concurrency": (*suite).concurrency, "full": (*suite).full, "full at once": (*suite).fullAtOnce, "texts": (*suite).texts, "place": (*suite).place,
 	} {
-		test := func(t *testing.T, e *groups.Engine) { f(&suite{T: t, queue: groups.Open(e), name: name}) }
+		test := func(t *testing.T, e *groups.Engine) {
+			t.Helper()
+			f(&suite{T: t, queue: groups.Open(e), name: name})
+		}
 		t.Run("memory/"+name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { test(t, jobs.Memory()) })
