@@ -2,6 +2,7 @@ package groups
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -76,9 +77,16 @@ func (a *Attempt) call(ctx context.Context, f func(ctx context.Context) error) (
 	defer cancel()
 	began := time.Now()
 	a.Called = true
-	defer func() { a.Err, a.Took = err, time.Since(began) }()
-	defer a.caught(&err)
-	return f(ctx)
+	ended := make(chan struct{})
+	go func() { // whose end by runtime.Goexit, as by a test that fails, is not that of the worker
+		defer close(ended)
+		defer a.caught(&err)
+		err = fmt.Errorf("%s: the function called runtime.Goexit", a.Name)
+		err = f(ctx)
+	}()
+	<-ended
+	a.Err, a.Took = err, time.Since(began)
+	return err
 }
 
 func (a *Attempt) caught(err *error) {

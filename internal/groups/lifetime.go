@@ -75,33 +75,36 @@ func (l *Lifetime) run(ctx context.Context, grace func() time.Duration, work fun
 // Shut lets no Run begin.
 func (l *Lifetime) Shut() { l.shut() }
 
-// Close lets no Run begin, and waits for the end of what runs. If nothing does, rest, which may be nil, is called as by a Run. If ctx
-// ends before, it returns the cause.
+// Close lets no Run begin, and waits for the end of what runs. Then rest, which may be nil, is called as by a Run. If ctx ends before, it
+// returns the cause.
 func (l *Lifetime) Close(ctx context.Context, rest func(stopping, working context.Context)) error {
-	l.mu.Lock()
-	l.shut()
-	if l.ended == nil && rest != nil {
-		l.ended = make(chan struct{})
-		go l.run(context.WithoutCancel(ctx), nil, rest)
+	for {
+		l.mu.Lock()
+		l.shut()
+		if l.ended == nil && rest != nil {
+			l.ended = make(chan struct{})
+			go l.run(context.WithoutCancel(ctx), nil, rest)
+			rest = nil
+		}
+		ended := l.ended
+		l.mu.Unlock()
+		if ended == nil {
+			return nil
+		}
+		select {
+		case <-ended:
+			continue
+		case <-ctx.Done():
+		}
+		l.end()
+		late := time.NewTimer(lateness)
+		defer late.Stop()
+		select {
+		case <-ended:
+		case <-late.C:
+		}
+		return context.Cause(ctx)
 	}
-	ended := l.ended
-	l.mu.Unlock()
-	if ended == nil {
-		return nil
-	}
-	select {
-	case <-ended:
-		return nil
-	case <-ctx.Done():
-	}
-	l.end()
-	late := time.NewTimer(lateness)
-	defer late.Stop()
-	select {
-	case <-ended:
-	case <-late.C:
-	}
-	return context.Cause(ctx)
 }
 
 // EngineIs reports that the engine has failed, or that it works again. An error after the end of ctx says nothing.

@@ -29,6 +29,7 @@ func TestLifetime(t *testing.T) {
 		"canceled, no grace":    {runs: true, canceled: second, stopping: second, working: second},
 		"closed":                {runs: true, grace: 3 * second, closes: second, stopping: 11 * second, working: 11 * second},
 		"canceled, then closed": {runs: true, grace: -1, canceled: second, closes: 2 * second, stopping: second, working: 12 * second},
+		"canceled, then rest":   {runs: true, rest: true, grace: 3 * second, canceled: second, closes: 2 * second, stopping: 12 * second, working: 12 * second},
 		"closed without Run":    {rest: true, closes: second, stopping: 11 * second, working: 11 * second},
 		"nothing":               {closes: second},
 	} {

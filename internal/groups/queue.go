@@ -36,7 +36,7 @@ type Queue interface {
 	// Control does a verb. Pause stops the queue in all processes, and Resume ends that. Retry makes a scheduled or failed job pending,
 	// with all its attempts, and Delete removes a job that is not active; the error is ErrNotFound if there is no such job.
 	Control(ctx context.Context, queue string, v Verb, id string) error
-	// Hold stops a queue in all processes until a time. It neither shortens another hold nor changes a pause.
+	// Hold stops a queue in all processes until a time, at most LongestHold from now. It neither shortens another hold nor changes a pause.
 	Hold(ctx context.Context, queue string, until time.Time) error
 }
 

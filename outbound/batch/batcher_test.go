@@ -172,6 +172,31 @@ func TestCloseSendsWhatIsThere(t *testing.T) {
 			before: func(_ *testing.T, _ *batcher, stop func()) { stop() },
 			calls:  []string{"0 a: 1 2", "0 b: 3"},
 		},
+		"Run is ending": {
+			within: time.Hour,
+			before: func(t *testing.T, b *batcher, stop func()) {
+				t.Helper()
+				require.NoError(t, b.Flush(t.Context(), "b"))
+				synctest.Wait()
+				go stop()
+				synctest.Wait()
+			},
+			calls: []string{"0 b: 3", "10 a: 1 2"},
+		},
+		"Run ends meanwhile": {
+			within: time.Hour,
+			before: func(t *testing.T, b *batcher, stop func()) {
+				t.Helper()
+				cfg := b.Config()
+				cfg.MaxRecords = 1
+				require.NoError(t, b.SetConfig(cfg))
+				for i := range 4 {
+					add(t, b, "c", fmt.Sprint(i))
+				}
+				time.AfterFunc(5*time.Second, stop)
+			},
+			calls: []string{"0 a: 1", "0 a: 2", "0 b: 3", "0 c: 0", "10 c: 1", "10 c: 2", "10 c: 3"},
+		},
 		"paused": {
 			within: time.Hour,
 			before: func(t *testing.T, b *batcher, _ func()) {

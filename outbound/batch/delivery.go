@@ -178,11 +178,11 @@ func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, 
 		if wait = d.b.spacing.Wait(wait) - lead; wait <= 0 { // it is due soon, or waits for another call
 			wait = lead
 		}
-		if !d.keyed(limit.Limit) && wait > lead {
+		if d.Gate != nil && limit.Gate == d.Gate.Name() && !d.keyed(limit.Limit) && wait > lead {
 			d.b.held.Store(time.Now().Add(min(wait, groups.LongestHold-lead)).UnixNano()) // no other call would pass before
 		}
 		return wait, true
-	case errors.Is(err, core.ErrRejected):
+	case errors.Is(err, core.ErrRejected), !d.Called && errors.Is(err, core.ErrConfig):
 	case signal.Limited && classify:
 		wait = signal.Pause
 	default:

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -124,7 +125,17 @@ func TestDelivery(t *testing.T) {
 			},
 			calls: []string{"0 o: a b c d", "0 o: a b", "0 o: c d"}, keys: 3, stats: batch.Stats{Calls: 3, Split: 1, Sent: 4},
 		},
+		"Goexit": {
+			answer: func(_ context.Context, n int, records []record) ([]result, error) {
+				if n == 1 {
+					runtime.Goexit()
+				}
+				return all(records), nil
+			},
+			calls: []string{"0 o: a b c d", "10 o: a b c d"}, keys: 1, stats: batch.Stats{Calls: 2, Sent: 4},
+		},
 		"panic of GateCall": {calls: []string{"10 o: a b c d"}, keys: 1, stats: batch.Stats{Calls: 1, Sent: 4}},
+		"cost of GateCall":  {calls: []string{"30 o: a b c d"}, keys: 1, stats: batch.Stats{Calls: 1, Limited: 3, Sent: 4}},
 		"timeout": {
 			answer: func(ctx context.Context, n int, records []record) ([]result, error) {
 				if n > 1 {
@@ -152,11 +163,14 @@ func TestDelivery(t *testing.T) {
 				}
 				b := v.start(t, func(c *config) {
 					c.FlushSize, c.MaxAttempts, c.Backoff, c.Timeout, c.Concurrency = 4, 3, backoff.Constant{Delay: 10 * time.Second}, 5*time.Second, 1
-					if name == "panic of GateCall" {
+					if what, ok := strings.CutSuffix(name, " of GateCall"); ok {
 						asked := 0
 						c.Gate, c.GateCall = core.Must(gate.New(gate.Config{})), func(string, []record) gate.Call {
-							if asked++; asked == 1 {
+							switch asked++; {
+							case what == "panic" && asked == 1:
 								panic("no")
+							case what == "cost" && asked <= 3:
+								return gate.Call{Costs: map[string]int64{"none": 1}} // no limit has this name
 							}
 							return gate.Call{}
 						}
@@ -199,13 +213,16 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 	for name, row := range map[string]struct {
 		hold  time.Duration
 		call  func(string, []record) gate.Call
+		other string // the name of another gate, which refuses the call in Send
 		after func(t *testing.T, b *batcher, g *gate.Gate)
 		calls []string
 	}{
-		"key":       {hold: 100 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "20 b: 3", "100 a: 1"}},
-		"key, soon": {hold: 50 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "20 b: 3", "50 a: 1"}},
-		"all":       {hold: 100 * time.Second, calls: []string{"0 a: 1", "100 a: 1", "100 b: 2", "100 b: 3"}},
-		"all, soon": {hold: 50 * time.Second, calls: []string{"0 a: 1", "50 a: 1", "50 b: 2", "50 b: 3"}},
+		"key":          {hold: 100 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "20 b: 3", "100 a: 1"}},
+		"key, soon":    {hold: 50 * time.Second, call: keyed, calls: []string{"0 a: 1", "1 b: 2", "20 b: 3", "50 a: 1"}},
+		"all":          {hold: 100 * time.Second, calls: []string{"0 a: 1", "100 a: 1", "100 b: 2", "100 b: 3"}},
+		"all, soon":    {hold: 50 * time.Second, calls: []string{"0 a: 1", "50 a: 1", "50 b: 2", "50 b: 3"}},
+		"another gate": {hold: 100 * time.Second, other: "other", calls: []string{"0 a: 1", "1 b: 2", "9 a: 1", "20 b: 3"}},
+		"no Gate":      {hold: 100 * time.Second, other: "default", calls: []string{"0 a: 1", "1 b: 2", "9 a: 1", "20 b: 3"}},
 		"resumed": {
 			hold: 100 * time.Second,
 			after: func(t *testing.T, _ *batcher, g *gate.Gate) {
@@ -229,7 +246,10 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				v := &vendor{answer: func(_ context.Context, n int, records []record) ([]result, error) {
-					if n == 1 {
+					switch {
+					case n == 1 && row.other != "":
+						return nil, &gate.LimitedError{Gate: row.other, Until: time.Now().Add(row.hold)}
+					case n == 1:
 						return nil, limitedError(row.hold)
 					}
 					return all(records), nil
@@ -239,7 +259,11 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 					limits = []gate.Limit{{Name: "all"}}
 				}
 				g := core.Must(gate.New(gate.Config{Limits: limits}))
-				b := v.start(t, func(c *config) { c.FlushSize, c.Concurrency, c.Gate, c.GateCall = 1, 1, g, row.call })
+				b := v.start(t, func(c *config) {
+					if c.FlushSize, c.Concurrency, c.Gate, c.GateCall = 1, 1, g, row.call; name == "no Gate" {
+						c.Gate = nil
+					}
+				})
 				add(t, b, "a", "1")
 				time.Sleep(time.Second)
 				add(t, b, "b", "2")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,6 +62,7 @@ func TestVerdict(t *testing.T) {
 		"refused, no time":    {refusal{}, groups.Limited, 15 * time.Second, 15*time.Second + 100*time.Millisecond},
 		"panic":               {nil, groups.Failed, 0, 0},
 		"panic of GateCall":   {nil, groups.Failed, 0, 0},
+		"Goexit":              {nil, groups.Failed, 0, 0},
 		"timeout":             {nil, groups.Failed, 0, 0},
 	} {
 		for _, gated := range []bool{false, true} {
@@ -76,6 +78,8 @@ func TestVerdict(t *testing.T) {
 							return nil
 						case strings.HasPrefix(name, "panic") && c.err == nil:
 							panic("x")
+						case name == "Goexit":
+							runtime.Goexit()
 						case name == "RunAt":
 							return fmt.Errorf("later: %w", jobs.RunAt(time.Now().Add(c.after)))
 						case name == "timeout":
@@ -549,6 +553,25 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+}
+
+// A job that costs more than its limit permits uses no attempt, and runs when the limit was raised.
+func TestJobAboveBurst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limit := gate.Limit{Name: "tokens", N: 100, Per: time.Second, Burst: 10}
+		g := core.Must(gate.New(gate.Config{Limits: []gate.Limit{limit}}))
+		r, _ := start(t, jobs.Queue{Gate: g, Handler: nothing, GateCall: func(jobs.Job) gate.Call {
+			return gate.Call{Costs: map[string]int64{"tokens": 11}}
+		}})
+		enqueue(t, r, jobs.Job{MaxAttempts: 1})
+		time.Sleep(50 * time.Second)
+		require.Equal(t, jobs.Stats{Enqueued: 1, Limited: 4}, r.Stats())
+		limit.Burst = 11
+		require.NoError(t, g.SetConfig(gate.Config{Limits: []gate.Limit{limit}}))
+		time.Sleep(15 * time.Second)
+		require.Equal(t, jobs.Stats{Enqueued: 1, Limited: 4, Succeeded: 1}, r.Stats())
+	})
 }
 
 // A job whose gate does not say when it passes waits there for two seconds at most, so that other jobs of the queue have the worker.

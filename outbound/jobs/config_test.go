@@ -45,19 +45,21 @@ func TestJobValidate(t *testing.T) {
 	require.NoError(t, err)
 	long := strings.Repeat("x", 201)
 	for field, job := range map[string]jobs.Job{
-		"ID":        {Queue: "q", ID: " "},
-		"ID ":       {Queue: "q", ID: "a\nb"},
-		"Queue":     {},
-		"Queue ":    {Queue: "a{b}"},
-		"Queue  ":   {Queue: long},
-		"Queue   ":  {Queue: "\xff"},
-		"Queue    ": {Queue: "batch:contacts"}, // that of a batcher
-		"Campaign":  {Queue: "q", Campaign: long},
-		"Payload":   {Queue: "q", Payload: make([]byte, 1<<20+1)},
-		"Meta":      {Queue: "q", Meta: map[string]string{"a": "\xff"}},
-		"Meta ":     {Queue: "q", Meta: map[string]string{"a": strings.Repeat("x", 4<<10)}},
-		"Retain":    {Queue: "q", Retain: -1},
-		"Retain ":   {Queue: "q", Retain: 91 * 24 * time.Hour},
+		"ID":         {Queue: "q", ID: " "},
+		"ID ":        {Queue: "q", ID: "a\nb"},
+		"Queue":      {},
+		"Queue ":     {Queue: "a{b}"},
+		"Queue  ":    {Queue: long},
+		"Queue   ":   {Queue: "\xff"},
+		"Queue    ":  {Queue: "batch:contacts"}, // that of a batcher
+		"Campaign":   {Queue: "q", Campaign: long},
+		"Payload":    {Queue: "q", Payload: make([]byte, 1<<20+1)},
+		"Meta":       {Queue: "q", Meta: map[string]string{"a": "\xff"}},
+		"Meta ":      {Queue: "q", Meta: map[string]string{"a": strings.Repeat("x", 4<<10)}},
+		"NotBefore":  {Queue: "q", NotBefore: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)},
+		"NotBefore ": {Queue: "q", NotBefore: time.Date(0, 1, 1, 0, 0, 0, -1, time.UTC)},
+		"Retain":     {Queue: "q", Retain: -1},
+		"Retain ":    {Queue: "q", Retain: 91 * 24 * time.Hour},
 	} {
 		_, err := r.Enqueue(t.Context(), job)
 		bad, ok := errors.AsType[*core.ConfigError](err)

@@ -35,7 +35,7 @@ type Job struct {
 	Payload []byte
 	// Meta is passed to the handler too, such as a kind, a tenant or a trace: at most 4 KiB of text.
 	Meta map[string]string
-	// NotBefore is the earliest time of the first attempt. If zero, there is none.
+	// NotBefore is the earliest time of the first attempt, in the years 0 to 9999. If zero, there is none.
 	NotBefore time.Time
 	// MaxAttempts is the number of attempts that can fail; after the last one the job has failed. If zero, it is 25. If
 	// negative, there is no limit.
@@ -61,6 +61,8 @@ func (j *Job) validate() error {
 		text = text && utf8.ValidString(k) && utf8.ValidString(v)
 	}
 	check.That(text && size <= maxMeta, "Meta", fmt.Sprintf("%d bytes", size), "must be at most 4 KiB of UTF-8")
+	year := j.NotBefore.Year()
+	check.That(year >= 0 && year <= 9999, "NotBefore", j.NotBefore, "must be in the years 0 to 9999")
 	check.That(j.Retain >= 0 && j.Retain <= maxRetain, "Retain", j.Retain, "must be 0 to 90 days")
 	return check.Err()
 }

@@ -19,9 +19,9 @@ const pageSize = 500
 func (e *engine) List(ctx context.Context, queue, state string) iter.Seq2[groups.Entry, error] {
 	type lister = func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error)
 	lists := map[jobs.State][]lister{
-		jobs.Pending: {e.inspector.ListPendingTasks}, jobs.Active: {e.inspector.ListActiveTasks},
-		jobs.Scheduled: {e.inspector.ListScheduledTasks, e.inspector.ListRetryTasks},
-		jobs.Failed:    {e.inspector.ListRetryTasks, e.inspector.ListArchivedTasks}, jobs.Done: {e.inspector.ListCompletedTasks},
+		jobs.Pending: {e.inspector.ListPendingTasks, e.inspector.ListScheduledTasks, e.inspector.ListRetryTasks},
+		jobs.Active:  {e.inspector.ListActiveTasks}, jobs.Scheduled: {e.inspector.ListScheduledTasks, e.inspector.ListRetryTasks},
+		jobs.Failed: {e.inspector.ListRetryTasks, e.inspector.ListArchivedTasks}, jobs.Done: {e.inspector.ListCompletedTasks},
 	}[jobs.State(state)]
 	return func(yield func(groups.Entry, error) bool) {
 		var tasks []*asynq.TaskInfo
@@ -38,14 +38,16 @@ func (e *engine) List(ctx context.Context, queue, state string) iter.Seq2[groups
 		}
 		for len(lists) > 0 && err == nil {
 			tasks, err = lists[0](queue, asynq.Page(page), asynq.PageSize(pageSize))
-			if page++; len(tasks) < pageSize {
-				page, lists = 1, lists[1:]
-			}
+			last := len(tasks) < pageSize
 			for _, task := range tasks {
-				failed := task.State == asynq.TaskStateArchived || task.State == asynq.TaskStateRetry && task.NextProcessAt.Unix() >= far
-				if failed == (state == string(jobs.Failed)) && !yield(entryOf(task, state), nil) {
+				is := string(stateOf(task, jobs.State(state)))
+				if is == state && !yield(entryOf(task, state), nil) {
 					return
 				}
+				last = last || is != state && state == string(jobs.Pending) // those that follow are not due either
+			}
+			if page++; last {
+				page, lists = 1, lists[1:]
 			}
 			err = cmp.Or(err, context.Cause(ctx))
 		}
@@ -53,6 +55,21 @@ func (e *engine) List(ctx context.Context, queue, state string) iter.Seq2[groups
 			yield(groups.Entry{}, failed(ctx, err))
 		}
 	}
+}
+
+// stateOf returns the state of a task that was listed for one. If its time has come it is pending, though only a server makes it that for
+// asynq.
+func stateOf(task *asynq.TaskInfo, listed jobs.State) jobs.State {
+	retry, at := task.State == asynq.TaskStateRetry, task.NextProcessAt.Unix()
+	switch {
+	case !retry && task.State != asynq.TaskStateScheduled:
+		return listed
+	case retry && at >= far:
+		return jobs.Failed
+	case at > time.Now().Unix():
+		return jobs.Scheduled
+	}
+	return jobs.Pending
 }
 
 func entryOf(task *asynq.TaskInfo, state string) groups.Entry {

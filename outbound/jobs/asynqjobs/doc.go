@@ -16,7 +16,8 @@
 //     crash of the machine must lose nothing.
 //   - A job is never early, and up to 1.3 seconds late, as asynq keeps whole seconds. A wait of up to 2 seconds is exact.
 //   - If a process dies, its jobs run again about a minute later in another one, or if there is none, once one is
-//     started. Each of them then runs alone in its process, so that only the job that ends processes is charged for it.
+//     started. Each of them then runs alone in its process, so that only the job that ends processes is charged for it. While it waits for
+//     that, also while its vendor is held, other jobs of the process do not begin, for up to a minute.
 //   - If a process loses Redis for 30 seconds, the contexts of its handlers end, and the jobs run again elsewhere.
 //   - Neither a limited job nor the death of a process counts as a retry or a failure of asynq.
 //   - A hold of a vendor is a pause of asynq that expires, so no process is needed to end it. It neither replaces nor ends the pause of an

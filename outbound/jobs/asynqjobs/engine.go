@@ -41,7 +41,7 @@ type engine struct {
 	stage     *semaphore.Weighted // held by the running jobs of this process; a job that runs alone holds all of it
 
 	mu    sync.Mutex
-	rooms map[string]room    // by queue
+	rooms map[string]*room   // by queue
 	lines []*line            // replaced, not changed, when one leaves
 	stop  context.CancelFunc // ends watch
 
@@ -62,7 +62,7 @@ func New(client redis.UniversalClient, cfg Config) (*jobs.Engine, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	e := &engine{
 		redis: client, client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
-		config: cfg, stage: semaphore.NewWeighted(math.MaxInt64), rooms: map[string]room{},
+		config: cfg, stage: semaphore.NewWeighted(math.MaxInt64), rooms: map[string]*room{},
 	}
 	s := &store{engine: e, script: redis.NewScript(groupsText)}
 	if _, clustered := client.(*redis.ClusterClient); !clustered {
@@ -72,9 +72,12 @@ func New(client redis.UniversalClient, cfg Config) (*jobs.Engine, error) {
 }
 
 func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
-	if err := e.room(ctx, job.Queue, most); err != nil {
+	switch r, err := e.room(ctx, job.Queue, most); {
+	case err == nil:
+		defer r.adding.Add(-1)
+	case !errors.Is(err, groups.ErrNoRoom) || e.redis.Exists(ctx, prefix(job.Queue)+"t:"+job.ID).Val() == 0:
 		return err
-	}
+	} // a job that has failed is replaced, and takes no further place
 	details, err := json.Marshal(job)
 	if err != nil {
 		return err
@@ -101,37 +104,46 @@ func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
 	}
 }
 
-// A room is how many jobs can be added to a queue, and when that was read.
+// A room is how many jobs can be added to a queue. The mutex of the engine guards left and at.
 type room struct {
-	left int
-	at   time.Time
+	left   int
+	at     time.Time    // when it was read
+	adding atomic.Int64 // jobs of this process that are being added
 }
 
-// room takes a place for a job. It reads how many places there are when it has used up an eighth of them, or once a second, so that
-// processes that share a queue exceed most only a little together.
-func (e *engine) room(ctx context.Context, queue string, most int) error {
+// room takes a place for a job, which is being added from then on. It reads how many places there are when it has used up an eighth of
+// them, or once a second, so that processes that share a queue exceed most only a little together.
+func (e *engine) room(ctx context.Context, queue string, most int) (*room, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := e.rooms[queue]
-	if r.left == 0 || time.Since(r.at) > time.Second {
+	if r == nil {
+		if len(e.rooms) > 1000 {
+			clear(e.rooms)
+		}
+		r = &room{}
+		e.rooms[queue] = r
+	}
+	for r.left == 0 || time.Since(r.at) > time.Second {
+		before, adding := r.at, int(r.adding.Load())
 		e.mu.Unlock()
 		all, err := e.Inspect(ctx, queue)
 		e.mu.Lock()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		left := most - all[0].Pending - all[0].Scheduled - all[0].Active - all[0].Failed
+		if !r.at.Equal(before) {
+			continue // another call has read it meanwhile
+		}
+		left := most - adding - all[0].Pending - all[0].Scheduled - all[0].Active - all[0].Failed
 		if left <= 0 {
-			return groups.ErrNoRoom
+			return nil, groups.ErrNoRoom
 		}
-		if len(e.rooms) > 1000 {
-			clear(e.rooms)
-		}
-		r = room{1 + left/8, time.Now()}
+		r.left, r.at = 1+left/8, time.Now()
 	}
 	r.left--
-	e.rooms[queue] = r
-	return nil
+	r.adding.Add(1)
+	return r, nil
 }
 
 // send calls f. If the server has refused it because it is not the primary, it calls f again over another connection.

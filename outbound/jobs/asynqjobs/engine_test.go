@@ -100,8 +100,10 @@ func eventually(t *testing.T, ok func() bool, text string) {
 func TestConfigValidate(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, asynqjobs.Config{}.Validate())
-	require.NoError(t, asynqjobs.Config{Poll: time.Minute}.Validate())
-	require.EqualError(t, asynqjobs.Config{Poll: 1}.Validate(), "asynqjobs.Config.Poll = 1ns: must be 1ms to 1m0s (0 means 100ms)")
+	require.NoError(t, asynqjobs.Config{Poll: time.Second}.Validate())
+	for _, poll := range []time.Duration{-1, 1, time.Second + 1} {
+		require.EqualError(t, asynqjobs.Config{Poll: poll}.Validate(), fmt.Sprintf("asynqjobs.Config.Poll = %v: must be 1ms to 1s (0 means 100ms)", poll))
+	}
 	for _, prefix := range []string{"a b", "{x}", strings.Repeat("x", 65), "\u00fc"} {
 		require.ErrorContains(t, asynqjobs.Config{Prefix: prefix}.Validate(), "asynqjobs.Config.Prefix = "+prefix+": must be up to 64 letters")
 	}

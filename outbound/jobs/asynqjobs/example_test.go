@@ -59,5 +59,5 @@ func ExampleNew() {
 	fmt.Println(err)
 	// Output:
 	// calls <nil>
-	// asynqjobs.Config.Poll = 1h0m0s: must be 1ms to 1m0s (0 means 100ms)
+	// asynqjobs.Config.Poll = 1h0m0s: must be 1ms to 1s (0 means 100ms)
 }

@@ -10,6 +10,7 @@
 local call = redis.call
 local far = 10000000000 -- the score from which a task in the set of retries counts as failed: asynq drops archived tasks
 local heldBy = 'gresil:hold'
+local longest = 10000 -- ms of a hold
 
 local function upTo(key, score)
   return call('ZCOUNT', key, '-inf', score)
@@ -64,7 +65,7 @@ local some, all = {'pending'}, {'pending', 'active', 'scheduled', 'retry', 'arch
 -- message, or "": then nothing is recovered; whether the queues are looked at together, so that idle ones cost one command, as a
 -- command in a Cluster cannot; and the prefixes of the queues.
 -- Reply: of each queue that is not empty its index; whether it has jobs that can run; whether it is paused; when its oldest job became
--- pending, in µs, or 0; how many jobs are pending, scheduled, active, failed, done, and scheduled within a minute.
+-- pending, or due, in µs, or 0; how many jobs are pending, scheduled, active, failed, done, and scheduled within a minute.
 local function look()
   local now, lost, pendingOnly, mark, first = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1', ARGV[5], 7
   local found = {}
@@ -79,13 +80,22 @@ local function look()
     local scheduled, retry, completed, active = p .. 'scheduled', p .. 'retry', p .. 'completed', call('LLEN', p .. 'active')
     local due, failed, over = upTo(scheduled, now) + upTo(retry, now), call('ZCOUNT', retry, far, '+inf'), upTo(completed, now)
     local waiting, oldest = call('ZCARD', scheduled) + call('ZCARD', retry) - failed, call('LINDEX', p .. 'pending', -1)
-    local leases, since = call('ZCARD', p .. 'lease'), oldest and call('HGET', p .. 't:' .. oldest, 'pending_since')
+    local leases, since = call('ZCARD', p .. 'lease'), (oldest and call('HGET', p .. 't:' .. oldest, 'pending_since') or 0) / 1000
+    for _, key in ipairs(due > 0 and {scheduled, retry} or {}) do
+      local at = tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2] or far)
+      if at <= now and (since == 0 or at * 1000000 < since) then
+        since = at * 1000000
+      end
+    end
     found[#found + 1] = {
-      i - first, pending + due > 0 and not by and 1 or 0, paused, math.floor((since or 0) / 1000), pending + due, waiting - due, active,
+      i - first, pending + due > 0 and not by and 1 or 0, paused, math.floor(since), pending + due, waiting - due, active,
       failed + call('ZCARD', p .. 'archived'), call('ZCARD', completed) - over, upTo(scheduled, now + 60) + upTo(retry, now + 60) - due,
     }
     if mark ~= '' and over > 0 then
       clean(p, now)
+    end
+    if mark ~= '' and by == heldBy and call('PTTL', p .. 'paused') > longest then
+      call('DEL', p .. 'paused') -- the clock of Redis was set back after the hold had begun
     end
     if mark ~= '' and upTo(p .. 'lease', lost) > 0 then
       recover(p, lost, now, mark)

@@ -140,6 +140,17 @@ func TestClockOfAnotherProcess(t *testing.T) {
 	require.LessOrEqual(t, early.Load(), int64(0))
 }
 
+// The clock of Redis is set back by an hour: what is left of a hold is then an hour more.
+func TestHoldAfterClockOfRedis(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{})
+	require.NoError(t, s.Hold(t.Context(), "q", time.Now().Add(groups.LongestHold)))
+	require.NoError(t, s.client.PExpire(t.Context(), "asynq:{q}:paused", time.Hour).Err())
+	r, _ := s.run(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error { return nil }})
+	enqueue(t, r, jobs.Job{})
+	eventually(t, func() bool { return r.Stats().Succeeded == 1 }, "it has run")
+}
+
 // Everything that is accepted is done, although Redis is killed and started again meanwhile.
 func TestRestartOfRedis(t *testing.T) {
 	t.Parallel()

@@ -41,8 +41,8 @@ func TestEngines(t *testing.T) {
 	for name, f := range map[string]func(*suite){
 		"handled once": (*suite).handledOnce, "never early": (*suite).neverEarly, "attempts": (*suite).attemptsOfJob,
 		"failed": (*suite).failed, "replaced": (*suite).replaced, "exists": (*suite).exists, "retained": (*suite).retained,
-		"paused": (*suite).paused, "held": (*suite).held, "stopped": (*suite).stopped, "listed": (*suite).listed,
-		"concurrency": (*suite).concurrency, "full": (*suite).full, "texts": (*suite).texts, "place": (*suite).place,
+		"paused": (*suite).paused, "held": (*suite).held, "stopped": (*suite).stopped, "listed": (*suite).listed, "due": (*suite).due,
+		"concurrency": (*suite).concurrency, "full": (*suite).full, "full at once": (*suite).fullAtOnce, "texts": (*suite).texts, "place": (*suite).place,
 	} {
 		t.Run("memory/"+name, func(t *testing.T) {
 			t.Parallel()
@@ -369,6 +369,24 @@ func (s *suite) listed() {
 	require.Equal(s, "later", s.attempts()[0].ID)
 }
 
+// due is a job whose time has come while no process runs its queue.
+func (s *suite) due() {
+	at := time.Now().Add(time.Second)
+	s.enqueue(groups.Job{ID: "due", NotBefore: at})
+	s.enqueue(groups.Job{ID: "later", NotBefore: time.Now().Add(time.Hour)})
+	time.Sleep(2100 * time.Millisecond) // an engine can keep whole seconds
+	c := s.inspect()
+	require.Equal(s, []int{1, 1}, []int{c.Pending, c.Scheduled})
+	require.WithinDuration(s, at, c.Oldest, time.Second)
+	pending, scheduled := s.list("pending"), s.list("scheduled")
+	require.Len(s, pending, 1)
+	require.True(s, pending[0].ID == "due" && pending[0].Due.IsZero())
+	require.Len(s, scheduled, 1)
+	require.Equal(s, "later", scheduled[0].ID)
+	s.run(1, done)
+	s.await(1, groups.Counts{Scheduled: 1})
+}
+
 func (s *suite) concurrency() {
 	for i := range 12 {
 		s.enqueue(groups.Job{ID: strconv.Itoa(i)})
@@ -419,6 +437,33 @@ func (s *suite) full() {
 	require.NoError(s, s.queue.Control(s.Context(), s.name, groups.Delete, "0"))
 	require.NoError(s, try("again", s.name))
 	require.ErrorIs(s, try("one more", s.name), groups.ErrNoRoom)
+	require.ErrorIs(s, try("1", s.name), groups.ErrExists)
+	require.NoError(s, try("f0", s.name), "it replaces the failed one")
+	require.ErrorIs(s, try("f0", s.name), groups.ErrExists)
+	require.ErrorIs(s, try("one more", s.name), groups.ErrNoRoom)
+}
+
+// fullAtOnce is a queue to which many add at once.
+func (s *suite) fullAtOnce() {
+	const most = 10
+	try := func(i int) error {
+		return s.queue.Enqueue(s.Context(), groups.Job{ID: strconv.Itoa(i), Queue: s.name, MaxAttempts: 1}, most)
+	}
+	var group sync.WaitGroup
+	for i := range 100 {
+		group.Go(func() {
+			if err := try(i); err != nil && !errors.Is(err, groups.ErrNoRoom) {
+				s.Errorf("Enqueue = %v, want ErrNoRoom", err)
+			}
+		})
+	}
+	group.Wait()
+	n := s.inspect().Pending
+	require.LessOrEqual(s, n, most)
+	for ; n < most; n++ {
+		require.NoError(s, try(100+n))
+	}
+	require.ErrorIs(s, try(100+n), groups.ErrNoRoom)
 }
 
 // texts are those of errors that Redis, or asynq, cannot store.
