@@ -2,7 +2,6 @@ package groups
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -77,16 +76,9 @@ func (a *Attempt) call(ctx context.Context, f func(ctx context.Context) error) (
 	defer cancel()
 	began := time.Now()
 	a.Called = true
-	ended := make(chan struct{})
-	go func() { // whose end by runtime.Goexit, as by a test that fails, is not that of the worker
-		defer close(ended)
-		defer a.caught(&err)
-		err = fmt.Errorf("%s: the function called runtime.Goexit", a.Name)
-		err = f(ctx)
-	}()
-	<-ended
-	a.Err, a.Took = err, time.Since(began)
-	return err
+	defer func() { a.Err, a.Took = err, time.Since(began) }()
+	defer a.caught(&err)
+	return f(ctx)
 }
 
 func (a *Attempt) caught(err *error) {

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -124,15 +123,6 @@ func TestDelivery(t *testing.T) {
 				return all(records), nil
 			},
 			calls: []string{"0 o: a b c d", "0 o: a b", "0 o: c d"}, keys: 3, stats: batch.Stats{Calls: 3, Split: 1, Sent: 4},
-		},
-		"Goexit": {
-			answer: func(_ context.Context, n int, records []record) ([]result, error) {
-				if n == 1 {
-					runtime.Goexit()
-				}
-				return all(records), nil
-			},
-			calls: []string{"0 o: a b c d", "10 o: a b c d"}, keys: 1, stats: batch.Stats{Calls: 2, Sent: 4},
 		},
 		"panic of GateCall": {calls: []string{"10 o: a b c d"}, keys: 1, stats: batch.Stats{Calls: 1, Sent: 4}},
 		"cost of GateCall":  {calls: []string{"30 o: a b c d"}, keys: 1, stats: batch.Stats{Calls: 1, Limited: 3, Sent: 4}},

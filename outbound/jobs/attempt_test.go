@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,7 +61,6 @@ func TestVerdict(t *testing.T) {
 		"refused, no time":    {refusal{}, groups.Limited, 15 * time.Second, 15*time.Second + 100*time.Millisecond},
 		"panic":               {nil, groups.Failed, 0, 0},
 		"panic of GateCall":   {nil, groups.Failed, 0, 0},
-		"Goexit":              {nil, groups.Failed, 0, 0},
 		"timeout":             {nil, groups.Failed, 0, 0},
 	} {
 		for _, gated := range []bool{false, true} {
@@ -78,8 +76,6 @@ func TestVerdict(t *testing.T) {
 							return nil
 						case strings.HasPrefix(name, "panic") && c.err == nil:
 							panic("x")
-						case name == "Goexit":
-							runtime.Goexit()
 						case name == "RunAt":
 							return fmt.Errorf("later: %w", jobs.RunAt(time.Now().Add(c.after)))
 						case name == "timeout":
