@@ -102,9 +102,9 @@ func (b *Breaker) idle() bool {
 		return now-b.since-b.openFor >= forgotten
 	case HalfOpen:
 		return now-max(b.since, b.latest) >= forgotten
-	default:
-		return b.state == b.life.Load().Settings.Initial
+	case ForcedOpen, Disabled, MetricsOnly:
 	}
+	return b.state == b.life.Load().Settings.Initial
 }
 
 // breakers returns all breakers, and the summed Stats of those that were evicted before.
