@@ -182,7 +182,7 @@ func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, 
 			d.b.held.Store(time.Now().Add(min(wait, groups.LongestHold-lead)).UnixNano()) // no other call would pass before
 		}
 		return wait, true
-	case errors.Is(err, core.ErrRejected), !d.Called && errors.Is(err, core.ErrConfig):
+	case errors.Is(err, core.ErrRejected):
 	case signal.Limited && classify:
 		wait = signal.Pause
 	default:

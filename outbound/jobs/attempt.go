@@ -82,7 +82,7 @@ func (a *attempt) judge(ctx context.Context, err error, stopped bool) groups.Ver
 	case limitedByGate && a.Gate != nil && (!a.Called || held.Gate == a.Gate.Name()):
 		wait = a.r.spacing.Wait(cmp.Or(wait, lead)) // if no time is given, it waits for another call to end
 		return groups.Verdict{End: groups.Limited, At: now.Add(wait), Err: err}
-	case errors.Is(err, core.ErrRejected), errors.Is(err, gate.ErrLimited), !a.Called && errors.Is(err, core.ErrConfig):
+	case errors.Is(err, core.ErrRejected), errors.Is(err, gate.ErrLimited):
 	case refusal.Limited && a.Gate == nil:
 		wait = refusal.Pause
 	case stopped:

@@ -551,25 +551,6 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// A job that costs more than its limit permits uses no attempt, and runs when the limit was raised.
-func TestJobAboveBurst(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		limit := gate.Limit{Name: "tokens", N: 100, Per: time.Second, Burst: 10}
-		g := core.Must(gate.New(gate.Config{Limits: []gate.Limit{limit}}))
-		r, _ := start(t, jobs.Queue{Gate: g, Handler: nothing, GateCall: func(jobs.Job) gate.Call {
-			return gate.Call{Costs: map[string]int64{"tokens": 11}}
-		}})
-		enqueue(t, r, jobs.Job{MaxAttempts: 1})
-		time.Sleep(50 * time.Second)
-		require.Equal(t, jobs.Stats{Enqueued: 1, Limited: 4}, r.Stats())
-		limit.Burst = 11
-		require.NoError(t, g.SetConfig(gate.Config{Limits: []gate.Limit{limit}}))
-		time.Sleep(15 * time.Second)
-		require.Equal(t, jobs.Stats{Enqueued: 1, Limited: 4, Succeeded: 1}, r.Stats())
-	})
-}
-
 // A job whose gate does not say when it passes waits there for two seconds at most, so that other jobs of the queue have the worker.
 func TestJobAtBusyGate(t *testing.T) {
 	t.Parallel()
