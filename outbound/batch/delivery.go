@@ -197,10 +197,9 @@ func (d *delivery[T, R]) refusal(err error, classify bool) (wait time.Duration, 
 // keyed reports whether calls with another key may pass a limit. The key is that of GateCall, or once Send has run, that of its request.
 func (d *delivery[T, R]) keyed(limit string) bool {
 	_, keyed := d.call.Keys[limit]
-	if keyed || !d.Called || d.Gate == nil || limit == "" {
-		return keyed
-	}
-	return !slices.ContainsFunc(d.Gate.Config().Limits, func(l gate.Limit) bool { return l.Name == limit && l.Key == nil })
+	all := d.Gate.Config().Limits
+	byRequest := len(all) == 0 && limit == "host" || slices.ContainsFunc(all, func(l gate.Limit) bool { return l.Name == limit && l.Key != nil })
+	return keyed || d.Called && byRequest
 }
 
 // again has records sent again, under an id, or without one together with others that have failed as often. If the call was not made, its

@@ -83,7 +83,8 @@ func (c *call) finish(err error) bool {
 	}
 	c.used = true // no request can use the permit from now on
 	// After a success, a later request that passed is taken for a repetition of the refused one.
-	counted, refused := c.counted, c.refused && (err != nil || !c.passed)
+	given := errors.Is(err, ErrLimited) // a call inside has used up its attempts, or is one of another gate
+	counted, refused := c.counted, c.refused && !given && (err != nil || !c.passed)
 	unlock()
 	rejected := errors.Is(err, core.ErrRejected)
 	if !counted && (rejected && client.NotSent(err) || c.turn == nil) { // nothing was sent
@@ -105,7 +106,7 @@ func (c *call) finish(err error) bool {
 // classify returns what the error of a function says about limits.
 func (c *call) classify(err error) (sig Signal) {
 	none := func(e error) bool { return errors.Is(err, e) }
-	if err != nil && !slices.ContainsFunc([]error{core.ErrRejected, context.Canceled, context.DeadlineExceeded}, none) {
+	if err != nil && !slices.ContainsFunc([]error{core.ErrRejected, ErrLimited, context.Canceled, context.DeadlineExceeded}, none) {
 		sig = c.g.settings().Classify(nil, err)
 	}
 	return sig

@@ -52,6 +52,43 @@ func TestRejectionsHoldNothing(t *testing.T) {
 	}
 }
 
+// A call inside of a function that has used up its attempts is neither made again by the function around it, nor an answer of the vendor of
+// that.
+func TestCallInsideGivesUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := core.Must(gate.New(gate.Config{MaxAttempts: 3}))
+		other := core.Must(gate.New(gate.Config{Name: "other", MaxAttempts: 3}))
+		p := core.Must(gate.NewPool(g, gate.PoolConfig[int, int]{Dial: func(context.Context, int) (int, error) { return 0, nil }}))
+		pages := map[int]int{}
+		err := g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+			for _, err := range gate.Stream(ctx, p, 0, 1, func(_ context.Context, _, at int) ([]int, int, error) {
+				if pages[at]++; at == 2 {
+					return nil, 0, refusal{time.Second}
+				}
+				return []int{at}, at + 1, nil
+			}) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		require.ErrorIs(t, err, gate.ErrLimited)
+		require.Equal(t, map[int]int{1: 1, 2: 3}, pages)
+		time.Sleep(time.Hour)
+		calls := 0
+		err = g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+			return other.Do(ctx, gate.Call{}, func(context.Context) error { calls++; return refusal{time.Minute} })
+		})
+		require.ErrorIs(t, err, gate.ErrLimited)
+		require.Equal(t, 3, calls)
+		require.Empty(t, g.Holds())
+		require.NoError(t, g.Close(t.Context()))
+		require.NoError(t, other.Close(t.Context()))
+	})
+}
+
 // The context of an attempt is that of the caller, and ends with the call.
 func TestContextOfAttempt(t *testing.T) {
 	t.Parallel()

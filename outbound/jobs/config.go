@@ -51,16 +51,18 @@ type Config struct {
 
 // A Queue says how this process runs the jobs of one queue. Handler is required.
 type Queue struct {
-	// Handler makes the call of a job, once or more often. It must return when its context ends.
+	// Handler makes the call of a job, once or more often. It must return when its context ends, and not end its goroutine,
+	// as FailNow of a test does.
 	Handler func(ctx context.Context, job Job) error
 	// Gate admits each attempt before its handler is called. The first call that the handler makes through the Gate, such
-	// as a request over its Transport, uses the permit of the attempt and does not wait again. While the vendor is held,
+	// as a request over its Transport, uses the permit of the attempt, and waits again only as GateCall says. While the vendor is held,
 	// no job is taken. If nil, handlers are called at once.
 	Gate *gate.Gate
 	// GateCall returns the keys and costs of a job at its Gate. If nil, there are none. Return every key that is
-	// known: for a key that only the request has, such as its host, and for a connection of a gate.Pool, the call waits in
-	// the handler, for up to 2 seconds that count toward Timeout. If it would have to wait longer, its error is a
-	// *gate.LimitedError: return it, and the job goes back to the queue, without using an attempt.
+	// known: for a key that only the request has, such as its host, for a connection of a gate.Pool, and if a hold begins
+	// before the call is sent, it waits in the handler, for up to 2 seconds that count toward Timeout. If it would have to
+	// wait longer, its error is a *gate.LimitedError: return it, and the job goes back to the queue, without using an
+	// attempt.
 	GateCall func(job Job) gate.Call
 	// Concurrency is the number of handlers that run at once in this process. If zero, it is 10. SetConfig cannot change
 	// it.

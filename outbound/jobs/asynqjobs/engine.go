@@ -135,11 +135,14 @@ func (e *engine) room(ctx context.Context, queue string, most int) (*room, error
 		if !r.at.Equal(before) {
 			continue // another call has read it meanwhile
 		}
-		left := most - adding - all[0].Pending - all[0].Scheduled - all[0].Active - all[0].Failed
-		if left <= 0 {
+		left := most - all[0].Pending - all[0].Scheduled - all[0].Active - all[0].Failed
+		switch {
+		case left <= 0:
 			return nil, groups.ErrNoRoom
+		case left <= adding: // these can be counted already
+			continue
 		}
-		r.left, r.at = 1+left/8, time.Now()
+		r.left, r.at = 1+(left-adding)/8, time.Now()
 	}
 	r.left--
 	r.adding.Add(1)
