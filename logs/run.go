@@ -15,7 +15,8 @@ import (
 type Config struct {
 	// Calls logs single calls too, at Debug: those that are retried, rejected or cut off. If false, calls cost nothing.
 	Calls bool
-	// Keys adds the key of a call or a limit, which may be a secret. The host of a breaker is always logged.
+	// Keys adds the key of a call or a limit, which may be a secret. The host of a breaker is always logged,
+	// unless a plugin of its group has keys that are not hosts.
 	Keys bool
 }
 

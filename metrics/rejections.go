@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/internal/roundtrip"
 )
@@ -30,8 +32,9 @@ func (c *Collector) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, note := reject.Watch(r.Context())
 		defer func() {
-			last := note.Get()
-			c.count("server", last.Err, last.Status)
+			if last := note.Get(); !errors.Is(last.Err, context.Canceled) { // a client that leaves is not rejected
+				c.count("server", last.Err, last.Status)
+			}
 		}()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
@@ -52,7 +55,7 @@ type transport struct {
 
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(req)
-	if errors.Is(err, core.ErrRejected) {
+	if errors.Is(err, core.ErrRejected) && !errors.Is(err, blame.ErrHeld) {
 		t.collector.count("client", err, 0)
 	}
 	return resp, err

@@ -64,8 +64,8 @@ type Config struct {
 	MaxHalfOpen time.Duration
 	// Initial is the state in which a breaker begins. The zero value is Closed.
 	Initial State
-	// MaxKeys is the number of breakers of a [Group]. If it is reached, a breaker is evicted that is closed, or whose open time was over an
-	// hour ago without a call since. If 16 others are checked first, the new key shares one breaker with others. If zero, it is 1,024. [New]
+	// MaxKeys is the number of breakers of a [Group]. If it is reached, a breaker is evicted that is closed, or that had no trial in the hour
+	// since its open time was over. If 16 others are checked first, the new key shares one breaker with others. If zero, it is 1,024. [New]
 	// does not use it.
 	MaxKeys int
 

@@ -5,6 +5,7 @@ package blame
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -85,6 +86,9 @@ func Permanent(err error) bool {
 		Permanent() bool
 	}](err)
 }
+
+// ErrHeld is the cause of the end of the context of a try that a gate holds back: it counts for nothing, and is made later.
+var ErrHeld = fmt.Errorf("gate: held back: %w", core.ErrRejected)
 
 // ErrPassing is matched by an error whose RetryAfter is negative because the wait is not known: waiting does help.
 var ErrPassing = errors.New("passing")

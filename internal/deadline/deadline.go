@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/registry"
@@ -73,13 +73,12 @@ func (t *Timeout[C]) Count(caller, limited context.Context, l *Limit, err error)
 	switch {
 	case err == nil:
 		t.succeeded.Add(1)
-	case errors.Is(context.Cause(caller), core.ErrRejected): // a gate has held it back: no call was made
-	case !l.Struck(caller, limited):
-		t.failed.Add(1)
-	default:
+	case l.Struck(caller, limited):
 		t.timedOut.Add(1)
 		err = l.late(limited.Err(), err)
 		t.emit(caller, limited, l, err)
+	case !errors.Is(context.Cause(caller), blame.ErrHeld):
+		t.failed.Add(1)
 	}
 	return err
 }

@@ -17,7 +17,7 @@ func Problem(patterns []string) string {
 	if i := strings.IndexAny(pattern, " \t"); i > 0 && pattern[:i] != strings.ToUpper(pattern[:i]) {
 		return "must have its method as it is sent, as in POST"
 	}
-	host, _, _ := strings.Cut(strings.TrimLeft(pattern[strings.IndexAny(pattern, " \t")+1:], " \t"), "/")
+	host := hostOf(pattern)
 	if host != strings.ToLower(host) {
 		return "must have its host in lower case"
 	} else if strings.Contains(host, ":") && host[0] != '[' {
@@ -32,6 +32,12 @@ func Problem(patterns []string) string {
 		}
 	}
 	return ""
+}
+
+// hostOf returns the host of a pattern, or "".
+func hostOf(pattern string) string {
+	host, _, _ := strings.Cut(strings.TrimLeft(pattern[strings.IndexAny(pattern, " \t")+1:], " \t"), "/")
+	return host
 }
 
 // register tries patterns on a mux, which panics on those that it does not take.

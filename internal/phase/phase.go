@@ -73,9 +73,13 @@ type Place[P Phase, T Plugin[P]] struct {
 // Places are plugins from the outermost to the innermost.
 type Places[P Phase, T Plugin[P]] []Place[P, T]
 
-// together reports whether a request can pass both places: of two Routes of one pipeline only one applies.
+// together reports whether a request can pass both places: of two Routes of one pipeline only one applies, and of Routes of two hosts.
 func (p Place[P, T]) together(q Place[P, T]) bool {
-	return p.Route == q.Route || p.Route == nil || q.Route == nil || p.inside != q.inside
+	if p.Route == q.Route || p.Route == nil || q.Route == nil {
+		return true
+	}
+	one, other := hostOf(p.Route.Pattern), hostOf(q.Route.Pattern)
+	return p.inside != q.inside && (one == "" || other == "" || one == other)
 }
 
 // Pairs calls f with each outer and inner plugin that a request can pass both.

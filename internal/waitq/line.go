@@ -255,7 +255,7 @@ func (l *line[T]) deliver(a *ask[T], slot Slot[T], err error, panicked any) {
 	case a.changes != l.changes:
 		l.giveBack(a.by, slot)
 	case !slot.Refused:
-		l.overtaken(a.by.Weight, to)
+		l.overtaken(a.by.Weight, slot.At, to)
 		l.hand(a.by, slot)
 	default:
 		late := func(p *place[T]) bool { return slot.At.IsZero() || p.deadline.Before(slot.At) }
@@ -269,20 +269,25 @@ func (l *line[T]) deliver(a *ask[T], slot Slot[T], err error, panicked any) {
 }
 
 // overtaken lets the first without a slot have the one that has come, and whose it would have been the slot that the first has asked for:
-// requests and replies overtake each other.
-func (l *line[T]) overtaken(weight int64, by *Waiter[place[T]]) {
+// requests and replies overtake each other. Whoever cannot wait until at keeps what is on its way.
+func (l *line[T]) overtaken(weight int64, at time.Time, by *Waiter[place[T]]) {
 	for first := range l.queue.All() {
 		p := &first.Value
-		if first.Weight != weight || p.held {
-			continue
-		}
-		if p.ask != nil {
+		switch {
+		case first.Weight != weight:
+		case p.held: // it gets the earlier one of the two
+			if p.slot.At.After(at) {
+				at = p.slot.At
+			}
+		case p.ask == nil:
+			return
+		case !p.deadline.Before(at):
 			if p.ask.to = by; by != nil {
 				by.Value.ask = p.ask
 			}
 			p.ask = nil
+			return
 		}
-		return
 	}
 }
 

@@ -219,6 +219,35 @@ func TestLineKeepsOrderOfReplies(t *testing.T) {
 	})
 }
 
+// Whoever cannot wait until the slot that has come first keeps what is on its way.
+func TestLineKeepsOwnReply(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var lines waitq.Lines[int]
+		begun, every := time.Now(), time.Millisecond
+		var waiters sync.WaitGroup
+		for i, row := range []struct{ most, reply, at time.Duration }{
+			{time.Hour, 10 * every, 10 * every}, {15 * every, 12 * every, 12 * every}, {time.Hour, 11 * every, 20 * every},
+		} {
+			waiters.Go(func() {
+				slot, err := lines.Wait(t.Context(), nil, "k", row.most, &waitq.Caller[int]{
+					Weight: 1, Every: every, Room: 9, Queued: func() {}, Refuse: func(time.Duration) int { return 0 },
+					After: func(_, more int64) time.Duration { return time.Duration(more) * every },
+					Reserve: func(context.Context, time.Duration) (waitq.Slot[int], error) {
+						time.Sleep(time.Until(begun.Add(row.reply)))
+						return waitq.Slot[int]{At: begun.Add(row.at)}, nil
+					},
+				})
+				assert.NoError(t, err)
+				assert.False(t, slot.Refused, i)
+				assert.Equal(t, row.at, time.Since(begun), i)
+			})
+			synctest.Wait()
+		}
+		waiters.Wait()
+	})
+}
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a

@@ -14,7 +14,7 @@ type call struct {
 	g      *Gate
 	ctx    context.Context //nolint:containedctx // a call is made in one function; Close ends it
 	cancel context.CancelCauseFunc
-	seq    uint64 // calls are served in this order; a repeated call keeps its number, and one with a slot of Reserve is before all others
+	seq    uint64 // calls are served in this order; a repeated call keeps its number, and a permit of Reserve is before all others
 	claims []*claim
 	pooled
 
@@ -26,6 +26,7 @@ type call struct {
 	deadline time.Time     // of the wait
 	queue    *queue        // in which it waits
 	by       *scope        // in whose queue it waits; nil for other queues
+	apart    bool          // by is held
 	granted  chan struct{} // closed when the wait is over; nil if no goroutine waits
 	err      error         // of the wait
 	attempts int           // made so far
@@ -39,7 +40,7 @@ type call struct {
 	passed  bool  // the last call under the context was not refused
 }
 
-// unreserved is added to the numbers of calls without a slot of Reserve.
+// unreserved is added to the numbers of calls that are no permits of Reserve.
 const unreserved = 1 << 63
 
 // weigh adds the cost of a waiting call to what waits for its keys: if it waits in the queue of one of them, to that one only, since the
@@ -50,15 +51,15 @@ func (c *call) weigh(sign int64) {
 			cl.units += sign * cl.cost
 		}
 	}
-	if c.by != nil {
+	if c.apart {
 		c.g.apart += int(sign)
 	}
 }
 
-// waitsBy moves what a waiting call weighs to another queue: of a scope, or nil.
-func (c *call) waitsBy(s *scope) {
+// waitsBy moves what a waiting call weighs to another queue: of a scope, which can be held, or nil.
+func (c *call) waitsBy(s *scope, held bool) {
 	c.weigh(-1)
-	c.by = s
+	c.by, c.apart = s, held
 	c.weigh(1)
 }
 
@@ -259,7 +260,10 @@ func (c *call) free(cl *claim) time.Time {
 	if held, ok := cl.held(at); ok && !c.g.stale(cl.hold) {
 		at = held
 	}
-	switch at = later(at, cl.slot.at); {
+	if !c.g.byStore() { // the Store gives slots for one round trip ahead
+		at = later(at, cl.slot.at)
+	}
+	switch {
 	case !cl.old(at):
 	case c.g.byStore() && cl.quiet.After(c.g.now):
 		at = later(at, cl.known)

@@ -300,7 +300,6 @@ func TestClassifyOfSlowBody(t *testing.T) {
 	})
 }
 
-// A raise is felt at once, and usage still counts. Calls that wait get other slots.
 // The usage of a key recovers although the Config is set again and again.
 func TestSetConfigKeepsUsage(t *testing.T) {
 	t.Parallel()
@@ -328,6 +327,7 @@ func TestSetConfigKeepsUsage(t *testing.T) {
 	}
 }
 
+// A raise is felt at once, and usage still counts. Calls that wait get other slots.
 func TestSetConfig(t *testing.T) {
 	t.Parallel()
 	slow, fast := gate.Config{Limits: []gate.Limit{{N: 1, Per: time.Minute}}}, gate.Config{Limits: perSecond(10)}

@@ -22,7 +22,6 @@ var (
 	ErrStore = fmt.Errorf("gate: store unavailable: %w", core.ErrRejected)
 
 	errReentrant = core.Permanent(fmt.Errorf("gate: the pool is used by one of its own calls: %w", core.ErrRejected))
-	errHeld      = fmt.Errorf("gate: held back: %w", core.ErrRejected) // the cause of the context of a try
 	errCut       = &cutError{}
 )
 

@@ -23,20 +23,20 @@ func (g *Gate) release() {
 }
 
 // serve admits calls, in their order, as long as everything that they need is available. A call that its own keys block is parked at the
-// first of these keys, and does not block calls of other keys, nor those that need no slot of that key. A call that only waits for a place or a token blocks all calls behind it.
+// one that blocks it for longest, and does not block calls of other keys, nor those that need no slot of that key. A call that only waits for a place or a token blocks all calls behind it.
 func (g *Gate) serve() {
 	for len(g.wakes) > 0 && !g.wakes[0].wake.After(g.now) {
 		g.wake(g.wakes[0], time.Time{})
 	}
 	for stop := false; !stop && len(g.ready) > 0; {
 		c := g.ready[0]
-		switch s, at := g.blocked(c); {
+		switch s, at, held := g.blocked(c); {
 		case s != nil && c.asks && !g.byStore(): // the Store has failed meanwhile
 			g.unqueue(c)
 			c.grant(c.limited(at, s.Limit))
 		case s != nil:
 			g.wake(s, at)
-			c.waitsBy(s)
+			c.waitsBy(s, held)
 			if g.park(c, &s.parked); c.pool != nil && c.conn == nil { // it does not use the free connection
 				g.ripe(&c.pool.parked)
 			}
@@ -68,30 +68,34 @@ func (g *Gate) roomy() bool {
 	return g.limit == 0 || g.flying < g.limit
 }
 
-// blocked returns a scope that does not admit the call, and when to look again; nil if there is none.
-func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
+// blocked returns the scope that does not admit the call for longest, when to look again, and whether it is held; nil if there is none.
+func (g *Gate) blocked(c *call) (s *scope, at time.Time, held bool) {
 	for _, cl := range c.claims {
-		s = cl.scope
-		if at, shut := g.shut(s); shut {
-			return s, at
+		until, shut := g.shut(cl.scope)
+		if !shut {
+			until = g.admits(c, cl)
 		}
-		slotless := cl.old(g.now)
-		if slotless && len(s.parked) > 0 && s.parked[0].seq < c.seq && s.wake.After(g.now) {
-			return s, s.wake
-		}
-		if (slotless || s.polled) && s.quiet.After(g.now) && g.byStore() {
-			return s, s.quiet
-		}
-		if !g.byStore() && cl.needs(g.now) {
-			if at = cl.slot.at; slotless {
-				at = s.admission(cl.cost, g.now)
-			}
-			if at.After(g.now) {
-				return s, at
-			}
+		if (shut || until.After(g.now)) && (s == nil || until.After(at)) {
+			s, at, held = cl.scope, until, shut
 		}
 	}
-	return nil, at
+	return s, at, held
+}
+
+// admits returns the time from which a scope without a hold can admit a call, which is zero or past if it can now.
+func (g *Gate) admits(c *call, cl *claim) (at time.Time) {
+	s, slotless := cl.scope, cl.old(g.now)
+	switch {
+	case slotless && len(s.parked) > 0 && s.parked[0].seq < c.seq && s.wake.After(g.now):
+		return s.wake
+	case g.byStore() && (slotless || s.polled):
+		return s.quiet
+	case g.byStore():
+		return at
+	case slotless:
+		return s.admission(cl.cost, g.now)
+	}
+	return cl.slot.at
 }
 
 // admit lets a call pass.
@@ -214,8 +218,8 @@ func (g *Gate) unqueue(c *call) {
 	first := (*q)[0] == c
 	q.remove(c)
 	g.waiting--
+	c.waitsBy(nil, false)
 	c.weigh(-1)
-	c.by = nil
 	for _, cl := range c.claims {
 		if first && q == &cl.parked {
 			cl.wake = cl.quiet // it was that of the call
@@ -254,7 +258,7 @@ func (g *Gate) ripe(q *queue) {
 	if len(*q) > 0 {
 		c := (*q)[0]
 		q.remove(c)
-		c.waitsBy(nil)
+		c.waitsBy(nil, false)
 		g.ready.add(c)
 	}
 }

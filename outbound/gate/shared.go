@@ -165,7 +165,7 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 			c.pool.put(c)
 		}
 		asked.remove(c)
-		c.waitsBy(by)
+		c.waitsBy(by, false)
 		to.add(c)
 	}
 }
@@ -220,7 +220,7 @@ func (c *call) took(p *granted) bool {
 			continue
 		}
 		cl := c.claims[i]
-		if c.given, cl.slot = p, (slot{at: p.at}); cl.counts() { // the slot has no tail, so put ignores it
+		if c.given, cl.slot = p, (slot{at: p.at}); cl.counts() {
 			cl.tail = later(cl.tail, p.at.Add(span(cl.cost, cl.spacing))) // or a call without the Store is too early
 		}
 	}

@@ -94,7 +94,7 @@ func (u *usage) take(cost int64, from time.Time) slot {
 func (u *usage) put(s slot, now time.Time) {
 	old := func(s slot) bool { return now.After(s.at.Add(u.shelf)) }
 	switch {
-	case s.at.IsZero() || u.limit == nil:
+	case s.tail.IsZero() || u.limit == nil: // none, or one that the Store has given
 	case u.tail.Equal(s.tail):
 		u.tail = u.tail.Add(-span(s.cost, u.spacing))
 	case !old(s):

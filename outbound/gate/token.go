@@ -59,7 +59,11 @@ func (g *Gate) settleToken() {
 
 // trim drops returned tokens that the limiter has replaced since.
 func (g *Gate) trim(of *rate.Limiter) {
-	g.credit = min(g.credit, max(0, of.Burst()-max(0, int(of.TokensAt(g.now)))))
+	kept := 0
+	if g.shared != nil && len(g.asked) > 0 { // it has its token already
+		kept = 1
+	}
+	g.credit = min(g.credit, max(kept, of.Burst()-max(0, int(of.TokensAt(g.now)))))
 }
 
 // tokenFor returns the time of the token for the last call of the queue, or for the first. ok is false if there will be none.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/roundtrip"
 )
 
@@ -159,7 +160,7 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelCauseFunc, i
 				before.Answer()
 				conn = info.Conn
 				held.Store(true)
-				cancel(errHeld) // HTTP/2 looks at the context before it writes, HTTP/1 before it tries again
+				cancel(blame.ErrHeld) // HTTP/2 looks at the context before it writes, HTTP/1 before it tries again
 			}
 		},
 		WroteHeaderField: func(name string, value []string) {

@@ -19,7 +19,8 @@ type ClientOptions struct {
 	// Disabled sends all requests past the breakers: they are neither rejected nor counted.
 	Disabled bool
 	// Key returns the key of the breaker for a request. A request without a key passes. If nil, it is client.Host, which includes the port
-	// unless it is that of https: "api.example.com" or "api.example.com:80".
+	// unless it is that of https: "api.example.com" or "api.example.com:80". With a Key, also one that an Override sets, the keys of the whole
+	// group are no longer taken for hosts: they are in no log, metric or error text by themselves.
 	Key func(req *http.Request) (key string, ok bool)
 	// Classify returns the outcome of an exchange. It must not read the body. If nil, it is client.Classify. If the response of a failure says
 	// how long to wait (client.RetryAfter), and the failure opens the breaker, the breaker stays open for at least that long. A failure that

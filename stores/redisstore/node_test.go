@@ -608,10 +608,15 @@ func TestFailoverInACluster(t *testing.T) {
 	take := func() error { _, err := l.Take(t.Context(), key, 1); return err }
 	require.NoError(t, take())
 	do := func(s *redisserver.Server, command string) string { return core.Must(s.Do(command)) }
-	free := core.Must(net.Listen("tcp", "127.0.0.1:0"))
-	_, bus, _ := net.SplitHostPort(free.Addr().String())
-	require.NoError(t, free.Close())
-	replica := redistest.Start(t, append(args, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", bus)...)
+	var replica *redisserver.Server
+	for tries := 0; replica == nil && tries < 10; tries++ { // another process can take the port
+		free := core.Must(net.Listen("tcp", "127.0.0.1:0"))
+		_, bus, _ := net.SplitHostPort(free.Addr().String())
+		require.NoError(t, free.Close())
+		replica, _ = redisserver.Start(t.TempDir(), append(args, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", bus)...)
+	}
+	require.NotNil(t, replica)
+	t.Cleanup(replica.Kill)
 	host, port, _ := net.SplitHostPort(servers[0].Addr)
 	do(replica, "cluster meet "+host+" "+port+" "+strings.TrimSpace(do(servers[0], "config get cluster-port")[len("cluster-port"):]))
 	require.NoError(t, replica.Await("cluster info", "cluster_known_nodes:4", "cluster_state:ok"))
