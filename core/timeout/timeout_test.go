@@ -238,6 +238,28 @@ func TestEvent(t *testing.T) {
 	})
 }
 
+// A rejection of another call, by which an errgroup cancels this one, says nothing about it.
+func TestCallerCanceledByRejection(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		takes time.Duration
+		want  timeout.Stats
+	}{
+		"within the limit": {500 * time.Millisecond, timeout.Stats{Failed: 1}},
+		"over the limit":   {3 * time.Second, timeout.Stats{TimedOut: 1}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			limit := core.Must(timeout.New(timeout.Config{Limit: time.Second}))
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(row.takes-1, func() { cancel(core.ErrRejected) })
+			_, err := timeout.Do(ctx, limit, func(context.Context) (int, error) { time.Sleep(row.takes); return 0, errBoom })
+			require.ErrorIs(t, err, errBoom)
+			require.Equal(t, row.want.TimedOut > 0, errors.Is(err, timeout.ErrTimeout), name)
+			require.Equal(t, row.want, limit.Stats(), name)
+		})
+	}
+}
+
 // What runs has the limit that it began with.
 func TestSetConfig(t *testing.T) {
 	t.Parallel()

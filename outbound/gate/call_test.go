@@ -213,10 +213,12 @@ func TestEstimateOfOtherKey(t *testing.T) {
 	for name, row := range map[string]struct {
 		cfg   gate.Config
 		pause time.Duration // of the account whose calls wait
+		after time.Duration
 	}{
-		"held":          {gate.Config{Limits: limits}, 30 * time.Second},
-		"slow":          {gate.Config{Limits: limits}, 0},
-		"held, limiter": {gate.Config{Limits: limits[1:], Limiter: rate.NewLimiter(10, 1)}, 30 * time.Second},
+		"held":          {gate.Config{Limits: limits}, 30 * time.Second, time.Second},
+		"slow":          {gate.Config{Limits: limits}, 0, time.Second},
+		"slow, later":   {gate.Config{Limits: limits}, 0, 1100 * time.Millisecond}, // right after a call of the other key
+		"held, limiter": {gate.Config{Limits: limits[1:], Limiter: rate.NewLimiter(10, 1)}, 30 * time.Second, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -231,12 +233,41 @@ func TestEstimateOfOtherKey(t *testing.T) {
 					go func() { _ = do(waiting, g, account("a"), 0) }()
 				}
 				synctest.Wait()
-				time.Sleep(time.Second)
+				time.Sleep(row.after)
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				defer cancel()
 				require.NoError(t, do(ctx, g, account("b"), 0))
 				_, err := g.Wait(ctx, account("a"))
 				require.ErrorIs(t, err, gate.ErrLimited)
+				stop()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// A call that would have to wait past its deadline is refused at once, whichever of its limits is the slow one.
+func TestEstimateOfSlowLimit(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]gate.Config{
+		"limiter": {Limits: perSecond(100), Limiter: rate.NewLimiter(5, 1)},
+		"limits":  {Limits: []gate.Limit{{N: 10, Per: time.Second}, {Name: "minute", N: 51, Per: time.Minute}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, cfg, func(t tester, g *gate.Gate) {
+				ctx, stop := context.WithCancel(t.Context())
+				for range 1000 {
+					go func() { _ = do(ctx, g, gate.Call{}, 0) }()
+				}
+				for range 20 {
+					time.Sleep(53 * time.Millisecond)
+					start := time.Now()
+					soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+					require.ErrorIs(t, do(soon, g, gate.Call{}, 0), gate.ErrLimited)
+					require.Zero(t, time.Since(start))
+					cancel()
+				}
 				stop()
 				synctest.Wait()
 			})

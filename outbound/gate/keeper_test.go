@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,10 +15,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 
+	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/gatestore"
 	"github.com/gresil/gresil/internal/gatestoretest"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/gate"
 )
 
@@ -811,6 +815,54 @@ func TestSharedSlotBeforeOutage(t *testing.T) {
 		wg.Wait()
 		require.Len(t, sent.begun, 3)
 		require.LessOrEqual(t, most(sent.begun, nil, time.Second), int64(1))
+	})
+}
+
+// A slot of the Store lies ahead by a round trip: it is no wait, and can be used without one.
+func TestSharedReserveWithoutWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := gate.Config{Limits: append(perSecond(10), gate.Limit{Name: "host", Key: client.Host}), MaxWait: -1}
+		gates, _ := gatesOf(t, gatestoretest.New(20*time.Millisecond, nil), 1, cfg)
+		defer closeAll(gates)
+		require.NoError(t, do(t.Context(), gates[0], gate.Call{}, 0))
+		time.Sleep(time.Second)
+		p, err := gates[0].Reserve(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		require.NoError(t, p.Wait(t.Context()))
+		p.Done(nil)
+		rt := gates[0].Transport(resiltest.NewScript(resiltest.Reply{Status: 200}))
+		for range 4 {
+			time.Sleep(time.Second)
+			require.NoError(t, gates[0].Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://vendor.test/", nil)
+				require.NoError(t, err)
+				resp, err := rt.RoundTrip(req)
+				if err == nil {
+					err = resp.Body.Close()
+				}
+				return err
+			}))
+		}
+	})
+}
+
+// The token of a call about which the Store is asked is its own, although the limiter has given others meanwhile.
+func TestSharedToken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gates, _ := gatesOf(t, gatestoretest.New(20*time.Millisecond, nil), 1, gate.Config{Limiter: rate.NewLimiter(100, 1)})
+		defer closeAll(gates)
+		for range 5 {
+			time.Sleep(time.Second)
+			var wg sync.WaitGroup
+			wg.Go(func() { require.NoError(t, do(t.Context(), gates[0], gate.Call{}, 10*time.Second)) })
+			time.Sleep(15 * time.Millisecond)
+			start := time.Now()
+			require.NoError(t, do(t.Context(), gates[0], gate.Call{}, 0))
+			require.LessOrEqual(t, time.Since(start), 100*time.Millisecond)
+			wg.Wait()
+		}
 	})
 }
 
