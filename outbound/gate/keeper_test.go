@@ -17,15 +17,14 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/gatestore"
-	"github.com/gresil/gresil/internal/gatestoretest"
 	"github.com/gresil/gresil/outbound/gate"
 )
 
 // gatesOf returns gates that share a store.
-func gatesOf(t *testing.T, v *gatestoretest.Vendor, n int, cfg gate.Config) (all []*gate.Gate, each []*gatestoretest.Process) {
+func gatesOf(t *testing.T, v *redisServer, n int, cfg gate.Config) (all []*gate.Gate, each []*process) {
 	t.Helper()
 	for i := range n {
-		p := v.Process(i)
+		p := v.process(i)
 		cfg.Name, cfg.Store = fmt.Sprint("process ", i), p
 		all, each = append(all, core.Must(gate.New(cfg))), append(each, p)
 	}
@@ -76,16 +75,16 @@ func TestStoreUnavailable(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := gatestoretest.New(2*time.Millisecond, nil)
+			f := newRedis(2 * time.Millisecond)
 			gates, _ := gatesOf(t, f, c.n, c.cfg)
 			defer closeAll(gates)
 			ctx, cancel := context.WithCancel(t.Context())
 			begun := time.Now()
 			go func() {
 				time.Sleep(5 * time.Second)
-				f.Fail(true)
+				f.down.Store(true)
 				time.Sleep(20 * time.Second)
-				f.Fail(false)
+				f.down.Store(false)
 				time.Sleep(5 * time.Second)
 				cancel()
 			}()
@@ -114,7 +113,7 @@ func TestKilledProcess(t *testing.T) {
 	t.Parallel()
 	for name, hold := range map[string]bool{"place": false, "probe": true} {
 		synctest.Test(t, func(t *testing.T) {
-			f := gatestoretest.New(2*time.Millisecond, nil)
+			f := newRedis(2 * time.Millisecond)
 			cfg := gate.Config{}
 			if !hold {
 				cfg.InFlight = 1
@@ -135,7 +134,7 @@ func TestKilledProcess(t *testing.T) {
 						first := len(c.begun) == 0
 						c.mu.Unlock()
 						if first {
-							each[i].Cut(true)
+							each[i].cut.Store(true)
 						}
 						c.call(0)
 						if first {
@@ -164,7 +163,7 @@ func TestSharedHolds(t *testing.T) {
 	t.Parallel()
 	type world struct {
 		*testing.T
-		v     *gatestoretest.Vendor
+		v     *redisServer
 		gates []*gate.Gate
 	}
 	pass := func(w world, i int) *gate.Permit {
@@ -233,14 +232,14 @@ func TestSharedHolds(t *testing.T) {
 		}},
 		"known, and the store is down": {cfg: gate.Config{AllowOnStoreError: true}, steps: func(w world) {
 			refused(w, 1, time.Minute)
-			w.v.Fail(true)
+			w.v.down.Store(true)
 		}, after: time.Minute},
 		"told while the store is down": {steps: func(w world) {
 			p := pass(w, 0)
-			w.v.Fail(true)
+			w.v.down.Store(true)
 			p.Done(limited{time.Minute})
 			time.Sleep(5 * time.Second)
-			w.v.Fail(false)
+			w.v.down.Store(false)
 			time.Sleep(time.Second)
 		}, after: 54 * time.Second},
 		"another key while it is asked for": {cfg: gate.Config{Limits: []gate.Limit{{Name: "all"}}}, steps: func(w world) {
@@ -259,24 +258,24 @@ func TestSharedHolds(t *testing.T) {
 		}, after: time.Minute},
 		"refused, and the store is down": {cfg: gate.Config{MaxWait: 30 * time.Second}, steps: func(w world) {
 			err := w.gates[0].Do(w.Context(), gate.Call{}, func(context.Context) error {
-				w.v.Fail(true)
+				w.v.down.Store(true)
 				return limited{time.Second}
 			})
 			require.ErrorIs(w, err, gate.ErrLimited)
 			require.NotErrorIs(w, err, core.ErrRejected, "it was sent")
-			w.v.Fail(false)
+			w.v.down.Store(false)
 			time.Sleep(time.Minute)
 		}},
 		"no probe while the store is down": {steps: func(w world) {
 			refused(w, 1, time.Second)
-			w.v.Fail(true)
-			time.AfterFunc(time.Minute, func() { w.v.Fail(false) })
+			w.v.down.Store(true)
+			time.AfterFunc(time.Minute, func() { w.v.down.Store(false) })
 		}, after: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				v := gatestoretest.New(2*time.Millisecond, nil)
+				v := newRedis(2 * time.Millisecond)
 				gates, _ := gatesOf(t, v, 2, row.cfg)
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(2*time.Minute, cancel)
@@ -299,7 +298,7 @@ func TestSharedHolds(t *testing.T) {
 func TestHoldGoesFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := gatestoretest.New(2*time.Millisecond, nil)
+		v := newRedis(2 * time.Millisecond)
 		gates, _ := gatesOf(t, v, 1, gate.Config{InFlight: 2})
 		defer closeAll(gates)
 		var permits []*gate.Permit
@@ -308,17 +307,17 @@ func TestHoldGoesFirst(t *testing.T) {
 			require.NoError(t, err)
 			permits = append(permits, p)
 		}
-		n := len(v.Log())
+		n := len(v.log())
 		go func() { _ = do(t.Context(), gates[0], gate.Call{}, 0) }()
 		permits[0].Done(limited{time.Second})
 		permits[1].Done(nil)
 		time.Sleep(3 * time.Second)
-		log := v.Log()[n:]
+		log := v.log()[n:]
 		if log[0] == "0: pass" {
 			log = log[1:] // it was on its way
 		}
 		require.Equal(t, "0: hold", log[0])
-		require.Contains(t, log[1:], "0: end")
+		require.Zero(t, gates[0].Stats().Waiting, "the ends have arrived too")
 	})
 }
 
@@ -350,11 +349,11 @@ func (b *broken) Report(ctx context.Context, r gatestore.Report) (gatestore.Stat
 func TestManyHolds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := gatestoretest.New(2*time.Millisecond, nil)
-		store := &broken{Table: core.Must(v.Process(0).OpenGate(""))}
+		v := newRedis(2 * time.Millisecond)
+		store := &broken{Table: core.Must(v.process(0).OpenGate(""))}
 		cfg := gate.Config{Name: "ads", Store: store, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}
 		g := core.Must(gate.New(cfg))
-		cfg.Name, cfg.Store = "other", v.Process(1)
+		cfg.Name, cfg.Store = "other", v.process(1)
 		other := core.Must(gate.New(cfg))
 		defer closeAll([]*gate.Gate{g, other})
 		var permits []*gate.Permit
@@ -363,12 +362,12 @@ func TestManyHolds(t *testing.T) {
 			require.NoError(t, err)
 			permits = append(permits, p)
 		}
-		v.Fail(true)
+		v.down.Store(true)
 		for i, p := range permits {
 			p.Done(limited{time.Duration(1+i%2) * time.Minute})
 		}
 		time.Sleep(90 * time.Second)
-		v.Fail(false)
+		v.down.Store(false)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		sum := 0
@@ -390,7 +389,7 @@ func TestManyHolds(t *testing.T) {
 func TestHoldCannotBeSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &broken{Table: core.Must(gatestoretest.New(2*time.Millisecond, nil).Process(0).OpenGate("")), hold: errors.New("no memory")}
+		store := &broken{Table: core.Must(newRedis(2 * time.Millisecond).process(0).OpenGate("")), hold: errors.New("no memory")}
 		g := core.Must(gate.New(gate.Config{Name: "ads", Store: store, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}))
 		defer closeAll([]*gate.Gate{g})
 		refused(t, g, account("a"), 0, time.Minute)
@@ -415,13 +414,13 @@ func TestRefusedCallsAskRarely(t *testing.T) {
 	t.Parallel()
 	for _, most := range []time.Duration{-1, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			v := gatestoretest.New(2*time.Millisecond, nil)
+			v := newRedis(2 * time.Millisecond)
 			gates, _ := gatesOf(t, v, 2, gate.Config{Limits: []gate.Limit{{N: 1, Per: time.Hour}}, MaxWait: most})
 			defer closeAll(gates)
 			p, err := gates[1].Wait(t.Context(), gate.Call{})
 			require.NoError(t, err)
 			p.Done(nil)
-			n := len(v.Log())
+			n := len(v.log())
 			var wg sync.WaitGroup
 			for range 1000 {
 				wg.Go(func() {
@@ -433,7 +432,7 @@ func TestRefusedCallsAskRarely(t *testing.T) {
 				time.Sleep(2 * time.Millisecond)
 			}
 			wg.Wait()
-			require.LessOrEqual(t, len(v.Log())-n, 2*20+2, "in 2 seconds")
+			require.LessOrEqual(t, len(v.log())-n, 2*20+2, "in 2 seconds")
 		})
 	}
 }
@@ -443,7 +442,7 @@ func TestRefusedCallsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := gate.Config{Limits: []gate.Limit{{Name: "account", N: 1, Per: time.Hour, Key: gate.ByCall}}, MaxWait: -1}
-		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 1, cfg)
+		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 1, cfg)
 		defer closeAll(gates)
 		for range 2 {
 			if p, err := gates[0].Wait(t.Context(), account("a")); err == nil {
@@ -469,7 +468,7 @@ func TestSharedLimitIsChanged(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			hour := func(n int64) []gate.Limit { return []gate.Limit{{N: n, Per: time.Hour}} }
-			gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 2, gate.Config{Limits: hour(row.from)})
+			gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{Limits: hour(row.from)})
 			defer closeAll(gates)
 			for range row.calls {
 				p, err := gates[0].Wait(t.Context(), gate.Call{})
@@ -495,7 +494,7 @@ func TestSharedLimitIsChanged(t *testing.T) {
 func TestSharedReserveCanceled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 2, gate.Config{Limits: []gate.Limit{{N: 1, Per: time.Minute}}})
+		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{Limits: []gate.Limit{{N: 1, Per: time.Minute}}})
 		defer closeAll(gates)
 		var permits []*gate.Permit
 		reserve := func(i int) *gate.Permit {
@@ -523,7 +522,7 @@ func TestSharedReserveCanceled(t *testing.T) {
 func TestSharedReserveOfRemovedLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		vendor := gatestoretest.New(2*time.Millisecond, nil)
+		vendor := newRedis(2 * time.Millisecond)
 		cfg := gate.Config{Limits: []gate.Limit{{Name: "all", N: 1, Per: time.Minute}}, AllowOnStoreError: true}
 		gates, processes := gatesOf(t, vendor, 1, cfg)
 		defer closeAll(gates)
@@ -533,7 +532,7 @@ func TestSharedReserveOfRemovedLimit(t *testing.T) {
 		require.NoError(t, err)
 		cfg.Name, cfg.Store, cfg.Limits = gates[0].Name(), processes[0], []gate.Limit{{Name: "other", N: 1, Per: time.Minute}}
 		require.NoError(t, gates[0].SetConfig(cfg))
-		vendor.Fail(true)
+		vendor.down.Store(true)
 		time.Sleep(5 * time.Second)
 		require.NoError(t, p.Wait(t.Context()))
 		require.WithinDuration(t, p.At, time.Now(), time.Second)
@@ -559,7 +558,7 @@ func TestSharedPermitsOfFunction(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				cfg := gate.Config{Limits: []gate.Limit{{N: 10, Per: time.Minute, Burst: 10}}}
-				gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 2, cfg)
+				gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, cfg)
 				defer closeAll(gates)
 				if name == "panics" {
 					require.Panics(t, func() {
@@ -583,7 +582,7 @@ func TestSharedPermitsOfFunction(t *testing.T) {
 func TestSlotIsGivenBackOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &broken{Table: core.Must(gatestoretest.New(2*time.Millisecond, nil).Process(0).OpenGate(""))}
+		store := &broken{Table: core.Must(newRedis(2 * time.Millisecond).process(0).OpenGate(""))}
 		g := core.Must(gate.New(gate.Config{Name: "ads", Store: store, Limits: []gate.Limit{{N: 1, Per: time.Minute}}}))
 		defer closeAll([]*gate.Gate{g})
 		reserve := func() *gate.Permit {
@@ -608,7 +607,7 @@ func TestSharedCostIsChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		costs := func(n int64) gate.Call { return gate.Call{Costs: map[string]int64{"": n}} }
 		cfg := gate.Config{Limits: []gate.Limit{{N: 10, Per: time.Minute, Burst: 10}}}
-		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 1, cfg)
+		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 1, cfg)
 		defer closeAll(gates)
 		require.NoError(t, gates[0].Do(t.Context(), costs(2), func(ctx context.Context) error { return do(ctx, gates[0], costs(8), 0) }))
 		start := time.Now()
@@ -681,11 +680,11 @@ func TestLateReply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				v := gatestoretest.New(2*time.Millisecond, nil)
-				store := &slow{Table: core.Must(v.Process(0).OpenGate(""))}
+				v := newRedis(2 * time.Millisecond)
+				store := &slow{Table: core.Must(v.process(0).OpenGate(""))}
 				cfg := gate.Config{Name: "ads", Store: store, Limits: perSecond(1)}
 				g := core.Must(gate.New(cfg))
-				cfg.Name, cfg.Store = "other", v.Process(1)
+				cfg.Name, cfg.Store = "other", v.process(1)
 				other := core.Must(gate.New(cfg))
 				defer closeAll([]*gate.Gate{g, other})
 				wait(t, g).Done(nil) // the usual time of a reply is known
@@ -724,7 +723,7 @@ func TestLateReplies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store := &slow{Table: core.Must(gatestoretest.New(2*time.Millisecond, nil).Process(0).OpenGate(""))}
+				store := &slow{Table: core.Must(newRedis(2 * time.Millisecond).process(0).OpenGate(""))}
 				g := core.Must(gate.New(gate.Config{Name: "ads", Store: store, Limits: []gate.Limit{{N: 10, Per: time.Hour, Burst: 10}}}))
 				defer closeAll([]*gate.Gate{g})
 				require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
@@ -749,7 +748,7 @@ func TestResumeEndsAllHolds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}
-		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 3, cfg)
+		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 3, cfg)
 		defer closeAll(gates)
 		refused(t, gates[0], account("a"), 0, 24*time.Hour)
 		time.Sleep(time.Hour)
@@ -774,19 +773,19 @@ func TestResumeEndsAllHolds(t *testing.T) {
 func TestStoppedProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := gatestoretest.New(2*time.Millisecond, nil)
+		v := newRedis(2 * time.Millisecond)
 		gates, each := gatesOf(t, v, 2, gate.Config{InFlight: 1})
 		defer closeAll(gates)
 		p, err := gates[0].Wait(t.Context(), gate.Call{})
 		require.NoError(t, err)
 		time.Sleep(time.Minute) // it is renewed
-		each[0].Cut(true)
+		each[0].cut.Store(true)
 		start := time.Now()
 		other, err := gates[1].Wait(t.Context(), gate.Call{})
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, time.Since(start), 7*time.Second)
 		require.LessOrEqual(t, time.Since(start), 11*time.Second)
-		each[0].Cut(false)
+		each[0].cut.Store(false)
 		time.AfterFunc(30*time.Second, func() { other.Done(nil) })
 		start = time.Now()
 		require.NoError(t, p.Wait(t.Context()))
@@ -799,7 +798,7 @@ func TestStoppedProcess(t *testing.T) {
 func TestSharedCallersThatGiveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := gatestoretest.New(10*time.Millisecond, nil)
+		v := newRedis(10 * time.Millisecond)
 		gates, _ := gatesOf(t, v, 4, gate.Config{Limits: perSecond(100)})
 		defer closeAll(gates)
 		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
@@ -831,7 +830,7 @@ func TestSharedPlaceOfLongCalls(t *testing.T) {
 	for _, takes := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second} {
 		for offset := range 5 {
 			synctest.Test(t, func(t *testing.T) {
-				gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 2, gate.Config{InFlight: 1})
+				gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{InFlight: 1})
 				defer closeAll(gates)
 				ctx, cancel := context.WithTimeout(t.Context(), 40*takes)
 				defer cancel()
@@ -852,7 +851,7 @@ func TestSharedPlaceOfLongCalls(t *testing.T) {
 func TestSharedClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := gatestoretest.New(20*time.Millisecond, nil)
+		v := newRedis(20 * time.Millisecond)
 		gates, _ := gatesOf(t, v, 3, gate.Config{InFlight: 1})
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
 		defer cancel()
@@ -874,7 +873,7 @@ func TestSharedClose(t *testing.T) {
 func TestSharedWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := gatestoretest.New(2*time.Millisecond, nil)
+		v := newRedis(2 * time.Millisecond)
 		gates, _ := gatesOf(t, v, 2, gate.Config{Limits: perSecond(1), MaxWait: 3 * time.Second})
 		defer closeAll(gates)
 		first, err := gates[0].Wait(t.Context(), gate.Call{})
@@ -913,7 +912,7 @@ func TestSharedWaits(t *testing.T) {
 		_, err = gates[1].Wait(gone, gate.Call{}) // in a second
 		require.ErrorIs(t, err, context.Canceled)
 		time.Sleep(time.Minute)
-		v.Fail(true)
+		v.down.Store(true)
 		start = time.Now()
 		_, err = gates[0].Wait(t.Context(), gate.Call{}) // it does not know it yet
 		require.ErrorIs(t, err, gate.ErrStore)
@@ -923,7 +922,7 @@ func TestSharedWaits(t *testing.T) {
 		require.ErrorIs(t, err, gate.ErrStore)
 		require.ErrorIs(t, err, core.ErrRejected)
 
-		cfg.Store = gatestoretest.New(0, nil).Process(0)
+		cfg.Store = newRedis(0).process(0)
 		require.ErrorContains(t, gates[0].SetConfig(cfg), "Store")
 		cfg.Name = ""
 		_, err = gate.New(cfg)
