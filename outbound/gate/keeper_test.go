@@ -15,21 +15,19 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/time/rate"
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/gatestore"
-	"github.com/gresil/gresil/internal/gatestoretest"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/gate"
 )
 
 // gatesOf returns gates that share a store.
-func gatesOf(t *testing.T, v *gatestoretest.Vendor, n int, cfg gate.Config) (all []*gate.Gate, each []*gatestoretest.Process) {
+func gatesOf(t *testing.T, v *redisServer, n int, cfg gate.Config) (all []*gate.Gate, each []*process) {
 	t.Helper()
 	for i := range n {
-		p := v.Process(i)
+		p := v.process(i)
 		cfg.Name, cfg.Store = fmt.Sprint("process ", i), p
 		all, each = append(all, core.Must(gate.New(cfg))), append(each, p)
 	}
@@ -80,16 +78,16 @@ func TestStoreUnavailable(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := gatestoretest.New(2*time.Millisecond, nil)
+			f := newRedis(2 * time.Millisecond)
 			gates, _ := gatesOf(t, f, c.n, c.cfg)
 			defer closeAll(gates)
 			ctx, cancel := context.WithCancel(t.Context())
 			begun := time.Now()
 			go func() {
 				time.Sleep(5 * time.Second)
-				f.Fail(true)
+				f.down.Store(true)
 				time.Sleep(20 * time.Second)
-				f.Fail(false)
+				f.down.Store(false)
 				time.Sleep(5 * time.Second)
 				cancel()
 			}()
@@ -118,7 +116,7 @@ func TestKilledProcess(t *testing.T) {
 	t.Parallel()
 	for name, hold := range map[string]bool{"place": false, "probe": true} {
 		synctest.Test(t, func(t *testing.T) {
-			f := gatestoretest.New(2*time.Millisecond, nil)
+			f := newRedis(2 * time.Millisecond)
 			cfg := gate.Config{}
 			if !hold {
 				cfg.InFlight = 1
@@ -139,7 +137,7 @@ func TestKilledProcess(t *testing.T) {
 						first := len(c.begun) == 0
 						c.mu.Unlock()
 						if first {
-							each[i].Cut(true)
+							each[i].cut.Store(true)
 						}
 						c.call(0)
 						if first {
@@ -168,7 +166,7 @@ func TestSharedHolds(t *testing.T) {
 	t.Parallel()
 	type world struct {
 		*testing.T
-		v     *gatestoretest.Vendor
+		v     *redisServer
 		gates []*gate.Gate
 	}
 	pass := func(w world, i int) *gate.Permit {
@@ -237,14 +235,14 @@ func TestSharedHolds(t *testing.T) {
 		}},
 		"known, and the store is down": {cfg: gate.Config{AllowOnStoreError: true}, steps: func(w world) {
 			refused(w, 1, time.Minute)
-			w.v.Fail(true)
+			w.v.down.Store(true)
 		}, after: time.Minute},
 		"told while the store is down": {steps: func(w world) {
 			p := pass(w, 0)
-			w.v.Fail(true)
+			w.v.down.Store(true)
 			p.Done(limited{time.Minute})
 			time.Sleep(5 * time.Second)
-			w.v.Fail(false)
+			w.v.down.Store(false)
 			time.Sleep(time.Second)
 		}, after: 54 * time.Second},
 		"another key while it is asked for": {cfg: gate.Config{Limits: []gate.Limit{{Name: "all"}}}, steps: func(w world) {
@@ -263,24 +261,24 @@ func TestSharedHolds(t *testing.T) {
 		}, after: time.Minute},
 		"refused, and the store is down": {cfg: gate.Config{MaxWait: 30 * time.Second}, steps: func(w world) {
 			err := w.gates[0].Do(w.Context(), gate.Call{}, func(context.Context) error {
-				w.v.Fail(true)
+				w.v.down.Store(true)
 				return limited{time.Second}
 			})
 			require.ErrorIs(w, err, gate.ErrLimited)
 			require.NotErrorIs(w, err, core.ErrRejected, "it was sent")
-			w.v.Fail(false)
+			w.v.down.Store(false)
 			time.Sleep(time.Minute)
 		}},
 		"no probe while the store is down": {steps: func(w world) {
 			refused(w, 1, time.Second)
-			w.v.Fail(true)
-			time.AfterFunc(time.Minute, func() { w.v.Fail(false) })
+			w.v.down.Store(true)
+			time.AfterFunc(time.Minute, func() { w.v.down.Store(false) })
 		}, after: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				v := gatestoretest.New(2*time.Millisecond, nil)
+				v := newRedis(2 * time.Millisecond)
 				gates, _ := gatesOf(t, v, 2, row.cfg)
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(2*time.Minute, cancel)
@@ -303,7 +301,7 @@ func TestSharedHolds(t *testing.T) {
 func TestHoldGoesFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := gatestoretest.New(2*time.Millisecond, nil)
+		v := newRedis(2 * time.Millisecond)
 		gates, _ := gatesOf(t, v, 1, gate.Config{InFlight: 2})
 		defer closeAll(gates)
 		var permits []*gate.Permit
@@ -312,17 +310,17 @@ func TestHoldGoesFirst(t *testing.T) {
 			require.NoError(t, err)
 			permits = append(permits, p)
 		}
-		n := len(v.Log())
+		n := len(v.log())
 		go func() { _ = do(t.Context(), gates[0], gate.Call{}, 0) }()
 		permits[0].Done(limited{time.Second})
 		permits[1].Done(nil)
 		time.Sleep(3 * time.Second)
-		log := v.Log()[n:]
+		log := v.log()[n:]
 		if log[0] == "0: pass" {
 			log = log[1:] // it was on its way
 		}
 		require.Equal(t, "0: hold", log[0])
-		require.Contains(t, log[1:], "0: end")
+		require.Zero(t, gates[0].Stats().Waiting, "the ends have arrived too")
 	})
 }
 
@@ -354,11 +352,11 @@ func (b *broken) Report(ctx context.Context, r gatestore.Report) (gatestore.Stat
 func TestManyHolds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := gatestoretest.New(2*time.Millisecond, nil)
-		store := &broken{Table: core.Must(v.Process(0).OpenGate(""))}
+		v := newRedis(2 * time.Millisecond)
+		store := &broken{Table: core.Must(v.process(0).OpenGate(""))}
 		cfg := gate.Config{Name: "ads", Store: store, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}
 		g := core.Must(gate.New(cfg))
-		cfg.Name, cfg.Store = "other", v.Process(1)
+		cfg.Name, cfg.Store = "other", v.process(1)
 		other := core.Must(gate.New(cfg))
 		defer closeAll([]*gate.Gate{g, other})
 		var permits []*gate.Permit
@@ -367,12 +365,12 @@ func TestManyHolds(t *testing.T) {
 			require.NoError(t, err)
 			permits = append(permits, p)
 		}
-		v.Fail(true)
+		v.down.Store(true)
 		for i, p := range permits {
 			p.Done(limited{time.Duration(1+i%2) * time.Minute})
 		}
 		time.Sleep(90 * time.Second)
-		v.Fail(false)
+		v.down.Store(false)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		sum := 0
@@ -394,7 +392,7 @@ func TestManyHolds(t *testing.T) {
 func TestHoldCannotBeSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &broken{Table: core.Must(gatestoretest.New(2*time.Millisecond, nil).Process(0).OpenGate("")), hold: errors.New("no memory")}
+		store := &broken{Table: core.Must(newRedis(2 * time.Millisecond).process(0).OpenGate("")), hold: errors.New("no memory")}
 		g := core.Must(gate.New(gate.Config{Name: "ads", Store: store, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}))
 		defer closeAll([]*gate.Gate{g})
 		refused(t, g, account("a"), 0, time.Minute)
@@ -419,13 +417,13 @@ func TestRefusedCallsAskRarely(t *testing.T) {
 	t.Parallel()
 	for _, most := range []time.Duration{-1, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			v := gatestoretest.New(2*time.Millisecond, nil)
+			v := newRedis(2 * time.Millisecond)
 			gates, _ := gatesOf(t, v, 2, gate.Config{Limits: []gate.Limit{{N: 1, Per: time.Hour}}, MaxWait: most})
 			defer closeAll(gates)
 			p, err := gates[1].Wait(t.Context(), gate.Call{})
 			require.NoError(t, err)
 			p.Done(nil)
-			n := len(v.Log())
+			n := len(v.log())
 			var wg sync.WaitGroup
 			for range 1000 {
 				wg.Go(func() {
@@ -437,7 +435,7 @@ func TestRefusedCallsAskRarely(t *testing.T) {
 				time.Sleep(2 * time.Millisecond)
 			}
 			wg.Wait()
-			require.LessOrEqual(t, len(v.Log())-n, 2*20+2, "in 2 seconds")
+			require.LessOrEqual(t, len(v.log())-n, 2*20+2, "in 2 seconds")
 		})
 	}
 }
@@ -447,7 +445,7 @@ func TestRefusedCallsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := gate.Config{Limits: []gate.Limit{{Name: "account", N: 1, Per: time.Hour, Key: gate.ByCall}}, MaxWait: -1}
-		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 1, cfg)
+		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 1, cfg)
 		defer closeAll(gates)
 		for range 2 {
 			if p, err := gates[0].Wait(t.Context(), account("a")); err == nil {
@@ -473,7 +471,7 @@ func TestSharedLimitIsChanged(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			hour := func(n int64) []gate.Limit { return []gate.Limit{{N: n, Per: time.Hour}} }
-			gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 2, gate.Config{Limits: hour(row.from)})
+			gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{Limits: hour(row.from)})
 			defer closeAll(gates)
 			for range row.calls {
 				p, err := gates[0].Wait(t.Context(), gate.Call{})
@@ -499,7 +497,7 @@ func TestSharedLimitIsChanged(t *testing.T) {
 func TestSharedReserveCanceled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 2, gate.Config{Limits: []gate.Limit{{N: 1, Per: time.Minute}}})
+		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{Limits: []gate.Limit{{N: 1, Per: time.Minute}}})
 		defer closeAll(gates)
 		var permits []*gate.Permit
 		reserve := func(i int) *gate.Permit {
@@ -527,7 +525,7 @@ func TestSharedReserveCanceled(t *testing.T) {
 func TestSharedReserveOfRemovedLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		vendor := gatestoretest.New(2*time.Millisecond, nil)
+		vendor := newRedis(2 * time.Millisecond)
 		cfg := gate.Config{Limits: []gate.Limit{{Name: "all", N: 1, Per: time.Minute}}, AllowOnStoreError: true}
 		gates, processes := gatesOf(t, vendor, 1, cfg)
 		defer closeAll(gates)
@@ -537,7 +535,7 @@ func TestSharedReserveOfRemovedLimit(t *testing.T) {
 		require.NoError(t, err)
 		cfg.Name, cfg.Store, cfg.Limits = gates[0].Name(), processes[0], []gate.Limit{{Name: "other", N: 1, Per: time.Minute}}
 		require.NoError(t, gates[0].SetConfig(cfg))
-		vendor.Fail(true)
+		vendor.down.Store(true)
 		time.Sleep(5 * time.Second)
 		require.NoError(t, p.Wait(t.Context()))
 		require.WithinDuration(t, p.At, time.Now(), time.Second)
@@ -563,7 +561,7 @@ func TestSharedPermitsOfFunction(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				cfg := gate.Config{Limits: []gate.Limit{{N: 10, Per: time.Minute, Burst: 10}}}
-				gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 2, cfg)
+				gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, cfg)
 				defer closeAll(gates)
 				if name == "panics" {
 					require.Panics(t, func() {
@@ -587,7 +585,7 @@ func TestSharedPermitsOfFunction(t *testing.T) {
 func TestSlotIsGivenBackOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &broken{Table: core.Must(gatestoretest.New(2*time.Millisecond, nil).Process(0).OpenGate(""))}
+		store := &broken{Table: core.Must(newRedis(2 * time.Millisecond).process(0).OpenGate(""))}
 		g := core.Must(gate.New(gate.Config{Name: "ads", Store: store, Limits: []gate.Limit{{N: 1, Per: time.Minute}}}))
 		defer closeAll([]*gate.Gate{g})
 		reserve := func() *gate.Permit {
@@ -612,7 +610,7 @@ func TestSharedCostIsChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		costs := func(n int64) gate.Call { return gate.Call{Costs: map[string]int64{"": n}} }
 		cfg := gate.Config{Limits: []gate.Limit{{N: 10, Per: time.Minute, Burst: 10}}}
-		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 1, cfg)
+		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 1, cfg)
 		defer closeAll(gates)
 		require.NoError(t, gates[0].Do(t.Context(), costs(2), func(ctx context.Context) error { return do(ctx, gates[0], costs(8), 0) }))
 		start := time.Now()
@@ -685,11 +683,11 @@ func TestLateReply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				v := gatestoretest.New(2*time.Millisecond, nil)
-				store := &slow{Table: core.Must(v.Process(0).OpenGate(""))}
+				v := newRedis(2 * time.Millisecond)
+				store := &slow{Table: core.Must(v.process(0).OpenGate(""))}
 				cfg := gate.Config{Name: "ads", Store: store, Limits: perSecond(1)}
 				g := core.Must(gate.New(cfg))
-				cfg.Name, cfg.Store = "other", v.Process(1)
+				cfg.Name, cfg.Store = "other", v.process(1)
 				other := core.Must(gate.New(cfg))
 				defer closeAll([]*gate.Gate{g, other})
 				wait(t, g).Done(nil) // the usual time of a reply is known
@@ -728,7 +726,7 @@ func TestLateReplies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store := &slow{Table: core.Must(gatestoretest.New(2*time.Millisecond, nil).Process(0).OpenGate(""))}
+				store := &slow{Table: core.Must(newRedis(2 * time.Millisecond).process(0).OpenGate(""))}
 				g := core.Must(gate.New(gate.Config{Name: "ads", Store: store, Limits: []gate.Limit{{N: 10, Per: time.Hour, Burst: 10}}}))
 				defer closeAll([]*gate.Gate{g})
 				require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
@@ -753,7 +751,7 @@ func TestResumeEndsAllHolds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}
-		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 3, cfg)
+		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 3, cfg)
 		defer closeAll(gates)
 		refused(t, gates[0], account("a"), 0, 24*time.Hour)
 		time.Sleep(time.Hour)
@@ -779,7 +777,7 @@ func TestSharedByOne(t *testing.T) {
 	t.Parallel()
 	for _, trip := range []time.Duration{2 * time.Millisecond, 40 * time.Millisecond, 100 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
-			gates, _ := gatesOf(t, gatestoretest.New(trip, nil), 1, gate.Config{Limits: perSecond(50)})
+			gates, _ := gatesOf(t, newRedis(trip), 1, gate.Config{Limits: perSecond(50)})
 			defer closeAll(gates)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
@@ -795,14 +793,14 @@ func TestSharedByOne(t *testing.T) {
 func TestSharedSlotBeforeOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := gatestoretest.New(2*time.Millisecond, nil)
+		f := newRedis(2 * time.Millisecond)
 		gates, _ := gatesOf(t, f, 1, gate.Config{Limits: perSecond(1)})
 		defer closeAll(gates)
 		var sent counter
 		require.NoError(t, gates[0].Do(t.Context(), gate.Call{}, func(context.Context) error { sent.call(0); return nil }))
 		p, err := gates[0].Reserve(t.Context(), gate.Call{})
 		require.NoError(t, err)
-		f.Fail(true)
+		f.down.Store(true)
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			require.NoError(t, gates[0].Do(t.Context(), gate.Call{}, func(context.Context) error { sent.call(0); return nil }))
@@ -823,7 +821,7 @@ func TestSharedReserveWithoutWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := gate.Config{Limits: append(perSecond(10), gate.Limit{Name: "host", Key: client.Host}), MaxWait: -1}
-		gates, _ := gatesOf(t, gatestoretest.New(20*time.Millisecond, nil), 1, cfg)
+		gates, _ := gatesOf(t, newRedis(20*time.Millisecond), 1, cfg)
 		defer closeAll(gates)
 		require.NoError(t, do(t.Context(), gates[0], gate.Call{}, 0))
 		time.Sleep(time.Second)
@@ -847,30 +845,11 @@ func TestSharedReserveWithoutWait(t *testing.T) {
 	})
 }
 
-// The token of a call about which the Store is asked is its own, although the limiter has given others meanwhile.
-func TestSharedToken(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		gates, _ := gatesOf(t, gatestoretest.New(20*time.Millisecond, nil), 1, gate.Config{Limiter: rate.NewLimiter(100, 1)})
-		defer closeAll(gates)
-		for range 5 {
-			time.Sleep(time.Second)
-			var wg sync.WaitGroup
-			wg.Go(func() { require.NoError(t, do(t.Context(), gates[0], gate.Call{}, 10*time.Second)) })
-			time.Sleep(15 * time.Millisecond)
-			start := time.Now()
-			require.NoError(t, do(t.Context(), gates[0], gate.Call{}, 0))
-			require.LessOrEqual(t, time.Since(start), 100*time.Millisecond)
-			wg.Wait()
-		}
-	})
-}
-
 // With a Store too, a call that would wait behind others for too long is refused at once.
 func TestSharedEstimate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 1, gate.Config{Limits: perSecond(10)})
+		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 1, gate.Config{Limits: perSecond(10)})
 		defer closeAll(gates)
 		ctx, stop := context.WithCancel(t.Context())
 		for range 100 {
@@ -894,7 +873,7 @@ func TestSharedEstimate(t *testing.T) {
 func TestSharedResumeOfWaiter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 1, gate.Config{})
+		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 1, gate.Config{})
 		defer closeAll(gates)
 		refused(t, gates[0], gate.Call{}, 0, time.Hour)
 		time.Sleep(time.Second)
@@ -912,19 +891,19 @@ func TestSharedResumeOfWaiter(t *testing.T) {
 func TestStoppedProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := gatestoretest.New(2*time.Millisecond, nil)
+		v := newRedis(2 * time.Millisecond)
 		gates, each := gatesOf(t, v, 2, gate.Config{InFlight: 1})
 		defer closeAll(gates)
 		p, err := gates[0].Wait(t.Context(), gate.Call{})
 		require.NoError(t, err)
 		time.Sleep(time.Minute) // it is renewed
-		each[0].Cut(true)
+		each[0].cut.Store(true)
 		start := time.Now()
 		other, err := gates[1].Wait(t.Context(), gate.Call{})
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, time.Since(start), 7*time.Second)
 		require.LessOrEqual(t, time.Since(start), 11*time.Second)
-		each[0].Cut(false)
+		each[0].cut.Store(false)
 		time.AfterFunc(30*time.Second, func() { other.Done(nil) })
 		start = time.Now()
 		require.NoError(t, p.Wait(t.Context()))
@@ -937,7 +916,7 @@ func TestStoppedProcess(t *testing.T) {
 func TestSharedCallersThatGiveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := gatestoretest.New(10*time.Millisecond, nil)
+		v := newRedis(10 * time.Millisecond)
 		gates, _ := gatesOf(t, v, 4, gate.Config{Limits: perSecond(100)})
 		defer closeAll(gates)
 		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
@@ -969,7 +948,7 @@ func TestSharedPlaceOfLongCalls(t *testing.T) {
 	for _, takes := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second} {
 		for offset := range 5 {
 			synctest.Test(t, func(t *testing.T) {
-				gates, _ := gatesOf(t, gatestoretest.New(2*time.Millisecond, nil), 2, gate.Config{InFlight: 1})
+				gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{InFlight: 1})
 				defer closeAll(gates)
 				ctx, cancel := context.WithTimeout(t.Context(), 40*takes)
 				defer cancel()
@@ -990,7 +969,7 @@ func TestSharedPlaceOfLongCalls(t *testing.T) {
 func TestSharedClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := gatestoretest.New(20*time.Millisecond, nil)
+		v := newRedis(20 * time.Millisecond)
 		gates, _ := gatesOf(t, v, 3, gate.Config{InFlight: 1})
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
 		defer cancel()
@@ -1012,7 +991,7 @@ func TestSharedClose(t *testing.T) {
 func TestSharedWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := gatestoretest.New(2*time.Millisecond, nil)
+		v := newRedis(2 * time.Millisecond)
 		gates, _ := gatesOf(t, v, 2, gate.Config{Limits: perSecond(1), MaxWait: 3 * time.Second})
 		defer closeAll(gates)
 		first, err := gates[0].Wait(t.Context(), gate.Call{})
@@ -1051,7 +1030,7 @@ func TestSharedWaits(t *testing.T) {
 		_, err = gates[1].Wait(gone, gate.Call{}) // in a second
 		require.ErrorIs(t, err, context.Canceled)
 		time.Sleep(time.Minute)
-		v.Fail(true)
+		v.down.Store(true)
 		start = time.Now()
 		_, err = gates[0].Wait(t.Context(), gate.Call{}) // it does not know it yet
 		require.ErrorIs(t, err, gate.ErrStore)
@@ -1061,7 +1040,7 @@ func TestSharedWaits(t *testing.T) {
 		require.ErrorIs(t, err, gate.ErrStore)
 		require.ErrorIs(t, err, core.ErrRejected)
 
-		cfg.Store = gatestoretest.New(0, nil).Process(0)
+		cfg.Store = newRedis(0).process(0)
 		require.ErrorContains(t, gates[0].SetConfig(cfg), "Store")
 		cfg.Name = ""
 		_, err = gate.New(cfg)

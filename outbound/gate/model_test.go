@@ -23,7 +23,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/internal/escalating"
-	"github.com/gresil/gresil/internal/gatestoretest"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/gate"
 	"github.com/gresil/gresil/plugins/breaker"
@@ -281,7 +280,7 @@ func (w *world) run(l load, one func(context.Context) error) {
 
 // shared returns a call that is made by each of four processes in turn.
 func (w *world) shared(row setup) func(context.Context) error {
-	gates, _ := gatesOf(w.T, gatestoretest.New(row.trip, nil), 4, row.cfg)
+	gates, _ := gatesOf(w.T, newRedis(row.trip), 4, row.cfg)
 	var calls []func(context.Context) error
 	for _, g := range gates {
 		calls = append(calls, row.call(&world{w.T, w.v, g, w.base}))

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/internal/gatestoretest"
 	"github.com/gresil/gresil/outbound/gate"
 )
 
@@ -16,7 +15,7 @@ import (
 func TestWakeOfManyCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		gates, _ := gatesOf(t, gatestoretest.New(20*time.Millisecond, nil), 1, gate.Config{InFlight: 1})
+		gates, _ := gatesOf(t, newRedis(20*time.Millisecond), 1, gate.Config{InFlight: 1})
 		defer closeAll(gates)
 		for range 1000 {
 			go func() {
