@@ -87,10 +87,10 @@ func (g *Group) evict() bool {
 	return false
 }
 
-// forgotten is the time after which a breaker is evicted that could have had a trial, and had none.
+// forgotten is the time without a trial, although one was possible, after which a breaker can be evicted.
 const forgotten = time.Hour
 
-// idle reports whether evicting a breaker loses nothing but counts: it is closed, or in the state in which a new one begins, or forgotten.
+// idle reports whether a breaker can be evicted: it is closed, in the state in which a new one begins, or forgotten.
 func (b *Breaker) idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,6 +1,7 @@
 package batch_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -273,6 +274,25 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 	}
 }
 
+// posts sends records to a host, by default that with the name of the option.
+func posts(client *http.Client, host string) func(context.Context, int, []record) ([]result, error) {
+	return func(ctx context.Context, _ int, records []record) ([]result, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+cmp.Or(host, records[0].Option)+".test/", http.NoBody)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := client.Do(r)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if resp.StatusCode != http.StatusOK {
+			return nil, errors.New(resp.Status)
+		}
+		return all(records), nil
+	}
+}
+
 // A call whose key only its request tells waits in Send for two seconds at most, so that its Timeout is left, and calls of other keys can
 // pass.
 func TestDeliveryWaitsInSend(t *testing.T) {
@@ -288,22 +308,7 @@ func TestDeliveryWaitsInSend(t *testing.T) {
 				time.Sleep(40 * time.Second)
 			}
 		})).Transport()
-		client := &http.Client{Transport: g.Transport(base)}
-		v := &vendor{answer: func(ctx context.Context, _ int, records []record) ([]result, error) {
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+records[0].Option+".test/", http.NoBody)
-			if err != nil {
-				return nil, err
-			}
-			resp, err := client.Do(r)
-			if err != nil {
-				return nil, err
-			}
-			defer func() { _ = resp.Body.Close() }()
-			if resp.StatusCode != http.StatusOK {
-				return nil, errors.New(resp.Status)
-			}
-			return all(records), nil
-		}}
+		v := &vendor{answer: posts(&http.Client{Transport: g.Transport(base)}, "")}
 		b := v.start(t, func(c *config) { c.Gate, c.FlushSize, c.Concurrency, c.MaxAttempts = g, 1, 1, 1 })
 		add(t, b, "a", "1")
 		time.Sleep(11 * time.Second)
@@ -355,22 +360,7 @@ func TestNoCallInsidePause(t *testing.T) {
 		}
 		base.MaxIdleConnsPerHost = 4
 		g := core.Must(gate.New(gate.Config{Limits: []gate.Limit{{Name: "all", N: 60, Per: time.Second}}, InFlight: 20}))
-		client := &http.Client{Transport: g.Transport(base)}
-		v := &vendor{answer: func(ctx context.Context, _ int, records []record) ([]result, error) {
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://vendor.test/", http.NoBody)
-			if err != nil {
-				return nil, err
-			}
-			resp, err := client.Do(r)
-			if err != nil {
-				return nil, err
-			}
-			defer func() { _ = resp.Body.Close() }()
-			if resp.StatusCode != http.StatusOK {
-				return nil, fmt.Errorf("status %d", resp.StatusCode)
-			}
-			return all(records), nil
-		}}
+		v := &vendor{answer: posts(&http.Client{Transport: g.Transport(base)}, "vendor")}
 		b := v.start(t, func(c *config) { c.Gate, c.MaxRecords, c.Concurrency = g, 2, 30 })
 		for i := range 2000 {
 			add(t, b, fmt.Sprint(i%5), fmt.Sprint(i))

@@ -14,7 +14,7 @@ type call struct {
 	g      *Gate
 	ctx    context.Context //nolint:containedctx // a call is made in one function; Close ends it
 	cancel context.CancelCauseFunc
-	seq    uint64 // calls are served in this order; a repeated call keeps its number, and a permit of Reserve is before all others
+	seq    uint64 // calls are served in this order; a repeated call keeps its number, and permits of Reserve come first
 	claims []*claim
 	pooled
 
@@ -40,11 +40,11 @@ type call struct {
 	passed  bool  // the last call under the context was not refused
 }
 
-// unreserved is added to the numbers of calls that are no permits of Reserve.
+// unreserved is added to the number of each call that is no permit of Reserve.
 const unreserved = 1 << 63
 
-// weigh adds the cost of a waiting call to what waits for its keys: if it waits in the queue of one of them, to that one only, since the
-// others do not know when it comes.
+// weigh adds the cost of a waiting call to the units of its keys, or takes it off. A call in the queue of one key counts for that key only:
+// when it will need the others is not known.
 func (c *call) weigh(sign int64) {
 	for _, cl := range c.claims {
 		if c.by == nil || c.by == cl.scope {
@@ -56,7 +56,7 @@ func (c *call) weigh(sign int64) {
 	}
 }
 
-// waitsBy moves what a waiting call weighs to another queue: of a scope, which can be held, or nil.
+// waitsBy notes that a waiting call moves to the queue of a scope, which can be held, or with nil to another queue.
 func (c *call) waitsBy(s *scope, held bool) {
 	c.weigh(-1)
 	c.by, c.apart = s, held
@@ -244,7 +244,7 @@ func (c *call) estimate() (at time.Time, limit string, ok bool) {
 		case !last || !cl.counts():
 		case !c.g.byStore():
 			own = own.Add(span(cl.units, cl.spacing))
-		case set.MaxWait >= 0: // other processes can wait too
+		case set.MaxWait >= 0: // at least: calls of other processes can wait too
 			own = later(own, c.g.now.Add(span(cl.units+cl.cost-cl.burst, cl.spacing)))
 		}
 		if own.After(at) {

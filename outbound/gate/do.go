@@ -83,8 +83,8 @@ func (c *call) finish(err error) bool {
 	}
 	c.used = true // no request can use the permit from now on
 	// After a success, a later request that passed is taken for a repetition of the refused one.
-	given := errors.Is(err, ErrLimited) // a call inside has used up its attempts, or is one of another gate
-	counted, refused := c.counted, c.refused && !given && (err != nil || !c.passed)
+	final := errors.Is(err, ErrLimited) // a call inside has used up its attempts
+	counted, refused := c.counted, c.refused && !final && (err != nil || !c.passed)
 	unlock()
 	rejected := errors.Is(err, core.ErrRejected)
 	if !counted && (rejected && client.NotSent(err) || c.turn == nil) { // nothing was sent

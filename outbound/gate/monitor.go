@@ -23,7 +23,8 @@ func (g *Gate) release() {
 }
 
 // serve admits calls, in their order, as long as everything that they need is available. A call that its own keys block is parked at the
-// one that blocks it for longest, and does not block calls of other keys, nor those that need no slot of that key. A call that only waits for a place or a token blocks all calls behind it.
+// one that blocks it for longest. It blocks neither calls of other keys, nor those that need no slot of that key. A call that only waits
+// for a place or a token blocks all calls behind it.
 func (g *Gate) serve() {
 	for len(g.wakes) > 0 && !g.wakes[0].wake.After(g.now) {
 		g.wake(g.wakes[0], time.Time{})
@@ -82,7 +83,7 @@ func (g *Gate) blocked(c *call) (s *scope, at time.Time, held bool) {
 	return s, at, held
 }
 
-// admits returns the time from which a scope without a hold can admit a call, which is zero or past if it can now.
+// admits returns the time from which a scope without a hold can admit a call. It is zero or past if that is now.
 func (g *Gate) admits(c *call, cl *claim) (at time.Time) {
 	s, slotless := cl.scope, cl.old(g.now)
 	switch {
@@ -130,14 +131,13 @@ func (g *Gate) undo(c *call) {
 	g.land(c.turn)
 	c.turn = nil
 	for _, cl := range c.claims {
-		paced := cl.paced
-		if paced && cl.limit != nil {
+		switch {
+		case cl.paced && cl.limit != nil:
 			cl.pace = cl.pace.Add(-span(cl.cost, cl.spacing))
+		case !cl.paced && !shared && !cl.slot.at.IsZero(): // Reserve has raised it
+			cl.pace = time.Time{}
 		}
 		if cl.paced = false; !shared { // otherwise it keeps its slots while they can still be used
-			if !paced && !cl.slot.at.IsZero() { // of Reserve, which has raised it
-				cl.pace = time.Time{}
-			}
 			cl.put(cl.slot, g.now)
 			cl.slot = slot{}
 			g.wake(cl.scope, time.Time{})

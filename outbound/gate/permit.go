@@ -38,6 +38,7 @@ func (g *Gate) Reserve(ctx context.Context, call Call) (*Permit, error) {
 		return nil, err
 	}
 	if err = p.book(); err == nil {
+		p.c.seq -= unreserved
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -93,7 +94,6 @@ func (p *Permit) book() error {
 		default:
 			if of := g.granted(grant.Answers[0].Slots[0], ask.Groups[0].Draws); c.took(of) {
 				p.At, p.early = of.at, 2*g.trip
-				c.seq -= unreserved
 				return nil
 			}
 		}
@@ -113,7 +113,6 @@ func (p *Permit) book() error {
 			cl.pace = later(cl.pace, cl.tail)
 		}
 	}
-	c.seq -= unreserved
 	return nil
 }
 

@@ -57,10 +57,10 @@ func (g *Gate) settleToken() {
 	}
 }
 
-// trim drops returned tokens that the limiter has replaced since.
+// trim drops returned tokens that the limiter has replaced since, but not the one of a call about which the Store is asked.
 func (g *Gate) trim(of *rate.Limiter) {
 	kept := 0
-	if g.shared != nil && len(g.asked) > 0 { // it has its token already
+	if g.shared != nil && len(g.asked) > 0 {
 		kept = 1
 	}
 	g.credit = min(g.credit, max(kept, of.Burst()-max(0, int(of.TokensAt(g.now)))))

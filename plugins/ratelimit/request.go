@@ -77,7 +77,7 @@ type charge struct {
 	key    string
 	n      int64
 	result Result
-	at     time.Time // when the times of result begin, with XRateLimit
+	at     time.Time // from which the times of result count; only set with XRateLimit
 }
 
 // charges appends the charges of a request: usually that of one rule, and those of the layers.
@@ -156,7 +156,7 @@ func (o *ServerOptions) take(ctx context.Context, limiter *Limiter, charges []ch
 			c.key = markLong + hex.EncodeToString(sum[:])
 		}
 		if o.XRateLimit {
-			c.at = time.Now() // not after it: then the start of an hour would be a second later
+			c.at = time.Now() // a moment after the decision, the end of its hour would be rounded up to the next second
 		}
 		if !waits {
 			c.result, err = c.limit.limiter.Take(ctx, c.key, c.n)

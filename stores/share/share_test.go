@@ -297,21 +297,27 @@ func TestADebtIsChargedBeforeTheNextDecision(t *testing.T) {
 	})
 }
 
+// indebted has granted 60 of 100 permits of "k" during an outage, which is over.
+func indebted(t *testing.T) (s *sharer, left func() int64) {
+	t.Helper()
+	limit := ratelimit.PerHour(100)
+	stores, limiters := newGroup(t, 1, limit)
+	down(stores)
+	take(t, limiters[0], "k", 60)
+	up(stores)
+	return storeOf(limiters[0]), func() int64 { return inStore(t, stores[0], limit, "k") }
+}
+
 // TestDebtsAreChargedByClose: a process that ends takes its debts along only if the store is unavailable.
 func TestDebtsAreChargedByClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		limit := ratelimit.PerHour(100)
-		stores, limiters := newGroup(t, 1, limit)
-		down(stores)
-		take(t, limiters[0], "k", 60)
-		up(stores)
-		s := storeOf(limiters[0])
+		s, left := indebted(t)
 		require.NoError(t, s.Close())
-		require.EqualValues(t, 40, inStore(t, stores[0], limit, "k"))
+		require.EqualValues(t, 40, left())
 		_, err := s.Open("l")
 		require.ErrorIs(t, err, core.ErrClosed)
-		plan, err := localOf(s).Plan(limits.Limit(limit).Specs())
+		plan, err := localOf(s).Plan(limits.Limit(ratelimit.PerHour(100)).Specs())
 		require.NoError(t, err)
 		_, err = localOf(s).Apply(t.Context(), "k", plan, limits.Op{Cost: 1})
 		require.ErrorIs(t, err, core.ErrClosed)
@@ -322,17 +328,12 @@ func TestDebtsAreChargedByClose(t *testing.T) {
 func TestDebtOfACallDuringClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		limit := ratelimit.PerHour(100)
-		stores, limiters := newGroup(t, 1, limit)
-		down(stores)
-		take(t, limiters[0], "k", 60)
-		up(stores)
-		s := storeOf(limiters[0])
+		s, left := indebted(t)
 		s.stop()
 		_, err := localOf(s).depart(t.Context(), "k", 1)
 		require.ErrorIs(t, err, core.ErrClosed)
 		s.charge(t.Context())
-		require.EqualValues(t, 40, inStore(t, stores[0], limit, "k"))
+		require.EqualValues(t, 40, left())
 	})
 }
 

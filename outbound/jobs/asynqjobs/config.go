@@ -23,8 +23,8 @@ const (
 // Config configures an engine. The zero value is ready to use.
 type Config struct {
 	// Prefix is the first part of the names of the keys of groups: up to 64 letters, digits or any of -._:. If empty, it is gresil. The keys of
-	// asynq always begin with asynq:, so programs with different prefixes that share a database of Redis still need different names of queues
-	// and batchers.
+	// asynq always begin with asynq:. So programs that share a database of Redis need different names of queues and batchers, whatever their
+	// prefixes.
 	Prefix string
 	// Poll is the interval at which a process looks for jobs. If zero, it is 100 milliseconds. Otherwise it must be from 1 millisecond to 1
 	// second.
