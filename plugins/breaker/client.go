@@ -39,11 +39,7 @@ type Client struct {
 
 // NewClient makes a plugin. If group is nil, it makes one of the zero Config.
 func NewClient(group *Group, opts ClientOptions) *Client {
-	c := &Client{bound(group, opts.Key == nil), opts}
-	if c.opts.Classify == nil {
-		c.opts.Classify = client.Classify
-	}
-	return c
+	return &Client{bound(group, opts.Key == nil), opts}
 }
 
 // Override returns a context under which f changes the options of this plugin. Overrides nest; the innermost is applied last.
@@ -120,7 +116,11 @@ func (o *ClientOptions) judge(permit *breaker.Permit, req *http.Request, resp *h
 			return
 		}
 	}
-	switch outcome := o.Classify(req, resp, err); {
+	classify := o.Classify
+	if classify == nil {
+		classify = client.Classify
+	}
+	switch outcome := classify(req, resp, err); {
 	case outcome == core.Failure && err == nil && resp != nil && roundtrip.Limited(req.Context(), resp):
 		permit.Done(core.Ignored) // the gate makes other requests wait, which an open breaker would reject
 	case outcome == core.Failure:

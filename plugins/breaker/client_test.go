@@ -249,8 +249,9 @@ func TestClientOptions(t *testing.T) {
 	_, err = send(t, rt, url+"a")
 	require.ErrorIs(t, err, breaker.ErrOpen)
 	for name, f := range map[string]func(o *breaker.ClientOptions){
-		"disabled":    func(o *breaker.ClientOptions) { o.Disabled = true },
-		"another key": func(o *breaker.ClientOptions) { o.Key = func(*http.Request) (string, bool) { return name(t), true } },
+		"disabled":         func(o *breaker.ClientOptions) { o.Disabled = true },
+		"another key":      func(o *breaker.ClientOptions) { o.Key = func(*http.Request) (string, bool) { return name(t), true } },
+		"the zero options": func(o *breaker.ClientOptions) { *o = breaker.ClientOptions{} },
 		"no failure": func(o *breaker.ClientOptions) {
 			o.Key = func(*http.Request) (string, bool) { return "c", true }
 			o.Classify = func(*http.Request, *http.Response, error) core.Outcome { return core.Success }
@@ -263,6 +264,7 @@ func TestClientOptions(t *testing.T) {
 	}
 	require.Equal(t, breaker.Closed, group.For("c").State())
 	require.Equal(t, breaker.Open, group.For(name(t)).State())
+	require.Equal(t, breaker.Open, group.For("api.example.com").State(), "of the zero options")
 	require.Equal(t, []any{"breaker.Client(default)", client.Attempt}, []any{c.String(), c.Phase()})
 	require.NotNil(t, breaker.NewClient(nil, breaker.ClientOptions{}).Transport(nil))
 }

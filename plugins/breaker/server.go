@@ -39,11 +39,7 @@ type Server struct {
 
 // NewServer makes a plugin. If group is nil, it makes one of the zero Config.
 func NewServer(group *Group, opts ServerOptions) *Server {
-	s := &Server{bound(group, false), opts}
-	if s.opts.Classify == nil {
-		s.opts.Classify = server.Classify
-	}
-	return s
+	return &Server{bound(group, false), opts}
 }
 
 // bound returns group, or a new one, and notes whether keys are hosts.
@@ -137,9 +133,12 @@ func (x *exchange) serve(next http.Handler, w http.ResponseWriter) {
 // OnHeader ends the permit at the final header: the handler of a stream might return hours later, and would occupy a trial until then.
 func (x *exchange) OnHeader(status int) {
 	x.judged = true
-	outcome := core.Ignored
+	outcome, classify := core.Ignored, x.opts.Classify
+	if classify == nil {
+		classify = server.Classify
+	}
 	if x.sent.Rejected() == nil { // otherwise an inner plugin has rejected it: no call was made
-		outcome = x.opts.Classify(x.request, status)
+		outcome = classify(x.request, status)
 	}
 	if outcome == core.Failure && x.upload.blamed(status) {
 		outcome = core.Ignored

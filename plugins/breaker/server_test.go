@@ -252,6 +252,9 @@ func TestServerOptions(t *testing.T) {
 	}
 	require.Equal(t, []int{402, 503, 402, 402, 402}, []int{get("a"), get("a"), get("b"), get(""), get("")})
 	require.Equal(t, 2, group.Stats().Keys, "a request without a key passes")
+	ctx := s.Override(t.Context(), func(o *breaker.ServerOptions) { *o = breaker.ServerOptions{} })
+	h.ServeHTTP(httptest.NewRecorder(), request(ctx, t, url, nil))
+	require.Equal(t, [3]uint64{1, 2, 0}, counts(group.Stats()), "by default a 402 is a success")
 }
 
 func TestHandlerPanics(t *testing.T) {
