@@ -122,7 +122,7 @@ func (b *Breaker) askDelay(least time.Duration) {
 	prev := b.delay
 	b.delay, b.openFor = defaultOpenTime, max(least, defaultOpenTime) // if it panics
 	b.delay = max(0, b.rules.OpenDelay.Next(b.opened, prev))
-	b.openFor = jitter.Above(least, b.rules.OpenDelay, b.opened, prev, b.delay)
+	b.openFor = max(b.delay, min(jitter.Above(least, b.rules.OpenDelay, b.opened, prev, b.delay), b.rules.MaxRetryAfter))
 }
 
 // to enters a state and queues its announcement. An empty reason means that the user has set the state.

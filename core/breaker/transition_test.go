@@ -123,6 +123,12 @@ func TestOpenDelay(t *testing.T) {
 		require.True(t, left > 10*time.Minute && left < 12*time.Minute, "%v has no jitter", left)
 		run(t, b, "XO")
 		require.Equal(t, [2]any{1, time.Duration(0)}, asked[5], "forced open, it begins anew")
+		for most, want := range map[time.Duration]time.Duration{time.Hour: time.Hour, time.Second: time.Minute} {
+			b = newBreaker(t, breaker.Config{Failures: 1, OpenDelay: d, MaxRetryAfter: most})
+			failed := acquire(t, b)
+			failed.Failed(2 * time.Hour)
+			require.Equal(t, want, rejection(t, b).RetryAfter(), "MaxRetryAfter does not bound OpenDelay, but the jitter on top of it")
+		}
 	})
 }
 
