@@ -146,7 +146,10 @@ func (b *Breaker) enter(state State) {
 		refusal.until = b.base.Add(b.since).Add(b.openFor) // it saturates
 	case HalfOpen:
 		b.trials, b.admitted = counts{}, 0
-		refusal.wait = min(cmp.Or(b.openFor, defaultOpenTime), b.rules.MaxHalfOpen)
+		if refusal.wait = b.openFor; b.opened == 0 { // it was not open
+			refusal.wait = defaultOpenTime
+		}
+		refusal.wait = min(refusal.wait, b.rules.MaxHalfOpen)
 	case ForcedOpen:
 		b.opened, b.openFor, b.delay = 0, 0, 0
 	case Closed, Disabled, MetricsOnly:

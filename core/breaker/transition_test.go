@@ -123,6 +123,10 @@ func TestOpenDelay(t *testing.T) {
 		require.True(t, left > 10*time.Minute && left < 12*time.Minute, "%v has no jitter", left)
 		run(t, b, "XO")
 		require.Equal(t, [2]any{1, time.Duration(0)}, asked[5], "forced open, it begins anew")
+		b = newBreaker(t, breaker.Config{Failures: 1, Trials: 1, OpenDelay: backoff.Constant{}})
+		run(t, b, "F")
+		acquire(t, b)
+		require.Zero(t, rejection(t, b).RetryAfter(), "half-open after an OpenDelay of 0")
 		for most, want := range map[time.Duration]time.Duration{time.Hour: time.Hour, time.Second: time.Minute} {
 			b = newBreaker(t, breaker.Config{Failures: 1, OpenDelay: d, MaxRetryAfter: most})
 			failed := acquire(t, b)
