@@ -131,24 +131,35 @@ func TestBody(t *testing.T) {
 
 func TestBodyEnd(t *testing.T) {
 	t.Parallel()
+	half := resiltest.Reply{Body: "half", Reset: true}
+	reset := func(t *testing.T, body io.ReadCloser) {
+		t.Helper()
+		_, err := io.ReadAll(body)
+		require.ErrorIs(t, err, syscall.ECONNRESET)
+		require.NotErrorIs(t, err, timeout.ErrTimeout)
+	}
 	for name, c := range map[string]struct {
 		reply resiltest.Reply
 		end   func(t *testing.T, body io.ReadCloser)
 		stats timeout.Stats // of the total
+		under func(context.Context, *timeout.Timeout) context.Context
 	}{
 		"read": {resiltest.Reply{Body: "x"}, func(t *testing.T, body io.ReadCloser) {
 			t.Helper()
 			core.Must(io.ReadAll(body))
-		}, timeout.Stats{Succeeded: 1}},
-		"closed":          {resiltest.Reply{Body: "x"}, func(*testing.T, io.ReadCloser) {}, timeout.Stats{Succeeded: 1}},
-		"closed too late": {resiltest.Reply{Body: "x"}, func(*testing.T, io.ReadCloser) { time.Sleep(time.Minute) }, timeout.Stats{TimedOut: 1}},
-		"broken": {resiltest.Reply{Body: "half", Reset: true}, func(t *testing.T, body io.ReadCloser) {
-			t.Helper()
-			_, err := io.ReadAll(body)
-			require.ErrorIs(t, err, syscall.ECONNRESET)
-			require.NotErrorIs(t, err, timeout.ErrTimeout)
-		}, timeout.Stats{Failed: 1}},
-		"none": {resiltest.Reply{}, func(*testing.T, io.ReadCloser) {}, timeout.Stats{Succeeded: 1}},
+		}, timeout.Stats{Succeeded: 1}, nil},
+		"closed":          {resiltest.Reply{Body: "x"}, func(*testing.T, io.ReadCloser) {}, timeout.Stats{Succeeded: 1}, nil},
+		"closed too late": {resiltest.Reply{Body: "x"}, func(*testing.T, io.ReadCloser) { time.Sleep(time.Minute) }, timeout.Stats{TimedOut: 1}, nil},
+		"broken":          {half, reset, timeout.Stats{Failed: 1}, nil},
+		"broken, nearer deadline": {half, reset, timeout.Stats{Failed: 1}, func(ctx context.Context, _ *timeout.Timeout) context.Context {
+			ctx, cancel := context.WithTimeout(ctx, time.Second/2)
+			context.AfterFunc(ctx, cancel)
+			return ctx
+		}},
+		"broken, no limit": {half, reset, timeout.Stats{Failed: 1}, func(ctx context.Context, limit *timeout.Timeout) context.Context {
+			return limit.Override(ctx, func(c *timeout.Config) { c.Limit = -1 })
+		}},
+		"none": {resiltest.Reply{}, func(*testing.T, io.ReadCloser) {}, timeout.Stats{Succeeded: 1}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kinds(t, func(t *testing.T, kind string, limit *timeout.Timeout, plugin *timeout.Client) {
@@ -157,14 +168,17 @@ func TestBodyEnd(t *testing.T) {
 				if kind == "attempt" {
 					want = timeout.Stats{Succeeded: 1}
 				}
-				inner := resiltest.NewScript(c.reply)
-				resp, err := get(t, t.Context(), plugin.Transport(inner))
+				inner, ctx := resiltest.NewScript(c.reply), t.Context()
+				if c.under != nil {
+					ctx = c.under(ctx, limit)
+				}
+				resp, err := get(t, ctx, plugin.Transport(inner))
 				require.NoError(t, err)
 				c.end(t, resp.Body)
 				require.NoError(t, resp.Body.Close())
 				require.NoError(t, resp.Body.Close())
 				require.Equal(t, want, limit.Stats())
-				require.Error(t, contextOf(inner).Err(), "released")
+				require.True(t, c.under != nil || contextOf(inner).Err() != nil, "released")
 			})
 		})
 	}

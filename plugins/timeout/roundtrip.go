@@ -29,13 +29,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	limit := t.client.timeout.Limit(caller)
 	switch {
+	case !t.client.opts.PerAttempt:
+		return t.total(req, limit)
 	case limit.Nearer(caller):
 		resp, err := t.next.RoundTrip(req)
 		return resp, t.client.timeout.Count(caller, caller, limit, err)
-	case t.client.opts.PerAttempt:
-		return t.attempt(req, limit)
 	default:
-		return t.total(req, limit)
+		return t.attempt(req, limit)
 	}
 }
 
@@ -93,7 +93,7 @@ func (b *attemptBody) Close() error {
 // total sends req, and keeps the limit until the end of the body.
 func (t *transport) total(req *http.Request, limit *deadline.Limit) (resp *http.Response, err error) {
 	caller := req.Context()
-	ctx, cancel := context.WithTimeoutCause(caller, limit.Time, limit.Cause)
+	ctx, cancel := limit.Context(caller)
 	counted := false
 	defer func() {
 		if !counted { // the transport panics
