@@ -73,11 +73,12 @@ func (t *Timeout[C]) Count(caller, limited context.Context, l *Limit, err error)
 	switch {
 	case err == nil:
 		t.succeeded.Add(1)
+	case errors.Is(context.Cause(caller), blame.ErrHeld): // no call was made
 	case l.Struck(caller, limited):
 		t.timedOut.Add(1)
 		err = l.late(limited.Err(), err)
 		t.emit(caller, limited, l, err)
-	case !errors.Is(context.Cause(caller), blame.ErrHeld):
+	default:
 		t.failed.Add(1)
 	}
 	return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/plugins/timeout"
 )
@@ -220,6 +221,22 @@ func TestOtherEndings(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A try that a gate holds back counts for nothing, also if the limit strikes while it connects.
+func TestHeldAfterTheLimit(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, _ string, limit *timeout.Timeout, plugin *timeout.Client) {
+		t.Helper()
+		ctx, hold := context.WithCancelCause(t.Context())
+		_, err := get(t, ctx, plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
+			time.Sleep(2 * time.Second)
+			hold(blame.ErrHeld)
+			return nil, context.Cause(req.Context())
+		})))
+		require.Error(t, err)
+		require.Zero(t, limit.Stats())
+	})
 }
 
 func TestResponseAfterTheLimit(t *testing.T) {
