@@ -251,6 +251,9 @@ func TestCheckRetryIsAsked(t *testing.T) {
 			for _, n := range s.Closes() {
 				require.Equal(t, 1, n)
 			}
+			if errors.Is(err, own) {
+				require.Equal(t, retry.Stats{Failed: 1}, p.policy.Stats())
+			}
 		})
 	}
 	require.Zero(t, asked)

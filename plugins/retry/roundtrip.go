@@ -189,7 +189,9 @@ func (r *run) judge(resp *http.Response, err error) (d retry.Decision) {
 		}
 	} else {
 		r.sent = r.sent || !client.NotSent(err)
-		d.Retry, r.instead = r.asked(resp, err)
+		if d.Retry, r.instead = r.asked(resp, err); err == nil && r.instead != nil {
+			return retry.Decision{Retry: true, Not: "permanent"} // or the response would count as a success
+		}
 	}
 	if d.Retry && (!r.repeatable(err) || r.replay.Ready() != nil) {
 		d.Not = notRepeatable
