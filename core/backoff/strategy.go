@@ -109,7 +109,7 @@ func growing(check *validate.Check, delay, limit time.Duration, jitter float64) 
 func draw(ns float64, first, limit time.Duration, jitter float64) time.Duration {
 	d := cmp.Or(limit, max(defaultMax, first))
 	if ns < float64(d) {
-		d = time.Duration(ns)
+		d = time.Duration(math.Round(ns))
 	}
 	if jitter = cmp.Or(jitter, 0.5); jitter <= 0 {
 		return d

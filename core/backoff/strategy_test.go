@@ -31,6 +31,7 @@ func TestNext(t *testing.T) {
 		"linear, Max":                  {backoff.Linear{Delay: s, Max: 2500 * ms, Jitter: -1}, []time.Duration{s, 2 * s, 2500 * ms}},
 		"exponential, zero":            {backoff.Exponential{Jitter: -1}, []time.Duration{500 * ms, s, 2 * s, 4 * s, 8 * s, 16 * s, 32 * s, time.Minute}},
 		"exponential":                  {backoff.Exponential{Delay: s, Factor: 3, Jitter: -1}, []time.Duration{s, 3 * s, 9 * s}},
+		"exponential, Factor 1.4":      {backoff.Exponential{Delay: s, Factor: 1.4, Jitter: -1}, []time.Duration{s, 1400 * ms, 1960 * ms}},
 		"exponential, Factor 1":        {backoff.Exponential{Delay: s, Factor: 1, Jitter: -1}, []time.Duration{s, s, s}},
 		"exponential, Max below Delay": {backoff.Exponential{Delay: s, Max: ms, Jitter: -1}, []time.Duration{ms, ms}},
 		"exponential, a Delay of 2m":   {backoff.Exponential{Delay: 2 * time.Minute, Jitter: -1}, []time.Duration{2 * time.Minute, 2 * time.Minute}},
