@@ -35,11 +35,11 @@ func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 		t.base = defaultBase()
 	}
 	if inner, ok := base.(*Transport); ok {
-		t.within = slices.Concat(inner.plugins, inner.within)
+		t.within, t.err = slices.Concat(inner.plugins, inner.within), inner.err
 	}
 	sorted, routes, errs := phase.Sort("client", plugins, t.within)
 	t.plugins = sorted
-	if t.err = errors.Join(errs...); t.err != nil {
+	if t.err = errors.Join(append(errs, t.err)...); t.err != nil {
 		return t
 	}
 	mux := phase.NewMux(routes)

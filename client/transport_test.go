@@ -108,6 +108,7 @@ func TestNew_Errors(t *testing.T) {
 		require.Contains(t, tr.Check()[i], want)
 		require.ErrorContains(t, err, want)
 	}
+	require.Equal(t, tr.Check(), client.New(client.New(tr)).Check(), "of a base")
 	require.Zero(t, base.Calls(), "nothing is sent without its plugins")
 	require.Equal(t, 1, body.Closes())
 }
