@@ -55,7 +55,7 @@ func NewBudget(ratio float64, perSecond int) (*Budget, error) {
 		return nil, &core.ConfigError{Field: "retry.NewBudget.perSecond", Value: perSecond, Reason: "must be between 0 and 1000000000"}
 	}
 	b := &Budget{perSecond: int64(perSecond), base: time.Now()}
-	b.ratio = int64(math.Round(ratio * float64(token)))
+	b.ratio = int64(math.Ceil(ratio * float64(token))) // up: three times a third is a token
 	if b.ratio > 0 {
 		b.mostSaved = max(token, budgetCalls*b.ratio)
 	}

@@ -86,6 +86,7 @@ func TestBudgetPayments(t *testing.T) {
 		{"success", 0.1, retry.Config{}, []error{nil}, 29, 2},
 		{"success, observed", 0.1, retry.Config{Registry: noted(new([]string))}, []error{nil}, 30, 3},
 		{"a tenth ten times is a whole", 0.1, retry.Config{}, []error{nil}, 10, 1},
+		{"a third three times, too", 1.0 / 3, retry.Config{}, []error{nil}, 3, 1},
 		{"failure that is not retried", 0.5, retry.Config{RetryIf: func(error) bool { return false }}, []error{errBoom}, 4, 2},
 		{"one attempt", 0.5, retry.Config{MaxAttempts: 1}, []error{errBoom}, 4, 2},
 		{"rejections were not made", 1, retry.Config{}, []error{core.ErrRejected}, 9, 0},
