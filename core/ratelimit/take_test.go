@@ -155,6 +155,21 @@ func TestRefundKeepsTheWindow(t *testing.T) {
 	})
 }
 
+// So does a window that was reserved, and that has begun.
+func TestRefundKeepsTheReservedWindow(t *testing.T) {
+	t.Parallel()
+	perMinute := ratelimit.PerMinute(10)
+	inBubbles(t, []ratelimit.Limit{perMinute, perMinute.And(ratelimit.PerHour(100))}, func(t bubble) {
+		require.True(t, take(t, t.l, "k", 10).Allowed)
+		r, err := t.l.Wait(t.Context(), "k", 5)
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, r.Wait)
+		require.EqualValues(t, 10, refund(t, t.l, r).Remaining)
+		time.Sleep(30 * time.Second)
+		require.Equal(t, 30*time.Second, take(t, t.l, "k", 1).FullAfter)
+	})
+}
+
 func TestRefundOfAReservationInTheMiddle(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, ratelimit.Every(10, time.Minute)[3:], func(t bubble) {
