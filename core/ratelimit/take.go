@@ -71,6 +71,7 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
 	r, err := l.apply(ctx, key, limits.Op{Kind: limits.Drain})
 	r.Allowed, r.RetryAfter = err == nil, 0
+	l.decided(ctx, key, r.Permits, &r, 0, false)
 	return r, err
 }
 

@@ -126,6 +126,7 @@ func TestDrain(t *testing.T) {
 		r, err = t.l.Drain(t.Context(), "k")
 		require.NoError(t, err)
 		require.Zero(t, r.Permits, "nothing is left")
+		require.EqualValues(t, 2, t.l.Stats().Allowed)
 		time.Sleep(2 * time.Minute)
 		require.EqualValues(t, 10, mustPeek(t, t.l, "k").Remaining)
 	})
