@@ -33,9 +33,9 @@ func TestPolicy_Joined(t *testing.T) {
 		require.Contains(t, w.Body.String(), `"violated-policies":["api-1h"]`)
 
 		s = serve(t, ratelimit.Config{
-			Name: "api", Limit: ratelimit.PerMinute(9).And(ratelimit.TokenBucket(5, time.Minute, 5)).And(ratelimit.FixedWindow(4, 90*time.Second)).And(ratelimit.FixedWindow(3, 300*time.Millisecond)),
+			Name: "api", Limit: ratelimit.PerMinute(9).And(ratelimit.TokenBucket(5, time.Minute, 5)).And(ratelimit.FixedWindow(4, 90*time.Second)).And(ratelimit.FixedWindow(3, 300*time.Microsecond)),
 		}, ratelimit.ServerOptions{RateLimit: true})
-		require.Equal(t, `"api-1m";q=9;w=60, "api-1m-2";q=5;w=60, "api-1m30s";q=4;w=90, "api-300ms";q=3`, fetch(s, "/").Header().Get("RateLimit-Policy"))
+		require.Equal(t, `"api-1m";q=9;w=60, "api-1m-2";q=5;w=60, "api-1m30s";q=4;w=90, "api-300us";q=3`, fetch(s, "/").Header().Get("RateLimit-Policy"))
 	})
 }
 
