@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
 )
@@ -89,6 +90,8 @@ func TestPolicy_Names(t *testing.T) {
 	w := fetch(s.plugin.Named("a").Handler(s), "/")
 	require.Equal(t, []string{`"a";q=5;w=3600`, `"a-2";q=1000;w=60, "a-2-2";q=7;w=3600, "a-3";q=5;w=3600, "b";q=9;w=3600`}, w.Header().Values("RateLimit-Policy"))
 	require.Equal(t, []string{`"a";r=4;t=3600`, `"a-2";r=999;t=60, "a-2-2";r=6;t=3600, "a-3";r=4;t=3600, "b";r=8;t=3600`}, w.Header().Values("RateLimit"))
+	under := core.Must(ratelimit.NewServer(s.limits.Under("b"), ratelimit.ServerOptions{RateLimit: true}))
+	require.Equal(t, `"b";q=9;w=3600`, fetch(under.Handler(s.handler()), "/").Header().Get("RateLimit-Policy"))
 	s = serve(t, ratelimit.Config{Name: "naïve"}, ratelimit.ServerOptions{XRateLimit: true})
 	require.Equal(t, "1000", fetch(s, "/").Header().Get("X-RateLimit-Limit"))
 }
