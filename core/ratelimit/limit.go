@@ -25,8 +25,8 @@ func PerHour(n int64) Limit { return FixedWindow(n, time.Hour) }
 // FixedWindow allows n permits in each window, and so at most 2n-1 in any interval of one period. A window begins with the first take after
 // the previous window has ended.
 //
-// In memory a window can begin some nanoseconds before its first take. A window of more than 2^26 permits can begin up to a 500th of its
-// period before or after that take.
+// In memory a window can begin a little before or after its first take: by less than a millionth of its period, or by up to a 250th if it
+// has 2^26 permits or more.
 func FixedWindow(n int64, period time.Duration) Limit {
 	return of(limits.Spec{Permits: n, Period: period})
 }

@@ -105,6 +105,7 @@ func TestLimitRefused(t *testing.T) {
 		{ratelimit.SlidingWindow(1, s, 7), segments},
 		{ratelimit.PerMinute(1).And(ratelimit.SlidingWindow(1, s, 7)), segments},
 		{ratelimit.PerMinute(1).And(ratelimit.PerMinute(2)), "must join limits that differ in the algorithm or the period"},
+		{ratelimit.SlidingWindow(1, s, 2).And(ratelimit.SlidingWindow(2, s, 4)), "must join limits that differ in the algorithm or the period"},
 		{ratelimit.Limit{}.And(ratelimit.Limit{}), "must join limits that differ in the algorithm or the period"},
 		{
 			one.And(ratelimit.PerMinute(1)).And(ratelimit.PerHour(1)).And(ratelimit.SlidingLog(1, s)).And(ratelimit.SlidingCounter(1, s)),

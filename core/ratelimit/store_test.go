@@ -275,6 +275,23 @@ func TestDeadlineIsNoStoreFailure(t *testing.T) {
 	})
 }
 
+// A store that does not answer within MaxWait is no deadline of the caller: the wait is refused.
+func TestWaitForASilentStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Store: slowed(openMemory(t), 20*time.Second), Limit: ratelimit.FixedWindow(1, 25*time.Second)})
+		var all sync.WaitGroup
+		for i := range 100 {
+			all.Go(func() {
+				take(t, l, fmt.Sprint(i), 1)
+				_, _ = l.Wait(t.Context(), fmt.Sprint(i), 1)
+			})
+		}
+		all.Wait()
+		require.Equal(t, ratelimit.Stats{Allowed: 100, Rejected: 100, Keys: -1}, l.Stats())
+	})
+}
+
 // A store that has recovered is announced once for each outage; neither what can come from a cache nor an operation that began before
 // the failure says so.
 func TestStoreRecovers(t *testing.T) {

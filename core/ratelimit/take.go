@@ -71,6 +71,7 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
 	r, err := l.apply(ctx, key, limits.Op{Kind: limits.Drain})
 	r.Allowed, r.RetryAfter = err == nil, 0
+	l.decided(ctx, key, r.Permits, &r, 0, false)
 	return r, err
 }
 
@@ -87,8 +88,9 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time
 	return l.take(ctx, key, limits.Op{Kind: limits.Reserve, Cost: n, MaxWait: maxWait})
 }
 
-// Refund gives back the permits of a take. Call it at most once for each take. It does nothing for a refusal, for permits that have
-// recovered since, and for a take that was counted under other numbers. It runs even if ctx is done; a Store has a second for it.
+// Refund gives back the permits of a take. Call it at most once for each take, and not after a Reset of the key: it could give back
+// permits of later takes. It does nothing for a refusal, for permits that have recovered since, and for a take that was counted under other
+// numbers. It runs even if ctx is done; a Store has a second for it.
 //
 // While there are reservations for later times (see [Limiter.Reserve]), only permits that lie after all of them are
 // given back. A window whose permits are all given back still ends at the same time.
@@ -113,7 +115,7 @@ func (l *Limiter) giveBack(ctx context.Context, take Result) error {
 	return err
 }
 
-// Reset forgets the usage of a key.
+// Reset forgets the usage of a key, except for usage that was kept when the key was evicted (see Config.MaxKeys).
 func (l *Limiter) Reset(ctx context.Context, key string) (err error) {
 	l.lines.AnewOf(key, func() { _, err = l.apply(ctx, key, limits.Op{Kind: limits.Reset}) })
 	return err

@@ -126,6 +126,7 @@ func TestDrain(t *testing.T) {
 		r, err = t.l.Drain(t.Context(), "k")
 		require.NoError(t, err)
 		require.Zero(t, r.Permits, "nothing is left")
+		require.EqualValues(t, 2, t.l.Stats().Allowed)
 		time.Sleep(2 * time.Minute)
 		require.EqualValues(t, 10, mustPeek(t, t.l, "k").Remaining)
 	})
@@ -152,6 +153,21 @@ func TestRefundKeepsTheWindow(t *testing.T) {
 		require.Equal(t, said.FullAfter, take(t, t.l, "k", 1).FullAfter, "a new one")
 		time.Sleep(5 * time.Hour)
 		require.Zero(t, t.l.Stats().Keys)
+	})
+}
+
+// So does a window that was reserved, and that has begun.
+func TestRefundKeepsTheReservedWindow(t *testing.T) {
+	t.Parallel()
+	perMinute := ratelimit.PerMinute(10)
+	inBubbles(t, []ratelimit.Limit{perMinute, perMinute.And(ratelimit.PerHour(100))}, func(t bubble) {
+		require.True(t, take(t, t.l, "k", 10).Allowed)
+		r, err := t.l.Wait(t.Context(), "k", 5)
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, r.Wait)
+		require.EqualValues(t, 10, refund(t, t.l, r).Remaining)
+		time.Sleep(30 * time.Second)
+		require.Equal(t, 30*time.Second, take(t, t.l, "k", 1).FullAfter)
 	})
 }
 

@@ -75,7 +75,7 @@ func (l Limit) Refuse() string {
 				"a smaller one, or permits that share a factor with the period", s.Permits, s.Period)
 		}
 		if slices.ContainsFunc(all[:i], func(other Spec) bool {
-			other.Permits, other.Burst = s.Permits, s.Burst
+			other.Permits, other.Burst, other.Segments = s.Permits, s.Burst, s.Segments
 			return s == other
 		}) {
 			return "must join limits that differ in the algorithm or the period"

@@ -247,6 +247,8 @@ func (l *line[T]) deliver(a *ask[T], slot Slot[T], err error, panicked any) {
 	failed := err != nil || panicked != nil || slot.Free
 	l.open, l.far = failed, false
 	switch {
+	case failed && to == a.by && to != nil && panicked == nil && err != nil && !time.Now().Before(to.Value.deadline):
+		l.expire(to)
 	case failed && to == a.by && to != nil:
 		to.Value.panicked = panicked
 		l.finish(to, slot, err)
@@ -383,9 +385,7 @@ func (ls *Lines[T]) look(key string, l *line[T], w *Waiter[place[T]]) (wait time
 		l.finish(w, p.slot, nil)
 		ls.advance(key, l)
 	case !p.held && !now.Before(p.deadline):
-		wait := max(1, l.due.Sub(now))
-		l.drop(w)
-		l.finish(w, Slot[T]{Value: p.Refuse(wait), At: now.Add(wait), Refused: true}, nil)
+		l.expire(w)
 		ls.advance(key, l)
 	case p.held:
 		return p.slot.At.Sub(now), false
@@ -393,6 +393,14 @@ func (ls *Lines[T]) look(key string, l *line[T], w *Waiter[place[T]]) (wait time
 		return p.deadline.Sub(now), false
 	}
 	return math.MaxInt64, p.over
+}
+
+// expire refuses a wait that has reached its deadline.
+func (l *line[T]) expire(w *Waiter[place[T]]) {
+	now := time.Now()
+	wait := max(1, l.due.Sub(now))
+	l.drop(w)
+	l.finish(w, Slot[T]{Value: w.Value.Refuse(wait), At: now.Add(wait), Refused: true}, nil)
 }
 
 // leave takes a waiter out of its line. What it has goes to the next.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/server"
 )
 
@@ -163,29 +164,32 @@ func TestFields_Nested(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		opts := ratelimit.ServerOptions{XRateLimit: true, RateLimit: true}
-		for _, tt := range []struct {
-			outer, inner int64
-			want         string
-			reset        int64
-		}{{10, 5, "5", 60}, {5, 10, "5", 3600}, {7, 7, "7", 3600}, {1, 5, "1", 3600}} {
-			outer := serve(t, ratelimit.Config{Name: "outer", Limit: ratelimit.PerHour(tt.outer)}, opts)
-			inner := serve(t, ratelimit.Config{Name: "inner", Limit: ratelimit.PerMinute(tt.inner)}, opts)
-			w := fetch(outer.plugin.Handler(inner), "/")
-			require.Equal(t, []string{tt.want}, w.Header().Values("X-RateLimit-Limit"), "the one with fewer left")
-			require.Equal(t, []string{strconv.FormatInt(time.Now().Unix()+tt.reset, 10)}, w.Header().Values("X-RateLimit-Reset"), "the outer one of two with as few")
-			require.Equal(t, []string{"false"}, w.Header().Values("X-Rate-Limited"))
-			require.Equal(t, []string{fmt.Sprintf(`"outer";q=%d;w=3600`, tt.outer), fmt.Sprintf(`"inner";q=%d;w=60`, tt.inner)}, w.Header().Values("RateLimit-Policy"))
-			require.Len(t, w.Header().Values("RateLimit"), 2)
+		for _, cut := range []bool{false, true} {
+			between := timeout.NewServer(nil, timeout.ServerOptions{Cut: cut})
+			for _, tt := range []struct {
+				outer, inner int64
+				want         string
+				reset        int64
+			}{{10, 5, "5", 60}, {5, 10, "5", 3600}, {7, 7, "7", 3600}, {1, 5, "1", 3600}} {
+				outer := serve(t, ratelimit.Config{Name: "outer", Limit: ratelimit.PerHour(tt.outer)}, opts)
+				inner := serve(t, ratelimit.Config{Name: "inner", Limit: ratelimit.PerMinute(tt.inner)}, opts)
+				w := fetch(outer.plugin.Handler(between.Handler(inner)), "/")
+				require.Equal(t, []string{tt.want}, w.Header().Values("X-RateLimit-Limit"), "the one with fewer left")
+				require.Equal(t, []string{strconv.FormatInt(time.Now().Unix()+tt.reset, 10)}, w.Header().Values("X-RateLimit-Reset"), "the outer one of two with as few")
+				require.Equal(t, []string{"false"}, w.Header().Values("X-Rate-Limited"))
+				require.Equal(t, []string{fmt.Sprintf(`"outer";q=%d;w=3600`, tt.outer), fmt.Sprintf(`"inner";q=%d;w=60`, tt.inner)}, w.Header().Values("RateLimit-Policy"))
+				require.Len(t, w.Header().Values("RateLimit"), 2)
+			}
+			outer := serve(t, ratelimit.Config{Name: "outer", Limit: ratelimit.PerHour(2)}, opts)
+			inner := serve(t, ratelimit.Config{Name: "inner", Limit: ratelimit.PerMinute(1)}, opts)
+			h := outer.plugin.Handler(between.Handler(inner))
+			require.Equal(t, 200, fetch(h, "/").Code)
+			w := fetch(h, "/")
+			require.Equal(t, 429, w.Code)
+			require.Equal(t, []string{"true"}, w.Header().Values("X-Rate-Limited"))
+			require.Equal(t, []string{"1"}, w.Header().Values("X-RateLimit-Limit"), "the one that refused")
+			require.Equal(t, []string{`"outer";r=0;t=3600`, `"inner";r=0;t=60`}, w.Header().Values("RateLimit"))
 		}
-		outer := serve(t, ratelimit.Config{Name: "outer", Limit: ratelimit.PerHour(2)}, opts)
-		inner := serve(t, ratelimit.Config{Name: "inner", Limit: ratelimit.PerMinute(1)}, opts)
-		h := outer.plugin.Handler(inner)
-		require.Equal(t, 200, fetch(h, "/").Code)
-		w := fetch(h, "/")
-		require.Equal(t, 429, w.Code)
-		require.Equal(t, []string{"true"}, w.Header().Values("X-Rate-Limited"))
-		require.Equal(t, []string{"1"}, w.Header().Values("X-RateLimit-Limit"), "the one that refused")
-		require.Equal(t, []string{`"outer";r=0;t=3600`, `"inner";r=0;t=60`}, w.Header().Values("RateLimit"))
 	})
 }
 

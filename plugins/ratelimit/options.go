@@ -18,8 +18,8 @@ type ServerOptions struct {
 	Disabled bool
 
 	// Key is the key whose permits a request takes. A request without a key gets 403: to limit such requests by IP, use
-	// server.FirstOf(key, server.ClientIP). For a key longer than 256 bytes, the limiter gets a hash, so that its methods do not find the usage
-	// by the key. If nil, it is server.ClientIP.
+	// server.FirstOf(key, server.ClientIP). A key that begins with # gets a prefix, and a hash stands for one longer than 256 bytes: the
+	// methods of the limiter then need the Key of a LimitedError. If nil, it is server.ClientIP.
 	Key server.Key
 	// Weight returns how many permits a request takes. If 0, it takes none and passes. If the error is a server.Rejection, that is the
 	// response; any other error is answered with 500. Weight must not read the body. If nil, each request takes 1.

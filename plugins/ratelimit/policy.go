@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,7 +53,7 @@ func newPolicies(name string, plan *limits.Plan) *policies {
 	for _, rule := range plan.Rules {
 		unique := name
 		if len(plan.Rules) > 1 {
-			unique += "-" + text.Duration(rule.Spec.Period)
+			unique += "-" + strings.ReplaceAll(text.Duration(rule.Spec.Period), "µ", "u") // an item is ASCII
 		}
 		for i, stem := 2, unique; slices.ContainsFunc(p.all, func(p policy) bool { return p.name == unique }); i++ {
 			unique = stem + "-" + strconv.Itoa(i)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
 )
@@ -33,9 +34,9 @@ func TestPolicy_Joined(t *testing.T) {
 		require.Contains(t, w.Body.String(), `"violated-policies":["api-1h"]`)
 
 		s = serve(t, ratelimit.Config{
-			Name: "api", Limit: ratelimit.PerMinute(9).And(ratelimit.TokenBucket(5, time.Minute, 5)).And(ratelimit.FixedWindow(4, 90*time.Second)).And(ratelimit.FixedWindow(3, 300*time.Millisecond)),
+			Name: "api", Limit: ratelimit.PerMinute(9).And(ratelimit.TokenBucket(5, time.Minute, 5)).And(ratelimit.FixedWindow(4, 90*time.Second)).And(ratelimit.FixedWindow(3, 300*time.Microsecond)),
 		}, ratelimit.ServerOptions{RateLimit: true})
-		require.Equal(t, `"api-1m";q=9;w=60, "api-1m-2";q=5;w=60, "api-1m30s";q=4;w=90, "api-300ms";q=3`, fetch(s, "/").Header().Get("RateLimit-Policy"))
+		require.Equal(t, `"api-1m";q=9;w=60, "api-1m-2";q=5;w=60, "api-1m30s";q=4;w=90, "api-300us";q=3`, fetch(s, "/").Header().Get("RateLimit-Policy"))
 	})
 }
 
@@ -89,6 +90,8 @@ func TestPolicy_Names(t *testing.T) {
 	w := fetch(s.plugin.Named("a").Handler(s), "/")
 	require.Equal(t, []string{`"a";q=5;w=3600`, `"a-2";q=1000;w=60, "a-2-2";q=7;w=3600, "a-3";q=5;w=3600, "b";q=9;w=3600`}, w.Header().Values("RateLimit-Policy"))
 	require.Equal(t, []string{`"a";r=4;t=3600`, `"a-2";r=999;t=60, "a-2-2";r=6;t=3600, "a-3";r=4;t=3600, "b";r=8;t=3600`}, w.Header().Values("RateLimit"))
+	under := core.Must(ratelimit.NewServer(s.limits.Under("b"), ratelimit.ServerOptions{RateLimit: true}))
+	require.Equal(t, `"b";q=9;w=3600`, fetch(under.Handler(s.handler()), "/").Header().Get("RateLimit-Policy"))
 	s = serve(t, ratelimit.Config{Name: "naïve"}, ratelimit.ServerOptions{XRateLimit: true})
 	require.Equal(t, "1000", fetch(s, "/").Header().Get("X-RateLimit-Limit"))
 }

@@ -38,6 +38,7 @@ type Server struct {
 // shared is the state that a Server shares with those of its Named.
 type shared struct {
 	limiter    *Limiter
+	under      string // the name of a limiter of Under; otherwise empty
 	opts       ServerOptions
 	overridden atomic.Bool // Override was called
 	limits     sync.Map    // name in Config.Limits, or "", to *limit
@@ -62,6 +63,11 @@ func NewServer(limiter *Limiter, opts ServerOptions) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{shared: &shared{limiter: limiter, opts: opts}}
+	for name := range limiter.Config().Limits {
+		if limiter.Under(name) == limiter {
+			s.under = name
+		}
+	}
 	s.root = &rule{limit: s.limit(""), tiered: true}
 	if len(opts.Routes) > 0 {
 		rules := map[string]*rule{}
@@ -89,7 +95,7 @@ func NewServer(limiter *Limiter, opts ServerOptions) (*Server, error) {
 func (s *shared) limit(name string) *limit {
 	limiter := s.limiter.Under(name)
 	if limiter == s.limiter {
-		name = "" // Tier can return any text
+		name = s.under // Tier can return any text
 	}
 	l, ok := s.limits.Load(name)
 	if !ok {

@@ -1,7 +1,9 @@
 package timeout
 
 import (
+	"context"
 	"errors"
+	"maps"
 	"net/http"
 
 	"github.com/gresil/gresil/internal/reject"
@@ -20,6 +22,7 @@ func (x *serving) cut(h http.Handler) {
 	if note == nil {
 		ctx, note = reject.Watch(ctx)
 	}
+	ctx = context.WithValue(ctx, outerHeader{}, x.w.Header().Clone())
 	x.r = x.r.WithContext(reject.Buffered(ctx, x.w))
 	w := &cutWriter{ResponseWriter: x.w, serving: x, note: note}
 	x.run(h, w, func() {
@@ -31,9 +34,14 @@ func (x *serving) cut(h http.Handler) {
 	})
 }
 
-// finalOnly returns next for a http.TimeoutHandler, whose writer takes an informational response for the final one.
-func finalOnly(next http.Handler) http.Handler {
+// outerHeader is the key of the header that outer handlers have set.
+type outerHeader struct{}
+
+// buffered returns next for a http.TimeoutHandler, whose writer has an empty header, and takes an informational response for the final one.
+func buffered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		outer, _ := r.Context().Value(outerHeader{}).(http.Header)
+		maps.Copy(w.Header(), outer)
 		push, _ := w.(http.Pusher)
 		next.ServeHTTP(finalWriter{w, push}, r)
 	})
@@ -58,6 +66,13 @@ type cutWriter struct {
 	note    *reject.Note // needed because the writer of a http.TimeoutHandler does not pass on marks
 	status  int          // not sent yet; 0 if there is none
 	cut     bool
+}
+
+// Header is called by http.TimeoutHandler before it copies the header of the handler, which began with all fields of this one.
+func (w *cutWriter) Header() http.Header {
+	h := w.ResponseWriter.Header()
+	clear(h) // the handler may have deleted some
+	return h
 }
 
 // WriteHeader keeps a status that may come from http.TimeoutHandler until the body shows where it comes from.

@@ -38,7 +38,7 @@ func NewServer(limit *Timeout, opts ServerOptions) *Server {
 func (s *Server) Handler(next http.Handler) http.Handler {
 	limited := next
 	if s.opts.Cut {
-		limited = http.TimeoutHandler(finalOnly(next), math.MaxInt64, cutText) // the limit is in the context
+		limited = http.TimeoutHandler(buffered(next), math.MaxInt64, cutText) // the limit is in the context
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		opts := override.Apply(r.Context(), s, &s.opts)

@@ -40,6 +40,7 @@ func handle(t *testing.T, ctx context.Context, plugin *timeout.Server, h http.Ha
 	t.Helper()
 	w := httptest.NewRecorder()
 	w.Header().Set("X-Outer", "kept")
+	w.Header().Set("X-Deleted", "outer")
 	plugin.Handler(h).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
 	return w
 }
@@ -71,12 +72,14 @@ func TestHandlerInTime(t *testing.T) {
 					deadline, ok := r.Context().Deadline()
 					require.True(t, ok)
 					require.Equal(t, time.Second, time.Until(deadline))
-					w.Header().Set("X-Handler", "sent")
+					w.Header().Add("X-Outer", "sent")
+					w.Header().Del("X-Deleted")
 					c.h(w, r)
 				})
 				require.Equal(t, c.status, w.Code)
 				require.Equal(t, c.text, w.Body.String())
-				require.Equal(t, []string{"sent", "kept"}, []string{w.Header().Get("X-Handler"), w.Header().Get("X-Outer")})
+				require.Equal(t, []string{"kept", "sent"}, w.Header().Values("X-Outer"))
+				require.NotContains(t, w.Header(), "X-Deleted")
 				<-ended // released
 				require.Equal(t, timeout.Stats{Succeeded: 1}, limit.Stats())
 			})
@@ -114,6 +117,7 @@ func TestHandlerOverTheLimit(t *testing.T) {
 				require.Equal(t, http.StatusServiceUnavailable, w.Code)
 				require.Equal(t, "application/problem+json", w.Header().Get("Content-Type"))
 				require.Empty(t, w.Header().Get("Retry-After"))
+				require.Equal(t, "kept", w.Header().Get("X-Outer"))
 				require.Contains(t, w.Body.String(), "The request took too long.")
 				<-done
 				requireTimeout(t, cause, "api")
