@@ -21,7 +21,7 @@ import (
 type Limiter struct {
 	*shared
 	name  string // of the limit in Config.Limits; empty for Config.Limit
-	tally *tally // of a named limit
+	tally *tally // of the decisions that TakeOne does not count
 }
 
 // A tally counts decisions.
@@ -41,7 +41,7 @@ type shared struct {
 	keyLimits  keyLimits
 	overridden atomic.Bool // Override was called
 
-	decisions tally
+	decisions tally // under Config.Limit
 	canceled  atomic.Uint64
 	waiting   atomic.Int64
 	lines     waitq.Lines[Result]
@@ -71,6 +71,7 @@ func lifeCycle() *instance.Kind[Config, struct{}] {
 // New makes a limiter. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
 func New(cfg Config) (_ *Limiter, err error) {
 	l := &Limiter{shared: &shared{}}
+	l.tally = &l.decisions
 	l.open, l.stop = context.WithCancel(context.Background())
 	if err := l.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
