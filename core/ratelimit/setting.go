@@ -97,8 +97,7 @@ func (l *Limiter) overriding(ctx context.Context, all *settings, set *setting, o
 	if f == nil {
 		return set, &all.Config, nil
 	}
-	changed := all.Config
-	cfg := &changed
+	cfg := new(all.Config)
 	cfg.Limits = maps.Clone(cfg.Limits)
 	f(cfg)
 	cfg.Name, cfg.Registry, cfg.MaxKeys, cfg.Store = all.Name, all.Registry, all.MaxKeys, all.Store
