@@ -366,33 +366,39 @@ func (downTable) Apply(context.Context, string, *limits.Plan, limits.Op) (limits
 	return limits.Result{}, errDown
 }
 
-// Store errors and local decisions are counted apart. However they interleave, the
-// difference is neither negative nor decreasing.
-func TestStoreErrorsDuringCalls(t *testing.T) {
+// Decisions of a failed store, and under a named limit, are counted apart from others. However they interleave, no difference of counters
+// appears as calls, and falls again.
+func TestRequestsDuringCalls(t *testing.T) {
 	t.Parallel()
-	registry := &core.Registry{}
-	store := downStore{&ratelimittest.Memory{}}
-	l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Store: store, OnStoreError: ratelimit.Local}))
-	g := newGatherer(t, registry)
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-					_, _ = l.Take(t.Context(), "k", 1)
+	for result, cfg := range map[string]ratelimit.Config{
+		"error":     {Store: downStore{&ratelimittest.Memory{}}, OnStoreError: ratelimit.Local},
+		"allowed":   {Limits: map[string]ratelimit.Limit{"a": ratelimit.PerHour(1 << 38)}},
+		"throttled": {Limits: map[string]ratelimit.Limit{"a": ratelimit.PerHour(1)}},
+	} {
+		registry := &core.Registry{}
+		cfg.Name, cfg.Registry = "api", registry
+		l := core.Must(ratelimit.New(cfg)).Under("a")
+		g := newGatherer(t, registry)
+		done := make(chan struct{})
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for {
+					select {
+					case <-done:
+						return
+					default:
+						_, _ = l.Take(t.Context(), "k", 1)
+					}
 				}
-			}
-		})
+			})
+		}
+		for range 20 {
+			requireSample(t, 0, samples(t, g, "ratelimit"), "ratelimit_requests_total api "+result)
+		}
+		close(done)
+		wg.Wait()
 	}
-	for range 20 {
-		requireSample(t, 0, samples(t, g, "ratelimit"), "ratelimit_requests_total api error")
-	}
-	close(done)
-	wg.Wait()
 }
 
 // All series exist before the first event: what happens later changes values only.

@@ -64,9 +64,9 @@ type Config struct {
 	MaxHalfOpen time.Duration
 	// Initial is the state in which a breaker begins. The zero value is Closed.
 	Initial State
-	// MaxKeys is the number of breakers of a [Group]. If it is reached, 16 are checked, and the first is evicted that is closed, or that could
-	// have had a trial for an hour and had none. If there is none, the new key shares one breaker with others. If zero, it is 1,024. [New] does
-	// not use it.
+	// MaxKeys is the number of breakers of a [Group]. If it is reached, 16 are checked, and the first is evicted that is closed, that could
+	// have had a trial for an hour and had none, or that is ForcedOpen, Disabled or MetricsOnly as Initial says. If there is none, the new key
+	// shares one breaker with others. If zero, it is 1,024. [New] does not use it.
 	MaxKeys int
 
 	// Classify returns the outcome of an operation of [Do]. If nil, it is the function [Classify].
@@ -92,7 +92,7 @@ func (c Config) Validate() error {
 	}
 	check.That(c.MinCalls >= 0 && c.MinCalls <= max(0, most), "MinCalls", c.MinCalls,
 		fmt.Sprintf("must be > 0 and <= %d, the calls in a window (0 means 20)", most))
-	check.Part(validate.Own(c.OpenDelay))
+	check.Part(validate.Relabel(validate.Own(c.OpenDelay), "breaker.Config.OpenDelay.", "backoff."))
 	check.That(c.MaxRetryAfter >= 0, "MaxRetryAfter", c.MaxRetryAfter, "must be > 0 (0 means 10m0s)")
 	check.That(c.Trials >= 0 && c.Trials <= 1024, "Trials", c.Trials, "must be > 0 and <= 1024 (0 means 5)")
 	check.That(c.Initial <= MetricsOnly, "Initial", c.Initial, "must be a state")

@@ -15,16 +15,13 @@ func (l *Limiter) figures() (f registry.Figures) {
 	all := l.current.Load()
 	const requests = "Operations by result, and by limit if it has a name; " +
 		"error: neither the store nor the process decided, whatever OnStoreError is."
-	var named Stats
 	for _, name := range slices.Sorted(maps.Keys(all.views)) {
 		tally := all.views[name].tally
-		allowed, rejected := tally.allowed.Load(), tally.rejected.Load()
-		f.Count("requests_total", requests, allowed, "limit", name, "result", "allowed")
-		f.Count("requests_total", requests, rejected, "limit", name, "result", "throttled")
-		named.Allowed, named.Rejected = named.Allowed+allowed, named.Rejected+rejected
+		f.Count("requests_total", requests, tally.allowed.Load(), "limit", name, "result", "allowed")
+		f.Count("requests_total", requests, tally.rejected.Load(), "limit", name, "result", "throttled")
 	}
-	s := l.Stats() // read last: it is not less than the named ones
-	f.Counts("requests_total", requests, "result", "allowed", s.Allowed-named.Allowed, "throttled", s.Rejected-named.Rejected,
+	s, unnamed := l.Stats(), l.unnamed()
+	f.Counts("requests_total", requests, "result", "allowed", unnamed.Allowed, "throttled", unnamed.Rejected,
 		"canceled", s.Canceled, "error", l.undecided.Load())
 	f.Count("store_errors_total", "Operations that the store failed to decide.", s.StoreErrors)
 	f.Add("waiters", "Calls that wait for permits.", float64(s.Waiting))
@@ -53,9 +50,6 @@ func (l *Limiter) decided(ctx context.Context, key string, cost int64, r *Result
 		return
 	}
 	if !counted {
-		l.decisions.count(r)
-	}
-	if l.tally != nil {
 		l.tally.count(r)
 	}
 	switch remaining := slog.Int64("remaining", r.Remaining); {

@@ -27,14 +27,23 @@ func (s Stats) String() string {
 
 // Stats returns the counts so far, and the present state.
 func (l *Limiter) Stats() Stats {
-	s := Stats{
-		Allowed: l.decisions.allowed.Load(), Rejected: l.decisions.rejected.Load(), Canceled: l.canceled.Load(),
-		StoreErrors: l.undecided.Load() + l.locals.Load(), Waiting: int(l.waiting.Load()), Keys: -1,
+	s := l.unnamed()
+	for _, view := range l.current.Load().views {
+		s.Allowed, s.Rejected = s.Allowed+view.tally.allowed.Load(), s.Rejected+view.tally.rejected.Load()
 	}
-	if l.memory != nil {
-		allowed, rejected := l.memory.Decisions()
-		s.Allowed, s.Rejected = s.Allowed+allowed, s.Rejected+rejected
+	s.Canceled, s.StoreErrors = l.canceled.Load(), l.undecided.Load()+l.locals.Load()
+	if s.Waiting, s.Keys = int(l.waiting.Load()), -1; l.memory != nil {
 		s.Keys, s.Evicted = l.memory.Counts()
 	}
 	return s
+}
+
+// unnamed returns the decisions under Config.Limit. They are counted apart from those of named limits: a difference that is read during
+// calls can fall, and a counter must not.
+func (s *shared) unnamed() (sum Stats) {
+	if s.memory != nil {
+		sum.Allowed, sum.Rejected = s.memory.Decisions()
+	}
+	sum.Allowed, sum.Rejected = sum.Allowed+s.decisions.allowed.Load(), sum.Rejected+s.decisions.rejected.Load()
+	return sum
 }

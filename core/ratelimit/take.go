@@ -46,10 +46,11 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 	if err != nil {
 		return err
 	}
-	if set.one != nil && l.memory.TakeOne(key, set.one, n, true, (*limits.Result)(r)) {
+	counts := l.name == "" // a named limit has a tally
+	if set.one != nil && l.memory.TakeOne(key, set.one, n, true, counts, (*limits.Result)(r)) {
 		r.Receipt.Key = key
-		if l.tally != nil || l.life.Calls() {
-			l.decided(ctx, key, n, r, 0, true)
+		if !counts || l.life.Calls() {
+			l.decided(ctx, key, n, r, 0, counts)
 		}
 		return nil
 	}

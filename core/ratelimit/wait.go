@@ -35,9 +35,10 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	most := waitq.Within(ctx, cfg.MaxWait)
 	var r Result
 	if n <= 0 || n > set.plan.Capacity || !l.lines.Has(key) {
-		if set.one != nil && l.memory.TakeOne(key, set.one, n, false, (*limits.Result)(&r)) {
+		counts := l.name == ""
+		if set.one != nil && l.memory.TakeOne(key, set.one, n, false, counts, (*limits.Result)(&r)) {
 			r.Receipt.Key = key
-			l.decided(ctx, key, n, &r, 0, true)
+			l.decided(ctx, key, n, &r, 0, counts)
 			return r, nil
 		}
 		if r, err = l.apply(ctx, key, limits.Op{Kind: limits.Take, Cost: n}); err != nil {

@@ -106,7 +106,7 @@ func (t *Table) sweep(now int64) {
 	}
 }
 
-// Decisions returns how many takes TakeOne has decided.
+// Decisions returns how many takes TakeOne has counted.
 func (t *Table) Decisions() (allowed, rejected uint64) {
 	t.each(func(s *shard) { allowed, rejected = allowed+s.allowed, rejected+s.rejected })
 	return allowed, rejected
@@ -157,14 +157,14 @@ func (t *Table) applyAt(now int64, key string, p *limits.Plan, op *limits.Op) (r
 }
 
 // TakeOne is a short cut for the most common operation: a Take of at least one permit of a bucket or a fixed window, of a key that
-// has a slot with a word of this limit. Otherwise it returns false, and has done nothing. It copies no account, and counts in the
-// shard, under its lock, instead of with an atomic (BenchmarkTake). Unless refuse is set, it returns false for a refusal too, and does
-// not count it.
-func (t *Table) TakeOne(key string, p *limits.Rule, cost int64, refuse bool, r *limits.Result) bool {
-	return t.takeOne(clock, key, p, cost, refuse, r)
+// has a slot with a word of this limit. Otherwise it returns false, and has done nothing. It copies no account, and if count is set,
+// it counts in the shard, under its lock, instead of with an atomic (BenchmarkTake). Unless refuse is set, it returns false for a
+// refusal too, and does not count it.
+func (t *Table) TakeOne(key string, p *limits.Rule, cost int64, refuse, count bool, r *limits.Result) bool {
+	return t.takeOne(clock, key, p, cost, refuse, count, r)
 }
 
-func (t *Table) takeOne(now int64, key string, p *limits.Rule, cost int64, refuse bool, r *limits.Result) bool {
+func (t *Table) takeOne(now int64, key string, p *limits.Rule, cost int64, refuse, count bool, r *limits.Result) bool {
 	if cost <= 0 || cost > p.Capacity || t.closed.Load() {
 		return false
 	}
@@ -187,9 +187,11 @@ func (t *Table) takeOne(now int64, key string, p *limits.Rule, cost int64, refus
 		return false
 	}
 	s.last = now
-	if r.Allowed {
+	switch {
+	case !count:
+	case r.Allowed:
 		s.allowed++
-	} else if refuse {
+	case refuse:
 		s.rejected++
 	}
 	s.mu.Unlock()

@@ -106,7 +106,7 @@ func newTestTable(tb testing.TB, maxKeys int, all ...Limit) (*Table, []*limits.P
 // eitherAt is applyAt or, every other nanosecond, takeOne where that can do it.
 func eitherAt(t *Table, now int64, key string, id *limits.Plan, op limits.Op) (r limits.Result, err error) {
 	one := now%2 == 0 && op.Kind == limits.Take && len(id.Rules) == 1 && !id.Rules[0].Listed()
-	if one && t.takeOne(now, key, id.Rules[0], op.Cost, true, &r) {
+	if one && t.takeOne(now, key, id.Rules[0], op.Cost, true, true, &r) {
 		return r, nil
 	}
 	return t.applyAt(now, key, id, &op)
@@ -657,7 +657,7 @@ func checkTakeOne(t *testing.T, numbers int) {
 			want, err := a.applyAt(late, "k", ofA[id], &op)
 			require.NoError(t, err)
 			var got limits.Result
-			if op.Kind == limits.Take && b.takeOne(late, "k", ofB[id].Rules[0], op.Cost, true, &got) {
+			if op.Kind == limits.Take && b.takeOne(late, "k", ofB[id].Rules[0], op.Cost, true, true, &got) {
 				done++
 			} else {
 				got, err = b.applyAt(late, "k", ofB[id], &op)
@@ -678,7 +678,7 @@ func TestKeysThatComeAgainKeepTheirSlots(t *testing.T) {
 		for key := range 10_000 {
 			now := int64(2*time.Second) + int64(round)*int64(100*time.Millisecond) + int64(key)*2000 // each is full again
 			var r limits.Result
-			if name := fmt.Sprint(key); !tab.takeOne(now, name, id.Rules[0], 1, true, &r) {
+			if name := fmt.Sprint(key); !tab.takeOne(now, name, id.Rules[0], 1, true, true, &r) {
 				missed++
 				_, err := tab.applyAt(now, name, id, &limits.Op{Cost: 1})
 				require.NoError(t, err)
