@@ -83,7 +83,8 @@ func (c *call) finish(err error) bool {
 	}
 	c.used = true // no request can use the permit from now on
 	// After a success, a later request that passed is taken for a repetition of the refused one.
-	final := errors.Is(err, ErrLimited) // a call inside has used up its attempts
+	inside, ok := errors.AsType[*LimitedError](err)
+	final := ok && inside.Err != nil && inside.Gate == c.g.Name() // a call inside has used up its attempts
 	counted, refused := c.counted, c.refused && !final && (err != nil || !c.passed)
 	unlock()
 	rejected := errors.Is(err, core.ErrRejected)

@@ -89,6 +89,38 @@ func TestCallInsideGivesUp(t *testing.T) {
 	})
 }
 
+// A refused request is repeated, although a later call of the function was not sent, or was one of another gate.
+func TestCallInsideAfterRefusal(t *testing.T) {
+	t.Parallel()
+	for name, then := range map[string]func(ctx context.Context, rt http.RoundTripper) error{
+		"not sent": func(ctx context.Context, rt http.RoundTripper) error {
+			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			return get(ctx, rt)
+		},
+		"other gate": func(context.Context, http.RoundTripper) error {
+			return &gate.LimitedError{Gate: "other", Err: errors.New("refused")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
+				var sent []string
+				rt, runs, start := g.Transport(answers(&sent, "429 60", "200")), 0, time.Now()
+				require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+					err := get(ctx, rt)
+					if runs++; runs == 1 {
+						err = then(ctx, rt)
+					}
+					return err
+				}))
+				require.Equal(t, []int{2, 2}, []int{runs, len(sent)})
+				require.InDelta(t, time.Minute, time.Since(start), float64(time.Second))
+			})
+		})
+	}
+}
+
 // The context of an attempt is that of the caller, and ends with the call.
 func TestContextOfAttempt(t *testing.T) {
 	t.Parallel()
