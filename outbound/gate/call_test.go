@@ -219,6 +219,7 @@ func TestEstimateOfOtherKey(t *testing.T) {
 		"slow":          {gate.Config{Limits: limits}, 0, time.Second},
 		"slow, later":   {gate.Config{Limits: limits}, 0, 1100 * time.Millisecond}, // right after a call of the other key
 		"held, limiter": {gate.Config{Limits: limits[1:], Limiter: rate.NewLimiter(10, 1)}, 30 * time.Second, time.Second},
+		"slow, limiter": {gate.Config{Limits: limits[1:], Limiter: rate.NewLimiter(10, 1)}, 0, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
