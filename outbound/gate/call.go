@@ -244,7 +244,8 @@ func (c *call) estimate() (at time.Time, limit string, ok bool) {
 		if last && cl.counts() {
 			ahead += len(cl.parked)
 			if !c.g.byStore() {
-				own = own.Add(span(cl.units, cl.spacing))
+				free := max(0, own.Sub(cl.ahead(later(cl.tail, own), cl.cost))) // what is left of the burst
+				own = own.Add(max(0, span(cl.units, cl.spacing)-free))
 			} else if c.g.settings().MaxWait >= 0 { // at least: calls of other processes can wait too
 				own = later(own, c.g.now.Add(span(cl.units+cl.cost-cl.burst, cl.spacing)))
 			}
