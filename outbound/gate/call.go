@@ -26,7 +26,6 @@ type call struct {
 	deadline time.Time     // of the wait
 	queue    *queue        // in which it waits
 	by       *scope        // in whose queue it waits; nil for other queues
-	apart    bool          // by is held
 	granted  chan struct{} // closed when the wait is over; nil if no goroutine waits
 	err      error         // of the wait
 	attempts int           // made so far
@@ -51,15 +50,15 @@ func (c *call) weigh(sign int64) {
 			cl.units += sign * cl.cost
 		}
 	}
-	if c.apart {
+	if c.by != nil {
 		c.g.apart += int(sign)
 	}
 }
 
-// waitsBy notes that a waiting call moves to the queue of a scope, which can be held, or with nil to another queue.
-func (c *call) waitsBy(s *scope, held bool) {
+// waitsBy notes that a waiting call moves to the queue of a scope, or with nil to another queue.
+func (c *call) waitsBy(s *scope) {
 	c.weigh(-1)
-	c.by, c.apart = s, held
+	c.by = s
 	c.weigh(1)
 }
 
@@ -236,20 +235,28 @@ func (c *call) enqueue(ctx context.Context) (wait <-chan struct{}, err error) {
 // estimate returns the earliest time at which the call can be sent, as far as that is known, and the limit that decides it. It counts a
 // call that has not waited yet as the last of the queue, any other as the first. ok is false if there is no such time.
 func (c *call) estimate() (at time.Time, limit string, ok bool) {
-	last := c.since.IsZero() && c.seq >= unreserved
-	at, ok = c.g.tokenFor(last)
+	last, ahead := c.since.IsZero() && c.seq >= unreserved, 0
+	if last {
+		ahead = c.g.waiting - c.g.apart // calls in the queues of other keys can come later
+	}
 	for _, cl := range c.claims {
 		own := c.free(cl)
-		switch set := c.g.settings(); {
-		case !last || !cl.counts():
-		case !c.g.byStore():
-			own = own.Add(span(cl.units, cl.spacing))
-		case set.MaxWait >= 0: // at least: calls of other processes can wait too
-			own = later(own, c.g.now.Add(span(cl.units+cl.cost-cl.burst, cl.spacing)))
+		if last && cl.counts() {
+			ahead += len(cl.parked)
+			if !c.g.byStore() {
+				free := max(0, own.Sub(cl.ahead(later(cl.tail, own), cl.cost))) // what is left of the burst
+				own = own.Add(max(0, span(cl.units, cl.spacing)-free))
+			} else if c.g.settings().MaxWait >= 0 { // at least: calls of other processes can wait too
+				own = later(own, c.g.now.Add(span(cl.units+cl.cost-cl.burst, cl.spacing)))
+			}
 		}
 		if own.After(at) {
 			at, limit = own, cl.Limit
 		}
+	}
+	token, ok := c.g.tokenFor(ahead)
+	if !token.Before(at) {
+		at, limit = token, ""
 	}
 	return at, limit, ok
 }

@@ -97,6 +97,9 @@ func (p patient) Deadline() (time.Time, bool) { return p.until, true }
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	slow := []gate.Limit{{Name: "calls", N: 1, Per: time.Minute}}
+	burst := func(n int64) gate.Config {
+		return gate.Config{Limits: []gate.Limit{{N: 10, Per: 10 * time.Minute, Burst: n}}, InFlight: 1, MaxWait: 30 * time.Second}
+	}
 	for name, row := range map[string]struct {
 		cfg      gate.Config
 		before   int // calls that are made before
@@ -113,6 +116,8 @@ func TestWaits(t *testing.T) {
 		"no wait, free":         {cfg: gate.Config{Limits: slow, MaxWait: -1}},
 		"deadline is too short": {cfg: gate.Config{Limits: slow}, before: 1, deadline: time.Minute, err: gate.ErrLimited},
 		"second of a queue":     {cfg: gate.Config{Limits: slow, MaxWait: 2 * time.Minute}, before: 2, err: gate.ErrLimited},
+		"burst is left":         {cfg: burst(3), before: 2, after: 20 * time.Second},
+		"burst is used up":      {cfg: burst(2), before: 2, err: gate.ErrLimited},
 		"queue is full":         {cfg: gate.Config{Limits: slow, MaxQueue: 1}, before: 2, err: gate.ErrFull},
 		"place":                 {cfg: gate.Config{InFlight: 1}, before: 1, after: 10 * time.Second},
 		"no place in MaxWait":   {cfg: gate.Config{InFlight: 1, MaxWait: time.Second}, before: 1, err: gate.ErrLimited, after: time.Second},
@@ -219,6 +224,7 @@ func TestEstimateOfOtherKey(t *testing.T) {
 		"slow":          {gate.Config{Limits: limits}, 0, time.Second},
 		"slow, later":   {gate.Config{Limits: limits}, 0, 1100 * time.Millisecond}, // right after a call of the other key
 		"held, limiter": {gate.Config{Limits: limits[1:], Limiter: rate.NewLimiter(10, 1)}, 30 * time.Second, time.Second},
+		"slow, limiter": {gate.Config{Limits: limits[1:], Limiter: rate.NewLimiter(10, 1)}, 0, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -51,7 +51,7 @@ gate.Config.Slack = -1ns: must be 0 to 1m0s (0 means 50ms)
 gate.Config.MaxHold = -1ns: must be >= 0 (0 means 24h0m0s)
 gate.Config.MaxAttempts = -1: must be >= 0 (0 means 5)
 gate.Config.MaxQueue = -1: must be >= 0 (0 means 65536)
-backoff.Constant.Delay = -1ns: must be >= 0`,
+gate.Config.Backoff.Constant.Delay = -1ns: must be >= 0`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -297,6 +297,21 @@ func TestClassifyOfSlowBody(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "slow", string(got))
 		require.NoError(t, resp.Body.Close())
+	})
+}
+
+// A gate shares its Limits with no caller.
+func TestConfigIsCopied(t *testing.T) {
+	t.Parallel()
+	mine, want := perSecond(1), perSecond(1)
+	bubble(t, gate.Config{Limits: mine}, func(t tester, g *gate.Gate) {
+		mine[0].N = -1
+		g.Config().Limits[0].N = -1
+		require.Equal(t, want, g.Config().Limits)
+		mine[0].N = 1
+		require.NoError(t, g.SetConfig(gate.Config{Limits: mine}))
+		mine[0].N = -1
+		require.Equal(t, want, g.Config().Limits)
 	})
 }
 

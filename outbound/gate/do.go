@@ -83,7 +83,8 @@ func (c *call) finish(err error) bool {
 	}
 	c.used = true // no request can use the permit from now on
 	// After a success, a later request that passed is taken for a repetition of the refused one.
-	final := errors.Is(err, ErrLimited) // a call inside has used up its attempts
+	inside, ok := errors.AsType[*LimitedError](err)
+	final := ok && inside.Err != nil && inside.Gate == c.g.Name() // a call inside has used up its attempts
 	counted, refused := c.counted, c.refused && !final && (err != nil || !c.passed)
 	unlock()
 	rejected := errors.Is(err, core.ErrRejected)
@@ -112,12 +113,12 @@ func (c *call) classify(err error) (sig Signal) {
 	return sig
 }
 
-// answer reports whether an error can be an answer of the vendor, unlike the end of a connection or of a context.
+// answer reports whether an error can be an answer of the vendor, unlike the end of a connection or of a context, or the error of a gate.
 func answer(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return false
 	}
-	none := []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.Canceled, context.DeadlineExceeded, core.ErrRejected}
+	none := []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.Canceled, context.DeadlineExceeded, core.ErrRejected, ErrLimited}
 	return !slices.ContainsFunc(none, func(none error) bool { return errors.Is(err, none) })
 }
 

@@ -77,16 +77,55 @@ func TestCallInsideGivesUp(t *testing.T) {
 		require.ErrorIs(t, err, gate.ErrLimited)
 		require.Equal(t, map[int]int{1: 1, 2: 3}, pages)
 		time.Sleep(time.Hour)
+		refused(t, g, gate.Call{}, 0, time.Second)
 		calls := 0
 		err = g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
-			return other.Do(ctx, gate.Call{}, func(context.Context) error { calls++; return refusal{time.Minute} })
+			return other.Do(ctx, gate.Call{}, func(context.Context) error { calls++; return refusal{time.Second} })
 		})
 		require.ErrorIs(t, err, gate.ErrLimited)
 		require.Equal(t, 3, calls)
+		require.ErrorIs(t, get(t.Context(), g.Transport(roundTrip(func(*http.Request) (*http.Response, error) { return nil, err }))), err)
 		require.Empty(t, g.Holds())
+		for range 2 {
+			go func() { _ = do(t.Context(), g, gate.Call{}, time.Second) }()
+		}
+		synctest.Wait()
+		require.Equal(t, 1, g.Stats().InFlight, "the next one is a probe too")
 		require.NoError(t, g.Close(t.Context()))
 		require.NoError(t, other.Close(t.Context()))
 	})
+}
+
+// A refused request is repeated, although a later call of the function was not sent, or was one of another gate.
+func TestCallInsideAfterRefusal(t *testing.T) {
+	t.Parallel()
+	for name, then := range map[string]func(ctx context.Context, rt http.RoundTripper) error{
+		"not sent": func(ctx context.Context, rt http.RoundTripper) error {
+			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			return get(ctx, rt)
+		},
+		"other gate": func(context.Context, http.RoundTripper) error {
+			return &gate.LimitedError{Gate: "other", Err: errors.New("refused")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
+				var sent []string
+				rt, runs, start := g.Transport(answers(&sent, "429 60", "200")), 0, time.Now()
+				require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+					err := get(ctx, rt)
+					if runs++; runs == 1 {
+						err = then(ctx, rt)
+					}
+					return err
+				}))
+				require.Equal(t, []int{2, 2}, []int{runs, len(sent)})
+				require.InDelta(t, time.Minute, time.Since(start), float64(time.Second))
+			})
+		})
+	}
 }
 
 // The context of an attempt is that of the caller, and ends with the call.

@@ -31,13 +31,13 @@ func (g *Gate) serve() {
 	}
 	for stop := false; !stop && len(g.ready) > 0; {
 		c := g.ready[0]
-		switch s, at, held := g.blocked(c); {
+		switch s, at := g.blocked(c); {
 		case s != nil && c.asks && !g.byStore(): // the Store has failed meanwhile
 			g.unqueue(c)
 			c.grant(c.limited(at, s.Limit))
 		case s != nil:
 			g.wake(s, at)
-			c.waitsBy(s, held)
+			c.waitsBy(s)
 			if g.park(c, &s.parked); c.pool != nil && c.conn == nil { // it does not use the free connection
 				g.ripe(&c.pool.parked)
 			}
@@ -69,18 +69,19 @@ func (g *Gate) roomy() bool {
 	return g.limit == 0 || g.flying < g.limit
 }
 
-// blocked returns the scope that does not admit the call for longest, when to look again, and whether it is held; nil if there is none.
-func (g *Gate) blocked(c *call) (s *scope, at time.Time, held bool) {
+// blocked returns the scope that does not admit the call for longest, and when to look again; nil if there is none.
+func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
+	at = g.now
 	for _, cl := range c.claims {
 		until, shut := g.shut(cl.scope)
 		if !shut {
 			until = g.admits(c, cl)
 		}
-		if (shut || until.After(g.now)) && (s == nil || until.After(at)) {
-			s, at, held = cl.scope, until, shut
+		if until.After(at) {
+			s, at = cl.scope, until
 		}
 	}
-	return s, at, held
+	return s, at
 }
 
 // admits returns the time from which a scope without a hold can admit a call. It is zero or past if that is now.
@@ -117,7 +118,7 @@ func (g *Gate) begin(c *call, t *turn) {
 	g.unqueue(c)
 	t.at, t.flying, c.turn = g.now, true, t
 	g.flying++
-	if c.token = g.settings().Limiter != nil; c.token {
+	if c.token = g.settings().Limiter != nil && g.credit > 0; c.token { // the Store may have been asked before there was a Limiter
 		g.credit--
 	}
 	g.waits.Observe(g.now.Sub(c.since))
@@ -218,8 +219,8 @@ func (g *Gate) unqueue(c *call) {
 	first := (*q)[0] == c
 	q.remove(c)
 	g.waiting--
-	c.waitsBy(nil, false)
 	c.weigh(-1)
+	c.by = nil
 	for _, cl := range c.claims {
 		if first && q == &cl.parked {
 			cl.wake = cl.quiet // it was that of the call
@@ -258,7 +259,7 @@ func (g *Gate) ripe(q *queue) {
 	if len(*q) > 0 {
 		c := (*q)[0]
 		q.remove(c)
-		c.waitsBy(nil, false)
+		c.waitsBy(nil)
 		g.ready.add(c)
 	}
 }

@@ -165,7 +165,7 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 			c.pool.put(c)
 		}
 		asked.remove(c)
-		c.waitsBy(by, false)
+		c.waitsBy(by)
 		to.add(c)
 	}
 }

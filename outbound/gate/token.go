@@ -57,17 +57,15 @@ func (g *Gate) settleToken() {
 	}
 }
 
-// trim drops returned tokens that the limiter has replaced since, but not the one of a call about which the Store is asked.
+// trim drops returned tokens that the limiter has replaced since, but not while the Store is asked about a call, which has one of them.
 func (g *Gate) trim(of *rate.Limiter) {
-	kept := 0
-	if g.shared != nil && len(g.asked) > 0 {
-		kept = 1
+	if g.shared == nil || len(g.asked) == 0 {
+		g.credit = min(g.credit, max(0, of.Burst()-max(0, int(of.TokensAt(g.now)))))
 	}
-	g.credit = min(g.credit, max(kept, of.Burst()-max(0, int(of.TokensAt(g.now)))))
 }
 
-// tokenFor returns the time of the token for the last call of the queue, or for the first. ok is false if there will be none.
-func (g *Gate) tokenFor(last bool) (at time.Time, ok bool) {
+// tokenFor returns the time of the token that a call gets after ahead others. ok is false if there will be none.
+func (g *Gate) tokenFor(ahead int) (at time.Time, ok bool) {
 	of := g.settings().Limiter
 	if of == nil || of.Limit() == rate.Inf {
 		return g.now, true
@@ -76,12 +74,9 @@ func (g *Gate) tokenFor(last bool) (at time.Time, ok bool) {
 		return g.now, false
 	}
 	g.trim(of)
-	missing := float64(1-g.credit) - of.TokensAt(g.now)
+	missing := float64(1+ahead-g.credit) - of.TokensAt(g.now)
 	if g.reserved != nil {
 		missing-- // it is the first one's
-	}
-	if last {
-		missing += float64(g.waiting - g.apart)
 	}
 	if missing <= 0 {
 		return g.now, true
