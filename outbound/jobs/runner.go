@@ -111,6 +111,10 @@ func (r *Runner) Run(ctx context.Context) error {
 			w.Handle = func(ctx context.Context, e groups.Entry) groups.Verdict { return r.handle(ctx, stopping, working, e) }
 			workers.Go(func() { r.queue.Run(stopping, name, w) })
 		}
+		select { // there may be no queues
+		case <-stopping.Done():
+		case <-r.up.Closing:
+		}
 		workers.Wait()
 	})
 }

@@ -157,6 +157,26 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// A runner without queues runs as long as one with some.
+func TestRunWithoutQueues(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(r *jobs.Runner, cancel func()) error{
+		"ctx":   func(_ *jobs.Runner, cancel func()) error { cancel(); return nil },
+		"Close": func(r *jobs.Runner, _ func()) error { return r.Close(context.Background()) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r, err := jobs.New(jobs.Config{})
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			begin := time.Now()
+			time.AfterFunc(time.Minute, func() { assert.NoError(t, end(r, cancel)) })
+			require.NoError(t, r.Run(ctx))
+			require.Equal(t, time.Minute, time.Since(begin), name)
+		})
+	}
+}
+
 // A call that its gate permits when the process stops is not begun: it would be cut when it is under way.
 func TestStopBeforeCall(t *testing.T) {
 	t.Parallel()
