@@ -65,12 +65,15 @@ func (r *Runner) SetConfig(cfg Config) error {
 	return r.life.SetConfig(cfg, nil)
 }
 
-// Enqueue adds a job, and returns its ID. The error is [ErrExists], [ErrFull], [ErrClosed], a *core.ConfigError, or
-// that of the engine. In the last case the job may have been added, or a failed one with its ID deleted: enqueue it again with the returned
+// Enqueue adds a job, and returns its ID. The error is [ErrExists], [ErrFull], [ErrClosed], a *core.ConfigError, the cause of ctx, or that
+// of the engine. In the last two cases the job may have been added, or a failed one with its ID deleted: enqueue it again with the returned
 // ID.
 func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 	if r.up.Closed() {
 		return "", ErrClosed
+	}
+	if ctx.Err() != nil {
+		return job.ID, context.Cause(ctx)
 	}
 	if err := job.validate(); err != nil {
 		return "", err

@@ -107,6 +107,18 @@ func TestEnqueueOfLostReply(t *testing.T) {
 	require.Equal(t, jobs.Stats{Enqueued: 1, Skipped: 1}, r.Stats())
 }
 
+func TestEnqueueAfterEndOfCaller(t *testing.T) {
+	t.Parallel()
+	r, err := jobs.New(jobs.Config{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("the caller has left")
+	cancel(cause)
+	id, err := r.Enqueue(ctx, jobs.Job{Queue: "q", ID: "a"})
+	require.Equal(t, []any{"a", cause}, []any{id, err})
+	require.Zero(t, inspect(t, r))
+}
+
 func TestMaxPending(t *testing.T) {
 	t.Parallel()
 	r, err := jobs.New(jobs.Config{MaxPending: 2})
