@@ -192,7 +192,7 @@ func (q *memoryQueue) idle() bool {
 func (m *memory) finish(j *memoryJob, v groups.Verdict) {
 	q, now := m.lock(j.Queue)
 	defer m.mu.Unlock()
-	if j.LastError, j.limited = "", v.End == groups.Limited; v.Err != nil {
+	if j.limited = v.End == groups.Limited; v.Err != nil {
 		j.LastError = v.Err.Error()
 	}
 	if v.End == groups.Retried || v.End == groups.Failed {
