@@ -122,9 +122,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	})
 }
 
-// Close accepts no more jobs. With Memory it waits until the jobs that are due have run, with another engine until the running handlers
-// have returned; then Run returns. If ctx ends before that, the contexts of handlers end. Without an Engine, the jobs that are left are
-// lost, those that wait for their time or for a Run included: the error has their number.
+// Close accepts no more jobs. With Memory it waits until the jobs that are due have run, and those that a limit or a breaker has refused;
+// with another engine, until the running handlers have returned. Then Run returns. If ctx ends before that, the contexts of handlers end.
+// Without an Engine, the jobs that are left are lost, those that wait for their time or for a Run included: the error has their number.
 func (r *Runner) Close(ctx context.Context) error {
 	_ = r.life.Close() // always nil
 	err, lost := r.up.Close(ctx, nil), 0

@@ -238,7 +238,8 @@ func TestLostBeforeAttempt(t *testing.T) {
 	})
 }
 
-// In memory, what is due runs before Close returns, and what waits for the vendor alone. What is lost is reported.
+// In memory, what is due runs before Close returns, and what waits for the vendor alone, but not what RunAt puts off. What is lost is
+// reported.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	lost := func(n int) string { return fmt.Sprintf("jobs: closed without an Engine, %d jobs are lost", n) }
@@ -252,6 +253,7 @@ func TestClose(t *testing.T) {
 	}{
 		"all":      {time.Hour, false, false, 6, "", ""},
 		"future":   {time.Hour, true, false, 6, lost(1), lost(1)},
+		"RunAt":    {time.Hour, false, false, 5, lost(1), lost(1)},
 		"too late": {25 * time.Second, true, false, 2, "jobs: closed before all was done, 5 jobs are lost: context deadline exceeded", lost(5)},
 		"paused":   {time.Hour, true, true, 1, lost(6), lost(6)},
 	} {
@@ -262,7 +264,10 @@ func TestClose(t *testing.T) {
 				r, _ := start(t, jobs.Queue{Concurrency: 1, Handler: func(ctx context.Context, job jobs.Job) error {
 					if job.ID == "3" && !limited {
 						limited = true
-						return jobs.RunAt(time.Now().Add(5 * time.Minute))
+						if name == "RunAt" {
+							return fmt.Errorf("later: %w", jobs.RunAt(time.Now().Add(5*time.Minute)))
+						}
+						return refusal{5 * time.Minute}
 					}
 					select {
 					case <-time.After(10 * time.Second):
@@ -305,7 +310,7 @@ func TestCloseAfterDelete(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error { return jobs.RunAt(begin.Add(time.Hour)) }})
+		r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error { return refusal{time.Hour} }})
 		id := enqueue(t, r, jobs.Job{})
 		synctest.Wait()
 		go func() {
