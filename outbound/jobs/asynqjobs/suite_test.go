@@ -421,6 +421,8 @@ func (s *suite) full() {
 	}
 	for i := range 3 {
 		require.NoError(s, try("f"+strconv.Itoa(i), s.name))
+		lower := s.queue.Enqueue(s.Context(), groups.Job{ID: "lower", Queue: s.name, MaxAttempts: 1}, i+1) // SetConfig was called
+		require.ErrorIs(s, lower, groups.ErrNoRoom)
 	}
 	stop := s.run(1, func(context.Context, groups.Entry) groups.Verdict {
 		return groups.Verdict{End: groups.Failed, Err: errors.New("no")}
