@@ -237,8 +237,8 @@ func (m *memory) Control(_ context.Context, queue string, v Verb, names ...strin
 			n += len(g.failed)
 			for _, r := range g.failed {
 				r.result = Result{ID: r.ID, Waits: true}
-				g.pending = append(g.pending, r)
 			}
+			g.pending = slices.Concat(g.failed, g.pending)
 			g.fill(len(g.failed))
 			g.failed = nil
 		case Delete:

@@ -124,7 +124,7 @@ const (
 	Flush  Verb = "flush"  // what is pending, or waits, is due
 	Pause  Verb = "pause"  // nothing is taken of the group
 	Resume Verb = "resume" // ends a pause
-	Retry  Verb = "retry"  // what has failed is pending, and due; it holds no key
+	Retry  Verb = "retry"  // what has failed is pending, before the rest, and due; it holds no key
 	Delete Verb = "delete" // records that are in no call yet are removed
 )
 

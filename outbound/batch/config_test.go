@@ -15,6 +15,16 @@ import (
 	"github.com/gresil/gresil/outbound/jobs"
 )
 
+// A level has no text if it is zero.
+type level int
+
+func (l level) MarshalText() ([]byte, error) {
+	if l == 0 {
+		return nil, errNo
+	}
+	return []byte("high"), nil
+}
+
 func TestConfigValidate(t *testing.T) {
 	t.Parallel()
 	send := func(context.Context, string, []record) ([]result, error) { return nil, nil }
@@ -47,6 +57,9 @@ func TestConfigValidate(t *testing.T) {
 	}
 	bad := batch.Config[chan int, func()]{Name: "x", Send: func(context.Context, string, []chan int) ([]batch.Result[func()], error) { return nil, nil }}
 	require.ErrorContains(t, bad.Validate(), "must have types that can be encoded as JSON")
+	require.NoError(t, batch.Config[struct{ L level }, level]{
+		Name: "x", Send: func(context.Context, string, []struct{ L level }) ([]batch.Result[level], error) { return nil, nil },
+	}.Validate())
 
 	var r core.Registry
 	core.Must(batch.New(config{Name: "x", Send: send, Registry: &r}))

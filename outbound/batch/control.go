@@ -31,7 +31,8 @@ func (b *Batcher[T, R]) Resume(ctx context.Context, option string) error {
 	return err
 }
 
-// Retry makes the failed records of an option due, with all their attempts, and returns their number.
+// Retry makes the failed records of an option due, with all their attempts, and returns their number. They come before the pending
+// ones, which have arrived later.
 func (b *Batcher[T, R]) Retry(ctx context.Context, option string) (n int, err error) {
 	return b.change(ctx, groups.Retry, option)
 }

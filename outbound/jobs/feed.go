@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -27,7 +28,7 @@ const (
 // Jobs with a NotBefore should be in the order of these times.
 func (r *Runner) Feed(ctx context.Context, jobs iter.Seq[Job]) (fed, skipped int, err error) {
 	f := &feeding{Runner: r}
-	defer f.enter("")
+	defer f.leave()
 	for job := range jobs {
 		switch added, err := f.feed(ctx, job); {
 		case err != nil:
@@ -42,23 +43,15 @@ func (r *Runner) Feed(ctx context.Context, jobs iter.Seq[Job]) (fed, skipped int
 }
 
 // A feeding is a call of Feed.
-type feeding struct {
-	*Runner
-
-	queue string // of its last job
-	left  int    // turns that it has; Runner.mu guards it
-}
+type feeding struct{ *Runner }
 
 // feed enqueues a job. It reports whether it was added; if not, its ID was in use.
 func (f *feeding) feed(ctx context.Context, job Job) (added bool, err error) {
 	if err = cmp.Or(context.Cause(ctx), job.validate()); err == nil {
 		err = f.wait(ctx, job.NotBefore.Add(-feedSoon))
 	}
-	if err == nil && f.queue != job.Queue {
-		f.enter(job.Queue)
-	}
 	if err == nil {
-		err = f.turn(ctx)
+		err = f.turn(ctx, job.Queue)
 	}
 	mine := job.ID == "" // whether an existing job with the ID is this one
 	for ; err == nil; err = f.wait(ctx, time.Now().Add(feedEvery)) {
@@ -96,46 +89,42 @@ func (r *Runner) wait(ctx context.Context, until time.Time) error {
 
 // A lane is what the campaigns that feed one queue share. Runner.mu guards it.
 type lane struct {
-	feedings map[*feeding]bool
-	at       time.Time // of the last look at the queue
-	ahead    int       // jobs to keep waiting in the queue
+	turns map[*feeding]int // that each campaign has
+	at    time.Time        // of the last look at the queue
+	ahead int              // jobs to keep waiting in the queue
 }
 
-// enter leaves the present lane, and enters that of a queue unless queue is "". A lane ends with its last campaign.
-func (f *feeding) enter(queue string) {
+// leave leaves all lanes. A lane ends with its last campaign.
+func (f *feeding) leave() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if l := f.lanes[f.queue]; l != nil {
-		if delete(l.feedings, f); len(l.feedings) == 0 {
-			delete(f.lanes, f.queue)
-		}
-	}
-	if f.queue, f.left = queue, 0; queue == "" {
-		return
-	}
-	if f.lanes[queue] == nil {
-		f.lanes[queue] = &lane{feedings: map[*feeding]bool{}, ahead: feedLeast}
-	}
-	f.lanes[queue].feedings[f] = true
+	maps.DeleteFunc(f.lanes, func(_ string, l *lane) bool {
+		delete(l.turns, f)
+		return len(l.turns) == 0
+	})
 }
 
 // turn waits for a turn to enqueue a job.
-func (f *feeding) turn(ctx context.Context) error {
+func (f *feeding) turn(ctx context.Context, queue string) error {
 	for {
 		f.mu.Lock()
-		l, now := f.lanes[f.queue], time.Now()
-		if f.left > 0 {
-			f.left--
-			f.mu.Unlock()
-			return nil
+		l, now := f.lanes[queue], time.Now()
+		if l == nil {
+			l = &lane{turns: map[*feeding]int{}, ahead: feedLeast}
+			f.lanes[queue] = l
 		}
-		due := now.Sub(l.at) >= feedEvery
+		left := l.turns[f]
+		l.turns[f] = max(0, left-1)
+		due := left == 0 && now.Sub(l.at) >= feedEvery
 		if due {
 			l.at = now
 		}
 		next := l.at.Add(feedEvery)
 		f.mu.Unlock()
-		if due && f.look(ctx, l) {
+		if left > 0 {
+			return nil
+		}
+		if due && f.look(ctx, queue, l) {
 			continue
 		}
 		if err := f.wait(ctx, next); err != nil {
@@ -147,9 +136,9 @@ func (f *feeding) turn(ctx context.Context) error {
 // look reads the counts of the queue, and gives turns, the same number to each campaign, so that some jobs always wait for the handlers. If
 // most of them have begun since the last look, it keeps twice as many from then on, so that the queue does not run empty; if few have,
 // slowly fewer. It reports whether the queue could be read.
-func (f *feeding) look(ctx context.Context, l *lane) bool {
-	all, err := f.Runner.queue.Inspect(ctx, f.queue)
-	if f.up.EngineIs(ctx, err, slog.String("queue", f.queue)); err != nil {
+func (f *feeding) look(ctx context.Context, queue string, l *lane) bool {
+	all, err := f.queue.Inspect(ctx, queue)
+	if f.up.EngineIs(ctx, err, slog.String("queue", queue)); err != nil {
 		return false
 	}
 	f.mu.Lock()
@@ -161,9 +150,9 @@ func (f *feeding) look(ctx context.Context, l *lane) bool {
 	case waiting > l.ahead-l.ahead/16:
 		l.ahead = max(l.ahead-l.ahead/16, feedLeast)
 	}
-	for o := range l.feedings {
-		share := (max(0, l.ahead-waiting) + len(l.feedings) - 1) / len(l.feedings)
-		o.left = min(o.left+share, 1+l.ahead/len(l.feedings)) // a slow campaign loses its older turns
+	n := len(l.turns)
+	for o, left := range l.turns {
+		l.turns[o] = min(left+(max(0, l.ahead-waiting)+n-1)/n, 1+l.ahead/n) // a slow campaign loses its older turns
 	}
 	return true
 }

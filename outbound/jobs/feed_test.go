@@ -119,6 +119,29 @@ func TestCampaignsTakeTurns(t *testing.T) {
 	})
 }
 
+// A campaign over two queues uses both fully.
+func TestFeedOfTwoQueues(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := jobs.Queue{Concurrency: 10, Handler: func(context.Context, jobs.Job) error { time.Sleep(10 * time.Millisecond); return nil }}
+		r, _ := start(t, q, func(c *jobs.Config) { c.Queues["other"] = q })
+		const n = 2000
+		begin := time.Now()
+		_, _, err := r.Feed(t.Context(), func(yield func(jobs.Job) bool) {
+			for i := range n {
+				if !yield(jobs.Job{Queue: []string{"q", "other"}[i%2]}) {
+					return
+				}
+			}
+		})
+		require.NoError(t, err)
+		for r.Stats().Succeeded < n {
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.Less(t, time.Since(begin), 1500*time.Millisecond, "it is 1 s at the full rate")
+	})
+}
+
 func TestFeedOfTheFuture(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -40,7 +40,8 @@ type Job struct {
 	// MaxAttempts is the number of attempts that can fail; after the last one the job has failed. If zero, it is 25. If
 	// negative, there is no limit.
 	MaxAttempts int
-	// Retain is the time for which the ID stays in use after the job is done, at most 90 days.
+	// Retain is the time for which the ID stays in use after the job is done, at most 90 days. Until then the engine keeps the whole job,
+	// which does not count in Config.MaxPending.
 	Retain time.Duration
 
 	// Attempt is set for the handler: 1, plus the number of failed attempts. Enqueue ignores it.

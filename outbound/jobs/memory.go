@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"maps"
 	"slices"
@@ -44,7 +45,7 @@ type memoryJob struct {
 
 	at      time.Time // when it is due, has failed, or is done and its Retain is over
 	seq     uint64
-	limited bool // its last attempt was limited
+	limited bool // its last attempt was limited, other than by RunAt
 }
 
 // Before implements minheap.Element.
@@ -192,7 +193,8 @@ func (q *memoryQueue) idle() bool {
 func (m *memory) finish(j *memoryJob, v groups.Verdict) {
 	q, now := m.lock(j.Queue)
 	defer m.mu.Unlock()
-	if j.LastError, j.limited = "", v.End == groups.Limited; v.Err != nil {
+	_, later := errors.AsType[*runAtError](v.Err)
+	if j.limited = v.End == groups.Limited && !later; v.Err != nil {
 		j.LastError = v.Err.Error()
 	}
 	if v.End == groups.Retried || v.End == groups.Failed {

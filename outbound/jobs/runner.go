@@ -65,12 +65,15 @@ func (r *Runner) SetConfig(cfg Config) error {
 	return r.life.SetConfig(cfg, nil)
 }
 
-// Enqueue adds a job, and returns its ID. The error is [ErrExists], [ErrFull], [ErrClosed], a *core.ConfigError, or
-// that of the engine. In the last case the job may have been added, or a failed one with its ID deleted: enqueue it again with the returned
+// Enqueue adds a job, and returns its ID. The error is [ErrExists], [ErrFull], [ErrClosed], a *core.ConfigError, the cause of ctx, or that
+// of the engine. In the last two cases the job may have been added, or a failed one with its ID deleted: enqueue it again with the returned
 // ID.
 func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 	if r.up.Closed() {
 		return "", ErrClosed
+	}
+	if ctx.Err() != nil {
+		return job.ID, context.Cause(ctx)
 	}
 	if err := job.validate(); err != nil {
 		return "", err
@@ -111,13 +114,17 @@ func (r *Runner) Run(ctx context.Context) error {
 			w.Handle = func(ctx context.Context, e groups.Entry) groups.Verdict { return r.handle(ctx, stopping, working, e) }
 			workers.Go(func() { r.queue.Run(stopping, name, w) })
 		}
+		select { // there may be no queues
+		case <-stopping.Done():
+		case <-r.up.Closing:
+		}
 		workers.Wait()
 	})
 }
 
-// Close accepts no more jobs. With Memory it waits until the jobs that are due have run, with another engine until the running handlers
-// have returned; then Run returns. If ctx ends before that, the contexts of handlers end. Without an Engine, the jobs that are left are
-// lost, those that wait for their time or for a Run included: the error has their number.
+// Close accepts no more jobs. With Memory it waits until the jobs that are due have run, and those that a limit or a breaker has refused;
+// with another engine, until the running handlers have returned. Then Run returns. If ctx ends before that, the contexts of handlers end.
+// Without an Engine, the jobs that are left are lost, those that wait for their time or for a Run included: the error has their number.
 func (r *Runner) Close(ctx context.Context) error {
 	_ = r.life.Close() // always nil
 	err, lost := r.up.Close(ctx, nil), 0

@@ -107,6 +107,18 @@ func TestEnqueueOfLostReply(t *testing.T) {
 	require.Equal(t, jobs.Stats{Enqueued: 1, Skipped: 1}, r.Stats())
 }
 
+func TestEnqueueAfterEndOfCaller(t *testing.T) {
+	t.Parallel()
+	r, err := jobs.New(jobs.Config{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("the caller has left")
+	cancel(cause)
+	id, err := r.Enqueue(ctx, jobs.Job{Queue: "q", ID: "a"})
+	require.Equal(t, []any{"a", cause}, []any{id, err})
+	require.Zero(t, inspect(t, r))
+}
+
 func TestMaxPending(t *testing.T) {
 	t.Parallel()
 	r, err := jobs.New(jobs.Config{MaxPending: 2})
@@ -153,6 +165,26 @@ func TestStop(t *testing.T) {
 			}}, with)
 			synctest.Wait()
 			require.EqualValues(t, 2, again.Stats().Succeeded)
+		})
+	}
+}
+
+// A runner without queues runs as long as one with some.
+func TestRunWithoutQueues(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(r *jobs.Runner, cancel func()) error{
+		"ctx":   func(_ *jobs.Runner, cancel func()) error { cancel(); return nil },
+		"Close": func(r *jobs.Runner, _ func()) error { return r.Close(context.Background()) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r, err := jobs.New(jobs.Config{})
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			begin := time.Now()
+			time.AfterFunc(time.Minute, func() { assert.NoError(t, end(r, cancel)) })
+			require.NoError(t, r.Run(ctx))
+			require.Equal(t, time.Minute, time.Since(begin), name)
 		})
 	}
 }
@@ -206,7 +238,8 @@ func TestLostBeforeAttempt(t *testing.T) {
 	})
 }
 
-// In memory, what is due runs before Close returns, and what waits for the vendor alone. What is lost is reported.
+// In memory, what is due runs before Close returns, and what waits for the vendor alone, but not what RunAt puts off. What is lost is
+// reported.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	lost := func(n int) string { return fmt.Sprintf("jobs: closed without an Engine, %d jobs are lost", n) }
@@ -220,6 +253,7 @@ func TestClose(t *testing.T) {
 	}{
 		"all":      {time.Hour, false, false, 6, "", ""},
 		"future":   {time.Hour, true, false, 6, lost(1), lost(1)},
+		"RunAt":    {time.Hour, false, false, 5, lost(1), lost(1)},
 		"too late": {25 * time.Second, true, false, 2, "jobs: closed before all was done, 5 jobs are lost: context deadline exceeded", lost(5)},
 		"paused":   {time.Hour, true, true, 1, lost(6), lost(6)},
 	} {
@@ -230,7 +264,10 @@ func TestClose(t *testing.T) {
 				r, _ := start(t, jobs.Queue{Concurrency: 1, Handler: func(ctx context.Context, job jobs.Job) error {
 					if job.ID == "3" && !limited {
 						limited = true
-						return jobs.RunAt(time.Now().Add(5 * time.Minute))
+						if name == "RunAt" {
+							return fmt.Errorf("later: %w", jobs.RunAt(time.Now().Add(5*time.Minute)))
+						}
+						return refusal{5 * time.Minute}
 					}
 					select {
 					case <-time.After(10 * time.Second):
@@ -273,7 +310,7 @@ func TestCloseAfterDelete(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error { return jobs.RunAt(begin.Add(time.Hour)) }})
+		r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error { return refusal{time.Hour} }})
 		id := enqueue(t, r, jobs.Job{})
 		synctest.Wait()
 		go func() {

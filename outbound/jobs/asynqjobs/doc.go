@@ -14,7 +14,8 @@
 //
 //   - A job is in Redis when Enqueue returns nil, and as durable as Redis is: use appendonly, and appendfsync always if a
 //     crash of the machine must lose nothing.
-//   - A job is never early, and up to 1.3 seconds late, as asynq keeps whole seconds. A wait of up to 2 seconds is exact.
+//   - A job is never early, and up to 1.3 seconds late, as asynq keeps whole seconds. A wait of up to 2 seconds for a limit or by RunAt is
+//     exact.
 //   - If a process dies, its jobs run again about a minute later in another one, or if there is none, once one is
 //     started. Each of them then runs alone in its process, so that only the job that ends processes is charged for it. While it waits for
 //     that, also while its vendor is held, other jobs of the process do not begin, for up to a minute.

@@ -104,15 +104,16 @@ func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
 	}
 }
 
-// A room is how many jobs can be added to a queue. The mutex of the engine guards left and at.
+// A room is how many places of a queue are taken. The mutex of the engine guards its fields, except for adding.
 type room struct {
-	left   int
-	at     time.Time    // when it was read
+	used   int          // when they were read, with the jobs that were being added
+	added  int          // since then
+	at     time.Time    // when they were read
 	adding atomic.Int64 // jobs of this process that are being added
 }
 
-// room takes a place for a job, which is being added from then on. It reads how many places there are when it has used up an eighth of
-// them, or once a second, so that processes that share a queue exceed most only a little together.
+// room takes a place for a job, which is being added from then on. It reads how many are taken when it has used up an eighth of those that
+// were free, or once a second, so that processes that share a queue exceed most only a little together.
 func (e *engine) room(ctx context.Context, queue string, most int) (*room, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -124,7 +125,7 @@ func (e *engine) room(ctx context.Context, queue string, most int) (*room, error
 		r = &room{}
 		e.rooms[queue] = r
 	}
-	for r.left == 0 || time.Since(r.at) > time.Second {
+	for r.used >= most || r.added > (most-r.used)/8 || time.Since(r.at) > time.Second {
 		before, adding := r.at, int(r.adding.Load())
 		e.mu.Unlock()
 		all, err := e.Inspect(ctx, queue)
@@ -135,16 +136,13 @@ func (e *engine) room(ctx context.Context, queue string, most int) (*room, error
 		if !r.at.Equal(before) {
 			continue // another call has read it meanwhile
 		}
-		left := most - all[0].Pending - all[0].Scheduled - all[0].Active - all[0].Failed
-		switch {
-		case left <= 0:
+		used := all[0].Pending + all[0].Scheduled + all[0].Active + all[0].Failed
+		if used >= most {
 			return nil, groups.ErrNoRoom
-		case left <= adding: // these can be counted already
-			continue
 		}
-		r.left, r.at = 1+(left-adding)/8, time.Now()
+		r.used, r.added, r.at = used+adding, 0, time.Now() // one that is counted twice makes it read again sooner
 	}
-	r.left--
+	r.added++
 	r.adding.Add(1)
 	return r, nil
 }

@@ -190,6 +190,14 @@ func textOf(err error) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxError)], "?")
 }
 
+// withTexts appends texts to arguments.
+func withTexts(texts []string, args ...any) []any {
+	for _, t := range texts {
+		args = append(args, t)
+	}
+	return args
+}
+
 func (s *store) Control(ctx context.Context, queue string, v groups.Verb, names ...string) (n int, err error) {
 	defer s.changed.Store(true) // also if it fails
 	if len(names) == 0 {
@@ -198,10 +206,7 @@ func (s *store) Control(ctx context.Context, queue string, v groups.Verb, names 
 		}
 	}
 	for some := range slices.Chunk(names, slice) {
-		args := []any{"control", string(v)}
-		for _, name := range some {
-			args = append(args, name)
-		}
+		args := withTexts(some, "control", string(v))
 		for more := true; more; {
 			r, err := s.run(ctx, queue, args...)
 			if err != nil {
@@ -226,11 +231,7 @@ func (s *store) names(ctx context.Context, queue string, n int64) (names []strin
 func (s *store) Groups(ctx context.Context, queue string, flushAfter time.Duration, n int) (all []groups.Group, err error) {
 	names, err := s.names(ctx, queue, int64(n))
 	for some := range slices.Chunk(names, slice) {
-		args := []any{"groups", micros(flushAfter)}
-		for _, name := range some {
-			args = append(args, name)
-		}
-		r, err := s.run(ctx, queue, args...)
+		r, err := s.run(ctx, queue, withTexts(some, "groups", micros(flushAfter))...)
 		if err != nil {
 			return nil, err
 		}
@@ -260,11 +261,7 @@ func (s *store) Failed(ctx context.Context, queue, name string, from, n int) (al
 func (s *store) Results(ctx context.Context, queue string, ids []string) (map[string]groups.Result, error) {
 	all := map[string]groups.Result{}
 	for some := range slices.Chunk(ids, slice) {
-		args := []any{"results"}
-		for _, id := range some {
-			args = append(args, id)
-		}
-		r, err := s.run(ctx, queue, args...)
+		r, err := s.run(ctx, queue, withTexts(some, "results")...)
 		if err != nil {
 			return nil, err
 		}
@@ -285,28 +282,15 @@ func (s *store) Results(ctx context.Context, queue string, ids []string) (map[st
 // A reply is the result of a script. Its methods return the zero value for a part that is missing.
 type reply []any
 
-func (r reply) text(i int) string {
-	if i >= len(r) {
-		return ""
-	}
-	s, _ := r[i].(string)
-	return s
-}
+func (r reply) text(i int) string { return part[string](r, i) }
+func (r reply) int(i int) int     { return int(part[int64](r, i)) }
+func (r reply) list(i int) reply  { return part[[]any](r, i) }
 
-func (r reply) int(i int) int {
-	if i >= len(r) {
-		return 0
+func part[T any](r reply, i int) (v T) {
+	if i < len(r) {
+		v, _ = r[i].(T)
 	}
-	n, _ := r[i].(int64)
-	return int(n)
-}
-
-func (r reply) list(i int) reply {
-	if i >= len(r) {
-		return nil
-	}
-	l, _ := r[i].([]any)
-	return l
+	return v
 }
 
 func (r reply) time(i int) time.Time {

@@ -402,10 +402,11 @@ end
 
 function verbs.retry(opt)
   local f, p = base .. 'f:' .. opt, base .. 'p:' .. opt
-  local ids = call('LRANGE', f, 0, slice - 1)
+  local ids = call('LRANGE', f, -slice, -1)
+  for _ = 1, #ids do
+    call('RPOPLPUSH', f, p)
+  end
   if #ids > 0 then
-    push(p, ids)
-    call('LTRIM', f, #ids, -1)
     drop(errs, ids)
     mark(opt)
   end

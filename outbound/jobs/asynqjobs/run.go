@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -155,8 +154,7 @@ func (o *outcome) Error() string {
 	if o.Err == nil {
 		return "runs again"
 	}
-	text := o.Err.Error()
-	return strings.ToValidUTF8(text[:min(len(text), maxError)], "?") // asynq cannot store another text
+	return textOf(o.Err) // asynq stores only valid UTF-8
 }
 
 // retryDelay returns the time until a task runs again. If the error is not an outcome, the lease has expired, or

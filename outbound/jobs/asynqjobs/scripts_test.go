@@ -65,9 +65,10 @@ var scripts = map[string]string{
 	"turns by time": `add a 1; add d 2; flush; next p; next q; replace p x:0:30m; replace q y:0:50m; add c 3; sleep 1s; add b 4
 		sleep 29m58s; take = -; sleep 2h; next = a: 1; next = d: 2; next = c: 3; next = b: 4`,
 	"bytes": `set bytes=5; add a 1 22 333 4 large-one 6; flush; next = a: 1 22; next = a: 333 4; next = a: large-one; next = a: 6`,
-	// A record keeps its ID and place while a later one replaces its content, until it is taken. One that has failed holds no key.
+	// A record keeps its ID and place while a later one replaces its content, until it is taken. One that has failed holds no key, but
+	// comes before a later one with its key.
 	"unique": `set max=2 pending=6; add a 1/x 2/y 3/~z = 1 2 3; add a 4/x = 1; add a 5/~z = 3; add b 6/x = 6; flush a; next p = a: 4 2
-		add a 7/x = 7!; add a 8/~z = 3!; replace p 1!no 2=; retry a = 1; add a 9/x = 7!; next = a: 8 9; next p = a: 4; replace p 1!no
+		add a 7/x = 7!; add a 8/~z = 3!; replace p 1!no 2=; retry a = 1; add a 9/x = 7!; next p = a: 4 8; next = a: 9; replace p 1!no 3=
 		retry a = 1; add a 10/x = 10!; set max=1; next = a: 4; add a 11/x = 10; flush; next = a: 11`,
 	// All records count that are not done: pending, in flight, waiting and failed.
 	"full": `set pending=3; add 1 1/1; add 2 2; add 3 3; add a 4 = full; groups 1 = 1:1/0/0,old=0s,next=1h0m0s; add 1 5/1 = 1; flush
@@ -112,7 +113,8 @@ var scripts = map[string]string{
 	// Operations with more than what one step does.
 	"many": `set max=1100 bytes=9999; spread 1001..1600; add all 2001..3100; flush all = 1100; next p = all: 2001..3100
 		replace p 2001..3100!no; results 2001..3100 = 2001..3100!no; groups 700 = 1001..1600:1/0/0,old=0s,next=1h0m0s all:0/0/1100,call=0s
-		retry all = 1100; delete all = 1100; flush = 600; delete = 600; groups = `,
+		retry all = 1100; next p = all: 2001..3100; replace p 2001..3100!no; retry all = 1100; delete all = 1100; flush = 600; delete = 600
+		groups = `,
 	"many of all kinds": `set max=1100; add a 1001..2100; flush; next p = a: 1001..2100; replace p 1001..2100!no; set max=1
 		add a 1 2 3 4 5 6 7 8 9 10 11 12; flush
 		next 1; replace 1 x1:0:1h; next 1; replace 1 x2:0:1h; next 1; replace 1 x3:0:1h; next 1; replace 1 x4:0:1h; next 1; replace 1 x5:0:1h

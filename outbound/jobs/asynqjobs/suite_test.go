@@ -180,7 +180,7 @@ func (s *suite) neverEarly() {
 
 // attemptsOfJob are those of a job that is retried, and not those of one that is limited.
 func (s *suite) attemptsOfJob() {
-	s.enqueue(groups.Job{ID: "retried"})
+	s.enqueue(groups.Job{ID: "retried", Retain: time.Hour})
 	s.run(1, func(_ context.Context, e groups.Entry) groups.Verdict {
 		switch n := len(s.attempts()); {
 		case e.ID == "retried" && e.Attempt < 3:
@@ -190,9 +190,10 @@ func (s *suite) attemptsOfJob() {
 		}
 		return groups.Verdict{}
 	})
-	s.await(3, groups.Counts{})
+	s.await(3, groups.Counts{Done: 1})
+	require.Equal(s, "failure 2", s.list("done")[0].LastError)
 	s.enqueue(groups.Job{ID: "limited", MaxAttempts: 1})
-	s.await(14, groups.Counts{})
+	s.await(14, groups.Counts{Done: 1})
 	require.Equal(s, 1, s.attempts()[13].Attempt)
 }
 
@@ -420,6 +421,8 @@ func (s *suite) full() {
 	}
 	for i := range 3 {
 		require.NoError(s, try("f"+strconv.Itoa(i), s.name))
+		lower := s.queue.Enqueue(s.Context(), groups.Job{ID: "lower", Queue: s.name, MaxAttempts: 1}, i+1) // SetConfig was called
+		require.ErrorIs(s, lower, groups.ErrNoRoom)
 	}
 	stop := s.run(1, func(context.Context, groups.Entry) groups.Verdict {
 		return groups.Verdict{End: groups.Failed, Err: errors.New("no")}
