@@ -152,25 +152,25 @@ func (g *Gate) undo(c *call) {
 	}
 }
 
-// leaveRamp ends the turn of a call. After a success, the ramp lets one more call in.
+// leaveRamp ends the turn of a call. After a success, also a late one, the ramp lets one more call in.
 func (g *Gate) leaveRamp(c *call, success bool) {
-	if t := c.turn; t != nil && t.granted != nil && t.Turn {
+	t := c.turn
+	if t != nil && t.granted != nil && t.Turn {
 		t.Turn = false
 		if g.tell(t.granted, gatestore.End{Turn: true, Success: success}); success && t.Probe {
 			g.emit(c, "calls are made again", c.claims[0].scope)
 		}
 	}
 	for _, cl := range c.claims {
-		s := cl.scope
-		if success && s.gen == cl.seen {
+		s, fresh := cl.scope, success && cl.gen == cl.seen
+		if fresh {
 			s.refusals, s.pause = 0, 0
 		}
 		if s.hold == nil {
 			continue
 		}
-		n := len(s.hold.out)
-		s.hold.out = slices.DeleteFunc(s.hold.out, func(t *turn) bool { return t == c.turn })
-		if success && len(s.hold.out) < n {
+		s.hold.out = slices.DeleteFunc(s.hold.out, func(o *turn) bool { return o == t })
+		if fresh && t != nil && t.granted == nil {
 			if s.hold.room++; s.hold.room == 2 {
 				g.emit(c, "calls are made again", s, slog.Time("held_until", s.hold.until))
 			}

@@ -69,6 +69,22 @@ func TestProbeWithoutAnswer(t *testing.T) {
 	})
 }
 
+// A vendor whose answers take longer than a probe can leaves the ramp.
+func TestRampOfSlowAnswers(t *testing.T) {
+	t.Parallel()
+	withStoreAndWithout(t, gate.Config{}, func(t tester, g *gate.Gate) {
+		refused(t, g, gate.Call{}, 0, time.Second)
+		time.Sleep(10 * time.Millisecond)
+		start := time.Now()
+		var group sync.WaitGroup
+		for range 20 {
+			group.Go(func() { require.NoError(t, do(t.Context(), g, gate.Call{}, 15*time.Second)) })
+		}
+		group.Wait()
+		require.Less(t, time.Since(start), time.Minute)
+	})
+}
+
 // An empty queue does not end a ramp, a vendor that fails does not either, and ten seconds without a refusal do.
 func TestRampEnds(t *testing.T) {
 	t.Parallel()

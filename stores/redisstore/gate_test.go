@@ -91,6 +91,8 @@ var gateRules = map[string]string{
 		p pass 1 a:100ms = @0s; ttl a 100ms`,
 	"lost turn": `set in=1; p hold a 0s = 0s; p pass 1 a = @0s,probe; 5s; p renew 1; state = 1/1 1; 5s; q pass 1 a = @0s,probe
 		state = 1/1 2; r pass 1 b = poll 50ms v`,
+	"late answer of a probe": `p hold a 0s = 0s; p pass 1 a = @0s,probe; 10s; p pass 1 a = @0s,probe; 5s; p end ts 1
+		p pass 2 a = @0s,turn poll 50ms a; p end ts 1; p pass 1 a = poll 50ms a; 5s; p pass 3 a = 3*@0s`,
 
 	"places": `set in=2; p pass 3 = 2*@0s poll 50ms v; state = 2/2 1; 400ms; p pass 1 = poll 200ms v; 2s; p pass 1 = poll 500ms v; 7.5s
 		p pass 1 = poll 100ms v; 99.9ms; p pass 1 = poll 1ms v; 100us; p pass 2 = 2*@0s; state = 2/2 1`,
@@ -514,7 +516,8 @@ func TestGateInvariants(t *testing.T) {
 				if r.Ends = []gatestore.End{e}; e.Place {
 					c.place = time.Time{}
 				}
-				if e.Turn && e.Success && c.turn.After(now) {
+				late := len(c.draws) > paused && more[c.Generations[paused]] == 0 // the answer of a probe that was given up
+				if e.Turn && e.Success && (late || c.turn.After(now)) {
 					more[c.Generations[paused]]++
 				}
 				if e.Turn {

@@ -356,8 +356,10 @@ function op.report()
       if k then
         table.remove(s.out, k)
         table.remove(s.out, k)
-        if ok then s.room = s.room + 1 end
         dirty[i] = true
+      end
+      if ok and (k or turn and s.gen == gen and s.room == 1) then -- the late answer of a probe that was given up counts too
+        s.room, dirty[i] = s.room + 1, true
       end
       back(i, tail, at, charge)
     end
