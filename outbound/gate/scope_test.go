@@ -69,20 +69,45 @@ func TestProbeWithoutAnswer(t *testing.T) {
 	})
 }
 
-// A vendor whose answers take longer than a probe can leaves the ramp.
+// A vendor whose answers take longer than a probe can leaves the ramp, and only its probes lose their places.
 func TestRampOfSlowAnswers(t *testing.T) {
 	t.Parallel()
-	withStoreAndWithout(t, gate.Config{}, func(t tester, g *gate.Gate) {
-		refused(t, g, gate.Call{}, 0, time.Second)
-		time.Sleep(10 * time.Millisecond)
-		start := time.Now()
-		var group sync.WaitGroup
-		for range 20 {
-			group.Go(func() { require.NoError(t, do(t.Context(), g, gate.Call{}, 15*time.Second)) })
-		}
-		group.Wait()
-		require.Less(t, time.Since(start), time.Minute)
-	})
+	for name, row := range map[string]struct {
+		inFlight int
+		probe    time.Duration // how long it takes
+		most     int           // calls at once
+		within   time.Duration
+	}{
+		"all":             {0, 15 * time.Second, 20, time.Minute},
+		"after the probe": {2, 100 * time.Millisecond, 2, 3 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withStoreAndWithout(t, gate.Config{InFlight: row.inFlight}, func(t tester, g *gate.Gate) {
+				refused(t, g, gate.Call{}, 0, time.Second)
+				time.Sleep(10 * time.Millisecond)
+				start := time.Now()
+				var group sync.WaitGroup
+				var c counter
+				var probed atomic.Bool
+				for range 20 {
+					group.Go(func() {
+						require.NoError(t, g.Do(t.Context(), gate.Call{}, func(context.Context) error {
+							takes := 15 * time.Second
+							if !probed.Swap(true) {
+								takes = row.probe
+							}
+							c.call(takes)
+							return nil
+						}))
+					})
+				}
+				group.Wait()
+				require.LessOrEqual(t, c.most, row.most)
+				require.Less(t, time.Since(start), row.within)
+			})
+		})
+	}
 }
 
 // An empty queue does not end a ramp, a vendor that fails does not either, and ten seconds without a refusal do.

@@ -91,6 +91,8 @@ var gateRules = map[string]string{
 		p pass 1 a:100ms = @0s; ttl a 100ms`,
 	"lost turn": `set in=1; p hold a 0s = 0s; p pass 1 a = @0s,probe; 5s; p renew 1; state = 1/1 1; 5s; q pass 1 a = @0s,probe
 		state = 1/1 2; r pass 1 b = poll 50ms v`,
+	"lost turns after the probe": `set in=2; p hold a 0s = 0s; p do 1 a; p pass 2 a = 2*@0s,turn; 9s; p renew 2 3; 1s
+		p pass 1 a = poll 500ms v; state = 2/2 1`,
 	"late answer of a probe": `p hold a 0s = 0s; p pass 1 a = @0s,probe; 10s; p pass 1 a = @0s,probe; 5s; p end ts 1
 		p pass 2 a = @0s,turn poll 50ms a; p end ts 1; p pass 1 a = poll 50ms a; 5s; p pass 3 a = 3*@0s`,
 
@@ -461,8 +463,8 @@ func TestGateInvariants(t *testing.T) {
 					calls = append(calls, c)
 				}
 			}
-			// A place is lost with its turn.
-			inUse := count(func(c *granted) bool { return c.place.After(now) && (!c.Turn || c.turn.After(now)) })
+			// The place of a probe is lost with its turn.
+			inUse := count(func(c *granted) bool { return c.place.After(now) && (!c.Probe || c.turn.After(now)) })
 			require.True(t, inFlight == 0 || inUse <= inFlight, "places, seed %d", seed)
 		}
 		for range 300 {

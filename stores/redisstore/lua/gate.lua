@@ -55,7 +55,7 @@ for i = 1, #KEYS do
 end
 local V = S[1]
 
--- tidy gives up turns and places that take too long, and ends ramps whose time is over.
+-- tidy gives up turns and places that take too long, and ends ramps whose time is over. Only a probe loses its place with its turn.
 local used, procs = 0, 0
 for i, s in ipairs(S) do
   if now < s.till and s.gen <= V.ended then
@@ -63,10 +63,12 @@ for i, s in ipairs(S) do
   end
   if s.room > 0 and now >= s.till then
     while s.out[1] and s.out[2] <= now do
-      if V.places[s.out[1]] then V.places[s.out[1]], V.freed = nil, now end
+      if s.room == 1 then
+        if V.places[s.out[1]] then V.places[s.out[1]], V.freed = nil, now end
+        s.over = now + probe
+      end
       table.remove(s.out, 1)
       table.remove(s.out, 1)
-      if s.room == 1 then s.over = now + probe end
       dirty[i], dirty[1] = true, true
     end
     if s.room >= 64 or now >= s.over and (s.room > 1 or not s.out[1]) then
