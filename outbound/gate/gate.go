@@ -46,6 +46,7 @@ type Gate struct {
 	won                 int       // successes since limit has changed
 	soon                bool      // limit grows fast
 	resumed             time.Time // the end of the last hold that has halved limit
+	probes              []*turn   // without an answer, the oldest first
 	tokens
 	*shared // nil without a Store
 

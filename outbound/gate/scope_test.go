@@ -3,7 +3,9 @@ package gate_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,6 +69,42 @@ func TestProbeWithoutAnswer(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
+}
+
+// A probe without an answer has its place for ten seconds, also if only calls of other keys wait. An answer keeps it until its body ends.
+func TestPlaceOfProbe(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct{ answer, body, after time.Duration }{
+		"no answer": {time.Minute, 0, 10 * time.Second},
+		"long body": {9500 * time.Millisecond, 20 * time.Second, 29500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := gate.Config{InFlight: 1, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}
+			withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+				refused(t, g, account("a"), 0, time.Second)
+				time.Sleep(2 * time.Second)
+				rt := g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
+					time.Sleep(row.answer)
+					return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("text")), Request: r}, nil
+				}))
+				var probe sync.WaitGroup
+				probe.Go(func() {
+					req, err := http.NewRequestWithContext(g.WithCall(t.Context(), account("a")), http.MethodGet, "http://vendor.test", nil)
+					require.NoError(t, err)
+					resp, err := rt.RoundTrip(req)
+					require.NoError(t, err)
+					time.Sleep(row.body)
+					require.NoError(t, resp.Body.Close())
+				})
+				time.Sleep(10 * time.Millisecond)
+				start := time.Now()
+				require.NoError(t, do(t.Context(), g, account("b"), 0))
+				require.InDelta(t, row.after, time.Since(start), float64(time.Second))
+				probe.Wait()
+			})
+		})
+	}
 }
 
 // A vendor whose answers take longer than a probe can leaves the ramp, and only its probes lose their places.
