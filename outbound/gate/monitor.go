@@ -65,7 +65,7 @@ func (g *Gate) roomy() bool {
 		one := g.settings().Limiter != nil // its tokens are taken one by one
 		return !sh.out && !sh.over && sh.failed == nil && !sh.untried && sh.urgent == 0 && len(sh.asked) < maxAsk && (!one || len(sh.asked) == 0)
 	case g.alone():
-		return g.most == 0 || g.flying < sh.state.MaxInFlight/max(1, sh.state.Processes)
+		return g.most == 0 || g.flying < min(g.most, sh.state.MaxInFlight)/max(1, sh.state.Processes)
 	}
 	for g.limit > 0 && g.flying >= g.limit && len(g.probes) > 0 && g.now.Sub(g.probes[0].at) >= probeTime {
 		g.land(g.probes[0])

@@ -116,10 +116,12 @@ function op.pass()
   local name, inflight, trip, mode = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[7]
   local farthest, late, no, any = now + tonumber(ARGV[6]), mode == 'late', {}, false
   if late then mode = 'pass' end
-  if inflight ~= V.most then
-    if V.lim == V.most or V.lim > inflight then V.lim = inflight end
+  if V.lim >= V.most then
+    V.lim, V.most = inflight, inflight
+  elseif inflight > V.lim then -- otherwise the halved number would be taken for the full one
     V.most = inflight
   end
+  local lim = min(V.lim, inflight)
 
   local function shut(D, own)
     for k, d in ipairs(D) do
@@ -148,7 +150,7 @@ function op.pass()
     for _, w in ipairs(V.wait) do
       if w ~= mine and (not mine or w[2] < mine[2]) then ahead = ahead + 1 end
     end
-    if used + ahead < V.lim then return nil end
+    if used + ahead < lim then return nil end
     if mine then
       mine[3] = now
     elseif #V.wait < 64 then
@@ -281,7 +283,7 @@ function op.pass()
     for _, v in ipairs(out) do reply[#reply + 1] = v end
   end
   if any then saw(name) end
-  return {used, V.lim, procs, unpack(reply)}
+  return {used, lim, procs, unpack(reply)}
 end
 
 -- grow counts a success, after enough of which there are more places.
