@@ -319,3 +319,16 @@ func TestHoldRefusesWaiters(t *testing.T) {
 		require.Regexp(t, `^gate: default: limited for another 1h0m1s$`, err.Error())
 	})
 }
+
+func TestLimitedErrorText(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for want, err := range map[string]*gate.LimitedError{
+			"gate: ads: limited":                              {Gate: "ads"},
+			"gate: ads: limited by account for another 1m30s": {Gate: "ads", Limit: "account", Until: time.Now().Add(90 * time.Second)},
+			"gate: ads: limited for another 0s: refused":      {Gate: "ads", Until: time.Now().Add(-time.Second), Err: refusal{}},
+		} {
+			require.EqualError(t, err, want)
+		}
+	})
+}
