@@ -139,7 +139,7 @@ func over[R any, K comparable, C any](u use, p *Pool[K, C], again bool, fn func(
 	return repeat(u.ctx, u.call, again, open, func(ctx context.Context) (R, error) {
 		n := u.call.conn
 		n.busy = true
-		r, err := fn(ctx, connOf[C](n))
+		r, err := fn(ctx, as[C](n.c))
 		n.busy = false
 		return r, err
 	})
