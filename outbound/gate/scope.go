@@ -93,7 +93,6 @@ func (g *Gate) shut(s *scope) (until time.Time, ok bool) {
 	switch {
 	case h.room >= fullRoom, !g.now.Before(h.end) && (h.room > 1 || len(h.out) == 0):
 		g.end(s)
-		s.refusals, s.pause = 0, 0
 	case len(h.out) >= h.room:
 		return h.out[0].at.Add(probeTime), true
 	}
@@ -122,7 +121,8 @@ func (g *Gate) scope(of gatestore.Key) *scope {
 	return s
 }
 
-// drop removes a scope that is not in use and has neither hold nor usage. It reports whether only usage keeps the scope.
+// drop removes a scope that is not in use and has neither hold nor usage, also if refusals are remembered. It reports whether only usage
+// keeps the scope.
 func (g *Gate) drop(s *scope) (used bool) {
 	if s.calls > 0 || s.hold != nil || s.Vendor {
 		return false
