@@ -344,6 +344,8 @@ func TestHolds(t *testing.T) {
 		"in a ramp, after its end": {steps: []step{refuse(gate.Call{}, ms, time.Second), sleep(2 * ms), succeed, refuse(gate.Call{}, 12*time.Second, time.Minute), sleep(11 * time.Second), succeed, sleep(2 * time.Second)}, after: 59 * time.Second},
 		"MaxHold":                  {cfg: gate.Config{MaxHold: time.Minute}, steps: []step{refuse(gate.Call{}, ms, 1<<62), sleep(2 * ms)}, after: time.Minute - ms},
 		"not said":                 {steps: []step{refuse(gate.Call{}, ms, 0), sleep(2 * ms)}, after: 15*time.Second - ms},
+		"not said, two in a row":   {steps: []step{refuse(gate.Call{}, ms, 0), sleep(time.Minute), refuse(gate.Call{}, ms, 0), sleep(2 * ms)}, after: 30*time.Second - ms},
+		"not said, after success":  {steps: []step{refuse(gate.Call{}, ms, 0), sleep(time.Minute), succeed, refuse(gate.Call{}, ms, 0), sleep(2 * ms)}, after: 15*time.Second - ms},
 		"not said, three in a row": {steps: []step{refuse(gate.Call{}, ms, 0), sleep(time.Second), refuse(gate.Call{}, ms, 0), sleep(time.Second), refuse(gate.Call{}, ms, 0), sleep(2 * ms)}, after: time.Minute - ms},
 	} {
 		t.Run(name, func(t *testing.T) {

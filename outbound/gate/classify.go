@@ -96,8 +96,9 @@ func googleJSON(body io.Reader) (s Signal, ok bool) {
 	if json.Unmarshal(text, &all[0]) != nil && json.Unmarshal(text, &all) != nil { // searchStream answers with an array
 		return s, false
 	}
-	more := func(delay, limit string) {
-		pause, _ := time.ParseDuration(delay) // none is 0
+	more := func(delay, limit string) { // the delay is seconds, as in 57.5s, or empty
+		told := http.Header{"Retry-After": {strings.TrimSuffix(delay, "s")}}
+		pause, _ := client.RetryAfter(&http.Response{StatusCode: http.StatusTooManyRequests, Header: told})
 		if s.Limited && s.Limit != limit {
 			limit = "" // several limits: hold the keys of all
 		}

@@ -3,6 +3,7 @@ package gate_test
 import (
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -158,6 +159,7 @@ func TestClassify(t *testing.T) {
 		"Google Ads, account":        {status: 429, json: ads("ACCOUNT", "30s"), want: gate.Signal{Limited: true, Limit: "account", Pause: 30 * time.Second}},
 		"Google Ads, developer":      {status: 403, json: "[" + ads("DEVELOPER", "") + "]", want: gate.Signal{Limited: true, Limit: "developer"}},
 		"Google Cloud":               {status: 429, json: `{"error":{"status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"57.5s"}]}}`, want: gate.Signal{Limited: true, Pause: 57500 * time.Millisecond}},
+		"Google Cloud, for ever":     {status: 429, json: `{"error":{"status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"315576000000s"}]}}`, want: gate.Signal{Limited: true, Pause: math.MaxInt64}},
 		"Google, another error":      {status: 400, json: `{"error":{"status":"INVALID_ARGUMENT","details":[{"retryDelay":"57.5s"}]}}`},
 		"bad JSON":                   {status: 429, json: `{"error":`, want: gate.Signal{Limited: true}},
 		"error":                      {err: io.ErrUnexpectedEOF},

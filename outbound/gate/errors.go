@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/text"
 )
 
 var (
@@ -34,19 +35,19 @@ type LimitedError struct {
 	Err   error     // the error of the last attempt; nil if none was made
 }
 
-// Error names the gate, the limit and the time until Until, rounded up to the second.
+// Error names the gate, the limit and the time until Until, as in "gate: ads: limited by account for another 25s".
 func (e *LimitedError) Error() string {
-	text := "gate: " + e.Gate + ": limited"
+	s := "gate: " + e.Gate + ": limited"
 	if e.Limit != "" {
-		text += " by " + e.Limit
+		s += " by " + e.Limit
 	}
 	if !e.Until.IsZero() {
-		text += fmt.Sprintf(" for another %v", e.RetryAfter().Truncate(time.Second)+time.Second)
+		s += " for another " + text.About(e.RetryAfter())
 	}
 	if e.Err != nil {
-		text += ": " + e.Err.Error()
+		s += ": " + e.Err.Error()
 	}
-	return text
+	return s
 }
 
 // Is matches [ErrLimited], and core.ErrRejected if no attempt was made.

@@ -74,7 +74,9 @@ func (g *Gate) send() (next time.Duration, over bool) {
 			r.Process = "" // the shares are for the others
 		}
 		for t := range g.flights {
-			r.Renew = append(r.Renew, t.ID)
+			if !t.Probe || !t.Turn { // a probe without an answer loses its place with its lease
+				r.Renew = append(r.Renew, t.ID)
+			}
 		}
 	}
 	unlock()

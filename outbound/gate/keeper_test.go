@@ -44,6 +44,21 @@ func closeAll(gates []*gate.Gate) {
 	}
 }
 
+// withStoreAndWithout runs a test in two bubbles with virtual time and a gate.
+func withStoreAndWithout(t *testing.T, cfg gate.Config, f func(t tester, g *gate.Gate)) {
+	t.Helper()
+	for _, name := range []string{"", "ads"} {
+		synctest.Test(t, func(t *testing.T) {
+			if cfg.Name = name; name != "" {
+				cfg.Store = newRedis(2 * time.Millisecond).process(0)
+			}
+			g := core.Must(gate.New(cfg))
+			defer closeAll([]*gate.Gate{g})
+			f(tester{t}, g)
+		})
+	}
+}
+
 // While the Store is unavailable, a process sends its share for 10 seconds, and then nothing until it answers.
 func TestStoreUnavailable(t *testing.T) {
 	t.Parallel()

@@ -56,7 +56,8 @@ func (g *Gate) serve() {
 	g.arm()
 }
 
-// roomy reports whether there is a place for a call, or whether the call can be added to the next request to the Store.
+// roomy reports whether there is a place for a call, if need be that of a probe without an answer, or whether the call can be added to the
+// next request to the Store.
 func (g *Gate) roomy() bool {
 	sh := g.shared
 	switch {
@@ -64,7 +65,11 @@ func (g *Gate) roomy() bool {
 		one := g.settings().Limiter != nil // its tokens are taken one by one
 		return !sh.out && !sh.over && sh.failed == nil && !sh.untried && sh.urgent == 0 && len(sh.asked) < maxAsk && (!one || len(sh.asked) == 0)
 	case g.alone():
-		return g.most == 0 || g.flying < sh.state.MaxInFlight/max(1, sh.state.Processes)
+		return g.most == 0 || g.flying < min(g.most, sh.state.MaxInFlight)/max(1, sh.state.Processes)
+	}
+	for g.limit > 0 && g.flying >= g.limit && len(g.probes) > 0 && g.now.Sub(g.probes[0].at) >= probeTime {
+		g.land(g.probes[0])
+		g.probes = g.probes[1:]
 	}
 	return g.limit == 0 || g.flying < g.limit
 }
@@ -105,7 +110,9 @@ func (g *Gate) admit(c *call) {
 	g.begin(c, &turn{})
 	for _, cl := range c.claims {
 		if cl.seen, cl.stored = cl.gen, unknown; cl.hold != nil {
-			cl.hold.out = append(cl.hold.out, c.turn)
+			if cl.hold.out = append(cl.hold.out, c.turn); cl.hold.room == 1 {
+				g.probes = append(g.probes, c.turn)
+			}
 		}
 		if cl.paced = cl.needs(g.now); cl.paced {
 			cl.admit(cl.cost, g.now)
@@ -153,25 +160,29 @@ func (g *Gate) undo(c *call) {
 	}
 }
 
-// leaveRamp ends the turn of a call. After a success, the ramp lets one more call in.
+// leaveRamp ends the turn of a call. After a success, also a late one, the ramp lets one more call in.
 func (g *Gate) leaveRamp(c *call, success bool) {
-	if t := c.turn; t != nil && t.granted != nil && t.Turn {
-		t.Turn = false
+	t := c.turn
+	own := func(o *turn) bool { return o == t }
+	g.probes = slices.DeleteFunc(g.probes, own)
+	if t != nil && t.granted != nil && t.Turn {
+		if t.Turn = false; t.Probe {
+			g.renewed = time.Time{} // its lease goes on from now
+		}
 		if g.tell(t.granted, gatestore.End{Turn: true, Success: success}); success && t.Probe {
 			g.emit(c, "calls are made again", c.claims[0].scope)
 		}
 	}
 	for _, cl := range c.claims {
-		s := cl.scope
-		if success && s.gen == cl.seen {
+		s, fresh := cl.scope, success && cl.gen == cl.seen
+		if fresh {
 			s.refusals, s.pause = 0, 0
 		}
 		if s.hold == nil {
 			continue
 		}
-		n := len(s.hold.out)
-		s.hold.out = slices.DeleteFunc(s.hold.out, func(t *turn) bool { return t == c.turn })
-		if success && len(s.hold.out) < n {
+		s.hold.out = slices.DeleteFunc(s.hold.out, own)
+		if fresh && t != nil && t.granted == nil {
 			if s.hold.room++; s.hold.room == 2 {
 				g.emit(c, "calls are made again", s, slog.Time("held_until", s.hold.until))
 			}
@@ -267,8 +278,16 @@ func (g *Gate) ripe(q *queue) {
 // arm sets the timer for the next call that waits for a time.
 func (g *Gate) arm() {
 	at := g.tokenAt
-	if len(g.wakes) > 0 && (!at.After(g.now) || g.wakes[0].wake.Before(at)) {
-		at = g.wakes[0].wake
+	sooner := func(t time.Time) {
+		if t.After(g.now) && (!at.After(g.now) || t.Before(at)) {
+			at = t
+		}
+	}
+	if len(g.wakes) > 0 {
+		sooner(g.wakes[0].wake)
+	}
+	if len(g.probes) > 0 {
+		sooner(g.probes[0].at.Add(probeTime))
 	}
 	switch {
 	case g.waiting == 0 || !at.After(g.now):

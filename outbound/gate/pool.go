@@ -76,10 +76,10 @@ type conn struct {
 	evicted *conn       // to be closed before the dial
 }
 
-// connOf returns the connection, which can be a nil of an interface type.
-func connOf[C any](n *conn) C {
-	c, _ := n.c.(C)
-	return c
+// as returns a connection or its key, which can be a nil of an interface type.
+func as[T any](v any) T {
+	t, _ := v.(T)
+	return t
 }
 
 // NewPool makes a pool for calls through g. A field that cannot be used is a *core.ConfigError.
@@ -93,7 +93,7 @@ func NewPool[K comparable, C any](g *Gate, cfg PoolConfig[K, C]) (*Pool[K, C], e
 	p := &Pool[K, C]{pool{g: g, capacity: cmp.Or(cfg.Capacity, 8), idleTime: cmp.Or(cfg.IdleTime, 5*time.Minute)}, cfg}
 	p.close = func(n *conn) {
 		if cfg.Close != nil {
-			cfg.Close(n.key.(K), connOf[C](n))
+			cfg.Close(as[K](n.key), as[C](n.c))
 		}
 	}
 	g.mu.Lock()
@@ -200,13 +200,13 @@ func (p *Pool[K, C]) open(ctx context.Context, c *call) (err error) {
 		n.evicted = nil
 		p.close(old)
 	}
-	if n.dialed && n.rested && p.cfg.Healthy != nil && !p.cfg.Healthy(n.key.(K), connOf[C](n)) {
+	if n.dialed && n.rested && p.cfg.Healthy != nil && !p.cfg.Healthy(as[K](n.key), as[C](n.c)) {
 		n.dialed = false
 		p.close(n)
 	}
 	n.rested = false
 	if !n.dialed {
-		if n.c, err = p.cfg.Dial(ctx, n.key.(K)); err != nil {
+		if n.c, err = p.cfg.Dial(ctx, as[K](n.key)); err != nil {
 			return err
 		}
 		n.dialed = true

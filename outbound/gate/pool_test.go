@@ -253,6 +253,25 @@ func pages(n int, before func(ctx context.Context) error) func(ctx context.Conte
 
 func free(context.Context) error { return nil }
 
+// The key and the connection can be nil if their types are interfaces.
+func TestPoolOfNil(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
+		var closed []any
+		p := core.Must(gate.NewPool(g, gate.PoolConfig[any, any]{
+			Dial:    func(_ context.Context, key any) (any, error) { return key, nil },
+			Close:   func(key, conn any) { closed = append(closed, key, conn) },
+			Healthy: func(key, conn any) bool { return key == conn },
+		}))
+		for range 2 {
+			_, err := gate.Do(t.Context(), p, nil, func(_ context.Context, conn any) (any, error) { return conn, nil })
+			require.NoError(t, err)
+		}
+		require.NoError(t, g.Close(t.Context()))
+		require.Equal(t, []any{nil, nil}, closed)
+	})
+}
+
 // The call that uses the permit of a function with a connection has a connection of its own pool beside it, for as long as it lasts.
 func TestNestedPools(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ func (g *Gate) Stats() Stats {
 	s := g.stats
 	s.Waiting, s.InFlight, s.MaxInFlight = g.waiting, g.flying, g.limit
 	if sh := g.shared; sh != nil && g.byStore() && sh.state.Processes > 0 {
-		s.InFlight, s.MaxInFlight = max(s.InFlight, sh.state.InFlight), sh.state.MaxInFlight
+		s.InFlight, s.MaxInFlight = max(s.InFlight, sh.state.InFlight), min(g.most, sh.state.MaxInFlight)
 	}
 	for _, p := range g.pools {
 		s.Connections += p.used

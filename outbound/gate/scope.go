@@ -69,7 +69,7 @@ func (s *scope) held(now time.Time) (until time.Time, ok bool) {
 
 // shut returns the time until which the scope admits no call; ok is false if it admits calls. It gives up turns that take too long, and
 // ends a ramp whose time is over. A ramp without any answer does not end before its probe is given up, nor right after that: exactly one
-// other probe follows.
+// other probe follows. Only a probe loses its place.
 func (g *Gate) shut(s *scope) (until time.Time, ok bool) {
 	if until, ok = s.held(g.now); s.hold == nil {
 		return until, ok
@@ -84,15 +84,15 @@ func (g *Gate) shut(s *scope) (until time.Time, ok bool) {
 		return h.end, !asks
 	}
 	for len(h.out) > 0 && g.now.Sub(h.out[0].at) >= probeTime {
-		g.land(h.out[0])
-		if h.out = h.out[1:]; h.room == 1 {
+		if h.room == 1 {
+			g.land(h.out[0])
 			h.end = g.now.Add(probeTime)
 		}
+		h.out = h.out[1:]
 	}
 	switch {
 	case h.room >= fullRoom, !g.now.Before(h.end) && (h.room > 1 || len(h.out) == 0):
 		g.end(s)
-		s.refusals, s.pause = 0, 0
 	case len(h.out) >= h.room:
 		return h.out[0].at.Add(probeTime), true
 	}
@@ -121,7 +121,8 @@ func (g *Gate) scope(of gatestore.Key) *scope {
 	return s
 }
 
-// drop removes a scope that is not in use and has neither hold nor usage. It reports whether only usage keeps the scope.
+// drop removes a scope that is not in use and has neither hold nor usage, also if refusals are remembered. It reports whether only usage
+// keeps the scope.
 func (g *Gate) drop(s *scope) (used bool) {
 	if s.calls > 0 || s.hold != nil || s.Vendor {
 		return false

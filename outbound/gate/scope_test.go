@@ -3,7 +3,9 @@ package gate_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,6 +69,83 @@ func TestProbeWithoutAnswer(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
+}
+
+// A probe without an answer has its place for ten seconds, also if only calls of other keys wait. An answer keeps it until its body ends.
+func TestPlaceOfProbe(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct{ answer, body, after time.Duration }{
+		"no answer": {time.Minute, 0, 10 * time.Second},
+		"long body": {9500 * time.Millisecond, 20 * time.Second, 29500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := gate.Config{InFlight: 1, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}
+			withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+				refused(t, g, account("a"), 0, time.Second)
+				time.Sleep(2 * time.Second)
+				rt := g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
+					time.Sleep(row.answer)
+					return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("text")), Request: r}, nil
+				}))
+				var probe sync.WaitGroup
+				probe.Go(func() {
+					req, err := http.NewRequestWithContext(g.WithCall(t.Context(), account("a")), http.MethodGet, "http://vendor.test", nil)
+					require.NoError(t, err)
+					resp, err := rt.RoundTrip(req)
+					require.NoError(t, err)
+					time.Sleep(row.body)
+					require.NoError(t, resp.Body.Close())
+				})
+				time.Sleep(10 * time.Millisecond)
+				start := time.Now()
+				require.NoError(t, do(t.Context(), g, account("b"), 0))
+				require.InDelta(t, row.after, time.Since(start), float64(time.Second))
+				probe.Wait()
+			})
+		})
+	}
+}
+
+// A vendor whose answers take longer than a probe can leaves the ramp, and only its probes lose their places.
+func TestRampOfSlowAnswers(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		inFlight int
+		probe    time.Duration // how long it takes
+		most     int           // calls at once
+		within   time.Duration
+	}{
+		"all":             {0, 15 * time.Second, 20, time.Minute},
+		"after the probe": {2, 100 * time.Millisecond, 2, 3 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withStoreAndWithout(t, gate.Config{InFlight: row.inFlight}, func(t tester, g *gate.Gate) {
+				refused(t, g, gate.Call{}, 0, time.Second)
+				time.Sleep(10 * time.Millisecond)
+				start := time.Now()
+				var group sync.WaitGroup
+				var c counter
+				var probed atomic.Bool
+				for range 20 {
+					group.Go(func() {
+						require.NoError(t, g.Do(t.Context(), gate.Call{}, func(context.Context) error {
+							takes := 15 * time.Second
+							if !probed.Swap(true) {
+								takes = row.probe
+							}
+							c.call(takes)
+							return nil
+						}))
+					})
+				}
+				group.Wait()
+				require.LessOrEqual(t, c.most, row.most)
+				require.Less(t, time.Since(start), row.within)
+			})
+		})
+	}
 }
 
 // An empty queue does not end a ramp, a vendor that fails does not either, and ten seconds without a refusal do.
@@ -238,5 +317,18 @@ func TestHoldRefusesWaiters(t *testing.T) {
 		require.Equal(t, time.Hour, wait.Truncate(time.Second))
 		require.Equal(t, time.Second, time.Since(start))
 		require.Regexp(t, `^gate: default: limited for another 1h0m1s$`, err.Error())
+	})
+}
+
+func TestLimitedErrorText(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for want, err := range map[string]*gate.LimitedError{
+			"gate: ads: limited":                              {Gate: "ads"},
+			"gate: ads: limited by account for another 1m30s": {Gate: "ads", Limit: "account", Until: time.Now().Add(90 * time.Second)},
+			"gate: ads: limited for another 0s: refused":      {Gate: "ads", Until: time.Now().Add(-time.Second), Err: refusal{}},
+		} {
+			require.EqualError(t, err, want)
+		}
 	})
 }

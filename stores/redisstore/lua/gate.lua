@@ -55,7 +55,7 @@ for i = 1, #KEYS do
 end
 local V = S[1]
 
--- tidy gives up turns and places that take too long, and ends ramps whose time is over.
+-- tidy gives up turns and places that take too long, and ends ramps whose time is over. Only a probe loses its place with its turn.
 local used, procs = 0, 0
 for i, s in ipairs(S) do
   if now < s.till and s.gen <= V.ended then
@@ -63,10 +63,12 @@ for i, s in ipairs(S) do
   end
   if s.room > 0 and now >= s.till then
     while s.out[1] and s.out[2] <= now do
-      if V.places[s.out[1]] then V.places[s.out[1]], V.freed = nil, now end
+      if s.room == 1 then
+        if V.places[s.out[1]] then V.places[s.out[1]], V.freed = nil, now end
+        s.over = now + probe
+      end
       table.remove(s.out, 1)
       table.remove(s.out, 1)
-      if s.room == 1 then s.over = now + probe end
       dirty[i], dirty[1] = true, true
     end
     if s.room >= 64 or now >= s.over and (s.room > 1 or not s.out[1]) then
@@ -114,10 +116,12 @@ function op.pass()
   local name, inflight, trip, mode = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[7]
   local farthest, late, no, any = now + tonumber(ARGV[6]), mode == 'late', {}, false
   if late then mode = 'pass' end
-  if inflight ~= V.most then
-    if V.lim == V.most or V.lim > inflight then V.lim = inflight end
+  if V.lim >= V.most then
+    V.lim, V.most = inflight, inflight
+  elseif inflight > V.lim then -- otherwise the halved number would be taken for the full one
     V.most = inflight
   end
+  local lim = min(V.lim, inflight)
 
   local function shut(D, own)
     for k, d in ipairs(D) do
@@ -146,7 +150,7 @@ function op.pass()
     for _, w in ipairs(V.wait) do
       if w ~= mine and (not mine or w[2] < mine[2]) then ahead = ahead + 1 end
     end
-    if used + ahead < V.lim then return nil end
+    if used + ahead < lim then return nil end
     if mine then
       mine[3] = now
     elseif #V.wait < 64 then
@@ -279,7 +283,7 @@ function op.pass()
     for _, v in ipairs(out) do reply[#reply + 1] = v end
   end
   if any then saw(name) end
-  return {used, V.lim, procs, unpack(reply)}
+  return {used, lim, procs, unpack(reply)}
 end
 
 -- grow counts a success, after enough of which there are more places.
@@ -357,8 +361,10 @@ function op.report()
       if k then
         table.remove(s.out, k)
         table.remove(s.out, k)
-        if ok then s.room = s.room + 1 end
         dirty[i] = true
+      end
+      if ok and (k or turn and s.gen == gen and s.room == 1) then -- the late answer of a probe that was given up counts too
+        s.room, dirty[i] = s.room + 1, true
       end
       back(i, tail, at, charge)
     end
