@@ -38,7 +38,7 @@
 //	r := chi.NewRouter()
 //	r.Use(ratelimit.PerIP(ratelimit.PerMinute(100)))
 //
-// # Make a client that survives
+// # Make a client with timeouts, retries and breakers
 //
 //	c, err := standard.NewClient(standard.ClientConfig{Name: "search"})
 //	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 // Config configures a [Handler]. The zero value is ready to use: a page without controls.
 type Config struct {
-	// Keys shows keys of limits and accounts of vendors, and the query and user of URLs in errors. If false, they are left
-	// out, since they can be secrets.
+	// Keys shows keys of limits and accounts of vendors, and the user, password and query of URLs in errors. If false, they are left out,
+	// since they can be secrets.
 	Keys bool
 	// Controls decides about each control, such as to pause a queue or to delete a group. If it returns an error, the
 	// response is 403 with its text, and nothing is done. If nil, there are no controls: the page has no buttons, and a

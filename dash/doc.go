@@ -17,9 +17,8 @@
 // only, and set Config.Hosts: otherwise a web site whose name resolves to the loopback address could read the page in
 // the browser of a developer.
 //
-// Keys of limits and accounts of vendors are left out unless Config.Keys is set. So are the query and the user of URLs
-// in errors and Configs. Payloads are never shown. Options of groups, names of queues, and the IDs of failed jobs are
-// shown.
+// Keys of limits and accounts of vendors are left out unless Config.Keys is set. So are the user, password and query of URLs in errors and
+// Configs. Payloads are never shown. Options of groups, names of queues, and the IDs of failed jobs are shown.
 //
 // # Rows
 //

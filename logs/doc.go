@@ -3,7 +3,8 @@
 //	registry := &core.Registry{} // set in the Config of each mechanism
 //	go logs.Run(ctx, registry, slog.Default(), logs.Config{})
 //
-// Changes of a breaker's state, pauses that a server asked for, and the recovery of a store are logged at Info. Failures of a store, and
-// losses, are logged at Warn, at most once a minute for each mechanism, with the count since the last record. Messages are constant. Each
-// record has the attributes kind and name; that of a breaker by host also has host.
+// Changes of a breaker's state, pauses that a server asked for, the recovery of a store, and "config replaced" are logged at Info. Failures
+// of a store, losses, and "config refused, the old one is kept" are logged at Warn, at most once a minute for each text and instance, with
+// the count since the last record. Messages are constant. Each record has the attributes kind and name; that of a breaker by host also has
+// host.
 package logs

@@ -8,8 +8,8 @@
 //		return load(ctx, id)
 //	})
 //
-// Use it if failures are likely to pass by themselves, and the operation can run twice. Do not use it in several layers: three attempts
-// inside of three attempts are nine. If many callers use one service, give their policies one [Budget]. For HTTP there is plugins/retry.
+// Use it if failures are likely to be temporary, and the operation can run twice. Do not use it in several layers: three attempts inside of
+// three attempts are nine. If many callers use one service, give their policies one [Budget]. For HTTP there is plugins/retry.
 //
 // # Guarantees
 //

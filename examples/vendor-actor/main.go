@@ -14,11 +14,10 @@
 //	GET URL/report?account=A&n=N    200, or 429 with Retry-After or X-Retry-After-Ms, in real time
 //	GET URL/judge                   its figures as JSON, or 404
 //
-// where each call has an n of its own and keeps it when it is repeated. The figures, which are asked for before the first call too,
-// are arrivals, unique (different n),
-// duplicates, most_sliding (in any second), most_fixed (in a second of the clock), seconds (from the first arrival to the last),
-// trips, escalations, and worst_penalty_s. With -scale S, a second of the vendor is 1/S of a real one: its pauses and latency
-// are as short, and -rate and -limit are as high. Times in the figures are real ones.
+// where each call has an n of its own and keeps it when it is repeated. The figures, which are asked for before the first call too, are
+// arrivals, unique (different n), duplicates, most_sliding (in any second), most_fixed (in a second of the clock), seconds (from the first
+// arrival to the last), trips, escalations, and worst_penalty_s. With -scale S, a second of the vendor is 1/S of a real one: its pauses and
+// latency are as short, and -rate and -limit are as high. Times in the figures are real ones.
 //
 // The exit code is 0 if all calls were served and the vendor saw no trip and no escalation, otherwise 1, and 2 for a wrong
 // command line. A control that has run exits with 0 in any case.

@@ -145,7 +145,8 @@ const (
 	grace    = time.Second // for which Close waits for the calls that it has canceled
 )
 
-// Holds returns the holds in force, at most 1,000, those that end last first. The hold of the whole vendor has neither Limit nor Key.
+// Holds returns the holds in force, at most 1,000, those that end last first; with a Store, those that this process knows. The hold of the
+// whole vendor has neither Limit nor Key.
 func (g *Gate) Holds() []Hold {
 	all := g.holds()
 	slices.SortFunc(all, func(a, b Hold) int { return b.Until.Compare(a.Until) })

@@ -54,9 +54,10 @@ type Queue struct {
 	// Handler makes the call of a job, once or more often. It must return when its context ends, and not end its goroutine,
 	// as FailNow of a test does.
 	Handler func(ctx context.Context, job Job) error
-	// Gate admits each attempt before its handler is called. The first call that the handler makes through the Gate, such
-	// as a request over its Transport, uses the permit of the attempt, and waits again only as GateCall says. While the vendor is held,
-	// no job is taken. If nil, handlers are called at once.
+	// Gate admits each attempt before its handler is called. The first call that the handler makes through the Gate, such as a request over
+	// its Transport, uses the permit of the attempt, and waits again only as GateCall says. While the vendor is held, no job is taken. A
+	// handler that returns without a call counts as a call that was made, unless its error matches core.ErrRejected. If nil, handlers are
+	// called at once.
 	Gate *gate.Gate
 	// GateCall returns the keys and costs of a job at its Gate. If nil, there are none. Return every key that is
 	// known: for a key that only the request has, such as its host, for a connection of a gate.Pool, and if a hold begins

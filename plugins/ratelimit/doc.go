@@ -15,8 +15,9 @@
 // # Responses
 //
 // A refused request gets the status 429, Retry-After in whole seconds, and problem details. A request that costs more than the limit can
-// ever grant gets 413, a request without a key or on the block list 403. X-Rate-Limited is true on a refusal and false otherwise. If the
-// store fails, Config.OnStoreError decides: the request passes without fields, gets 503, or is decided by this process.
+// ever grant gets 413, a request without a key or on the block list 403. X-Rate-Limited is true if a limit refuses the request, and false
+// if it passes. If the store fails, Config.OnStoreError decides: the request passes without fields, gets 503, or is decided by this
+// process.
 //
 // If several limits apply to a request, X-RateLimit-* describe the one that refuses, or that has the fewest permits left. RateLimit and
 // RateLimit-Policy list all of them, or only the one that refuses. Of limits joined by And, RateLimit has only the one that decides. The
@@ -28,7 +29,8 @@
 // layer. If one of them refuses, those taken before are refunded, and the limits after it are not asked.
 //
 // A second Server further in, as in r.With, is an additional limit: it takes permits after the first one. If it refuses, the first one does
-// not refund its permits. If a request passes the same Server twice, it takes permits twice.
+// not refund its permits. If a request passes the same Server twice, it takes permits twice. Servers of one limiter share the permits of
+// equal keys, so give each kind of key its own limiter.
 //
 // # Charging in the handler
 //

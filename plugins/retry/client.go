@@ -18,7 +18,7 @@ type ClientOptions struct {
 
 	// CheckRetry decides about each response and error. It has the same type as that of go-retryablehttp, and gets the same arguments. If it
 	// returns false and an error, that error is returned instead of the response. It must not read the body. If nil, Config.RetryIf decides
-	// about errors that can pass by themselves, and Config.RetryResult about responses; where they are nil, the function [CheckRetry] decides.
+	// about temporary errors, and Config.RetryResult about responses; where they are nil, the function [CheckRetry] decides.
 	CheckRetry func(ctx context.Context, resp *http.Response, err error) (bool, error)
 	// Backoff computes the wait instead of Config.Backoff. It has the same type as that of go-retryablehttp: attempt is the number of the
 	// retry, from 0, and resp is nil if there was an error. least and most are Delay and Max of Config.Backoff if that is a

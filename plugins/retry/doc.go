@@ -9,9 +9,9 @@
 //
 //	ctx = policy.Override(ctx, func(c *retry.Config) { c.MaxAttempts = 1 }) // this request only
 //
-// A request is sent again if the failure can pass by itself ([CheckRetry]), and sending it twice does no harm: because of its method,
-// because of an Idempotency-Key, or because nothing of it was sent. Any other POST is sent once, and its response or error is returned as
-// if there were no plugin. If client.NotSent(err) is true, no server has processed it.
+// A request is sent again if the failure is temporary ([CheckRetry]), and sending it twice does no harm: because of its method, because of
+// an Idempotency-Key, or because nothing of it was sent. Any other POST is sent once, and its response or error is returned as if there
+// were no plugin. If client.NotSent(err) is true, no server has processed it.
 //
 // # Guarantees
 //

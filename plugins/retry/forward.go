@@ -2,7 +2,8 @@ package retry
 
 import "github.com/gresil/gresil/core/retry"
 
-// These forward core/retry, so that one import is enough.
+// These forward core/retry, so that one import is enough. Only a plugin that needs the number of its attempt also imports core/retry, for
+// Attempt.
 type (
 	// A Budget limits the retries of all policies that share it: see core/retry.
 	Budget = retry.Budget

@@ -20,12 +20,11 @@
 // clocks of the instances do not matter. Arithmetic is in whole numbers: a rate such as 3 per second does not drift. Permits are taken from
 // all joined limits, or from none.
 //
-// A key is one value, which expires when its usage has recovered; a recovered key takes no memory. A bucket or a fixed
-// window takes some 200 bytes of the server's memory, of which MEMORY USAGE reports 120; the rest is in the server's
-// tables. Each step of a sliding window or a log takes 32 more. A log is written as a whole with each take: use it for
-// limits of some hundreds. A refusal writes nothing. Set the maxmemory-policy of the server to noeviction, or to
-// volatile-ttl, which evicts the keys with the least usage first. Any other policy evicts keys with usage, and
-// [Store.Check] reports it.
+// A key is one value, which expires when its usage has recovered; a recovered key takes no memory. A bucket or a fixed window takes some
+// 200 bytes of the server's memory, of which MEMORY USAGE reports 120; the rest is in the server's tables. Each step of a sliding window or
+// a log takes 32 more. A log is rewritten with each take: use it only for limits of a few hundred. A refusal writes nothing. Set the
+// maxmemory-policy of the server to noeviction, or to volatile-ttl, which evicts the keys with the least usage first. Any other policy
+// evicts keys with usage, and [Store.Check] reports it.
 //
 // A server that starts empty has lost all usage. A replica that becomes the primary lacks the usage that was not
 // replicated. Each time, a key can be granted its capacity once more, and no more than that. If the server's clock goes
@@ -69,8 +68,9 @@
 // the server with the same Prefix, from the first decision of a limiter with [ratelimit.Local] until [Store.Close]; decisions do not wait
 // for that. So services that share a server each need a Prefix of their own. An instance sends a heartbeat every two seconds, and more
 // often in its first two seconds; an instance without a heartbeat for ten seconds is not counted. The number that was read last applies. A
-// lower number applies only after ten seconds of lower numbers, so shares can take up to 25 seconds to grow after an instance was lost.
-// Other instances can miss one that joined less than two seconds ago. An instance that has never reached the server uses the whole limit.
+// lower number applies only after ten seconds in which every reading was lower, so shares can take up to 25 seconds to grow after an
+// instance was lost. Other instances can miss one that joined less than two seconds ago. An instance that has never reached the server uses
+// the whole limit.
 //
 // If clients ignore refusals, wrap the store in denycache.New of stores/denycache, which refuses their takes without
 // asking the server, and put share.New around both.

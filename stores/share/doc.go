@@ -50,9 +50,9 @@
 //
 // # When the store is back
 //
-// The permits that were granted here and have not recovered are charged to the store, up to the limit: for a key before
-// its next decision here, and for all other keys in the background, 32 at once. A failed charge is retried every two
-// seconds, and by Close once more, for up to a second. Of more than some 1,000 keys, each of these tries takes a part.
+// The permits that were granted here and have not recovered are charged to the store, up to the limit: for a key before its next decision
+// here, and for all other keys in the background, 32 at once. A failed charge is retried every two seconds, and by Close once more, for up
+// to a second. If there are more than some 1,000 keys, each of these tries charges a part of them.
 //
 // Uncharged usage is lost if the process ends while the store is unavailable, and for keys beyond the 65,536. A
 // refund of permits that were already charged has no effect on the store: they recover with time. With joined limits,
