@@ -70,6 +70,7 @@ func lifeCycle() *instance.Kind[Config, struct{}] {
 
 // New makes a limiter. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
 func New(cfg Config) (_ *Limiter, err error) {
+	cfg.Limits = maps.Collect(maps.All(cfg.Limits)) // the caller can write to its own; never nil
 	l := &Limiter{shared: &shared{}}
 	l.tally = &l.decisions
 	l.open, l.stop = context.WithCancel(context.Background())
@@ -124,7 +125,10 @@ func (l *Limiter) Config() Config {
 //
 // Usage stays counted under its old limit until the first take that is granted under the new one. If permits were reserved ahead, nothing
 // is granted before the last of them is due. See docs/adr/0006-a-key-has-one-value.md for the bounds.
-func (l *Limiter) SetConfig(cfg Config) error { return l.life.SetConfig(cfg, l.adopt) }
+func (l *Limiter) SetConfig(cfg Config) error {
+	cfg.Limits = maps.Collect(maps.All(cfg.Limits))
+	return l.life.SetConfig(cfg, l.adopt)
+}
 
 // Under returns a limiter like l with the limit of that name in Config.Limits. The keys are the same: what a key has used under one limit
 // counts under the others too, so a user who changes the tier starts with the usage so far. To count keys separately, give them a prefix.
@@ -137,8 +141,8 @@ func (l *Limiter) Under(name string) *Limiter {
 }
 
 // Override returns a context under which f changes the Config for operations of this limiter, for example the Limit of one customer.
-// Overrides nest; the innermost is applied last. f cannot change Name, Registry, MaxKeys and Store, and must not write to the map Limits.
-// An operation under an invalid Config returns a *core.ConfigError.
+// Overrides nest; the innermost is applied last. f cannot change Name, Registry, MaxKeys and Store. An operation under an invalid Config
+// returns a *core.ConfigError.
 func (l *Limiter) Override(ctx context.Context, f func(*Config)) context.Context {
 	if !l.overridden.Load() {
 		l.overridden.Store(true)

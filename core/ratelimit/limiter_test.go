@@ -273,6 +273,31 @@ func TestOverride(t *testing.T) {
 	})
 }
 
+// The map of a Config is the caller's: what is written to it later is neither in force nor on the page. So is that of an Override.
+func TestLimitsAreCopied(t *testing.T) {
+	t.Parallel()
+	var r registry.Registry
+	cfg := ratelimit.Config{Registry: (*core.Registry)(&r), Limits: map[string]ratelimit.Limit{"gold": ratelimit.PerHour(5)}}
+	l := newLimiter(t, cfg)
+	e, _ := r.Get("ratelimit", "default")
+	requireGold := func(want int64) {
+		t.Helper()
+		require.Equal(t, ratelimit.PerHour(want), e.Source.Config().(ratelimit.Config).Limits["gold"])
+		require.Equal(t, ratelimit.PerHour(want), l.Config().Limits["gold"])
+		require.Equal(t, want, mustPeek(t, l.Under("gold"), "k").Limit)
+	}
+	cfg.Limits["gold"] = ratelimit.PerHour(6)
+	requireGold(5)
+	require.NoError(t, l.SetConfig(cfg))
+	cfg.Limits["gold"] = ratelimit.PerHour(7)
+	requireGold(6)
+	ctx := l.Override(t.Context(), func(c *ratelimit.Config) { c.Limits["gold"] = ratelimit.PerHour(8) })
+	p, err := l.Under("gold").Peek(ctx, "k")
+	require.NoError(t, err)
+	require.EqualValues(t, 8, p.Limit)
+	requireGold(6)
+}
+
 // Decisions of a named limit have a label; the sum of all is that of Stats.
 func TestFiguresOfLimits(t *testing.T) {
 	t.Parallel()

@@ -58,8 +58,6 @@ func (s *shared) adopt(cfg *Config) (err error) {
 	if old := s.current.Load(); old != nil {
 		maps.Copy(all.views, old.views)
 	}
-	all.Limits = map[string]Limit{}
-	maps.Copy(all.Limits, cfg.Limits)
 	all.main, err = s.setting("ratelimit.Config.Limit", cfg.Limit)
 	for _, name := range slices.Sorted(maps.Keys(all.Limits)) {
 		var bad error
@@ -95,10 +93,13 @@ func (l *Limiter) settingOf(ctx context.Context, key string) (*setting, *Config,
 
 // overriding applies the overrides of ctx. They do not replace the limit of a key that has its own.
 func (l *Limiter) overriding(ctx context.Context, all *settings, set *setting, own bool) (*setting, *Config, error) {
-	cfg := override.Apply(ctx, l.shared, &all.Config)
-	if cfg == &all.Config {
-		return set, cfg, nil
+	f := override.From[shared, Config](ctx, l.shared)
+	if f == nil {
+		return set, &all.Config, nil
 	}
+	cfg := new(all.Config)
+	cfg.Limits = maps.Clone(cfg.Limits)
+	f(cfg)
 	cfg.Name, cfg.Registry, cfg.MaxKeys, cfg.Store = all.Name, all.Registry, all.MaxKeys, all.Store
 	if err := errors.Join(cfg.Validate(), l.localize(cfg)); err != nil {
 		return nil, nil, err
