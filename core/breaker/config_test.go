@@ -38,7 +38,7 @@ func TestValidate(t *testing.T) {
 		{breaker.Config{WindowTime: -1}, "WindowTime"},
 		{breaker.Config{WindowTime: time.Second, Window: 1}, "Window"},
 		{breaker.Config{WindowTime: time.Second, MinCalls: 1<<20 + 1}, "MinCalls"},
-		{breaker.Config{OpenDelay: backoff.Constant{Delay: -1}}, "Delay"},
+		{breaker.Config{OpenDelay: backoff.Constant{Delay: -1}}, "OpenDelay.Constant.Delay"},
 		{breaker.Config{MaxRetryAfter: -1}, "MaxRetryAfter"},
 		{breaker.Config{Trials: 1025}, "Trials"},
 		{breaker.Config{Initial: 9}, "Initial"},
@@ -51,7 +51,7 @@ func TestValidate(t *testing.T) {
 			require.ErrorIs(t, err, core.ErrConfig)
 			for line := range strings.Lines(err.Error()) {
 				field, _, _ := strings.Cut(line, " = ")
-				fields = append(fields, field[strings.LastIndexByte(field, '.')+1:])
+				fields = append(fields, strings.TrimPrefix(field, "breaker.Config."))
 			}
 		}
 		require.Equal(t, c.want, strings.Join(fields, " "), "%+v: %v", c.cfg, err)

@@ -71,7 +71,7 @@ func (c Config) Validate() error {
 		check.Part(c.Limits[name].check(fmt.Sprintf("ratelimit.Config.Limits[%q]", name)))
 	}
 	if c.Store != nil {
-		check.That(c.Name != "", "Name", `""`, "must be given with a Store: limiters of one name share their keys there")
+		check.That(c.Name != "", "Name", c.Name, "must be given with a Store: limiters of one name share their keys there")
 		check.That(c.MaxKeys == 0, "MaxKeys", c.MaxKeys, "must be 0 with a Store of your own, which has its own bound")
 	} else {
 		check.That(c.MaxKeys >= 0 && c.MaxKeys <= memory.MaxMaxKeys, "MaxKeys", c.MaxKeys,

@@ -118,7 +118,7 @@ func TestValidate(t *testing.T) {
 	require.EqualError(t, err, `retry.Config.MaxAttempts = -1: must be >= 0 (0 means 3)
 retry.Config.MaxElapsed = -1ns: must be >= 0 (0 means no limit)
 retry.Config.MaxRetryAfter = -1ns: must be >= 0 (0 means 2m0s)
-backoff.Exponential.Factor = 0.5: must be >= 1 and finite (0 means 2)`)
+retry.Config.Backoff.Exponential.Factor = 0.5: must be >= 1 and finite (0 means 2)`)
 }
 
 func TestOverride(t *testing.T) {
