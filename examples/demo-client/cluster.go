@@ -25,11 +25,11 @@ type cluster struct {
 func runCluster(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctx, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
-	c := cluster{started: demo.Servers{Lost: lost}, limit: 100, number: 3}
+	c := cluster{started: demo.Servers{Lost: lost}, limit: 100, number: 3, mode: "strict"}
 	defer c.started.Stop()
 	flags := flag.NewFlagSet("demo-client cluster", flag.ContinueOnError)
 	flags.StringVar(&c.redis, "redis", "", "`HOST:PORT` of a Redis; without it, the demo starts its own")
-	flags.StringVar(&c.mode, "mode", "strict", "how decisions get to Redis: `strict|coalesced`")
+	flags.Func("mode", "how decisions get to Redis: `strict|coalesced` (default strict)", demo.OneOf(&c.mode, "strict", "coalesced"))
 	demo.Number(flags, &c.limit, "limit", 1, 1000, "`requests` that may pass through all servers together")
 	demo.Number(flags, &c.number, "servers", 2, 32, "`number` of servers")
 	if code, ok := demo.Parse(flags, args, stderr, nil); !ok {

@@ -84,6 +84,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"extra":              `demo-client: unexpected argument "extra": there are only flags`,
 		"-target":            "flag needs an argument: -target",
 		"cluster extra":      `demo-client cluster: unexpected argument "extra": there are only flags`,
+		"cluster -mode fast": `invalid value "fast" for flag -mode: must be strict, coalesced`,
 		"cluster -limit 0":   `invalid value "0" for flag -limit: must be a whole number, 1 to 1000`,
 		"cluster -servers 1": `invalid value "1" for flag -servers: must be a whole number, 2 to 32`,
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/examples/internal/demo"
 	"github.com/gresil/gresil/examples/internal/demoserver"
 	"github.com/gresil/gresil/examples/internal/demotest"
 	"github.com/gresil/gresil/internal/quiettest"
@@ -182,13 +183,19 @@ func TestRoutes(t *testing.T) {
 
 func TestWrongCommandLines(t *testing.T) {
 	t.Parallel()
+	demotest.WrongCommandLines(t, demo.Command{Whole: demoserver.Run}, map[string]string{
+		"-colour red": "flag provided but not defined: -colour",
+		"-limit many": `invalid value "many" for flag -limit`,
+		"-limit 0":    `invalid value "0" for flag -limit: must be a whole number, 1 to 1000000`,
+		"-period 0s":  "demo-server: ratelimit.Config.Limit = 20/0s: must have",
+		"-mode lazy":  `invalid value "lazy" for flag -mode: must be strict, coalesced`,
+		"extra":       `unexpected argument "extra"`,
+	})
+}
+
+func TestServerCannotStart(t *testing.T) {
+	t.Parallel()
 	for args, want := range map[string]string{
-		"-colour red":              "flag provided but not defined: -colour",
-		"-limit many":              `invalid value "many" for flag -limit`,
-		"-limit 0":                 `invalid value "0" for flag -limit: must be a whole number, 1 to 1000000`,
-		"-period 0s":               "demo-server: ratelimit.Config.Limit = 20/0s: must have",
-		"extra":                    `unexpected argument "extra"`,
-		"-redis h:1 -mode lazy":    "demo-server: redisstore.Config.Mode = lazy",
 		"-redis localhost":         "demo-server: -redis localhost: redisstore: the server cannot be reached",
 		"-redis 127.0.0.1:1":       "demo-server: -redis 127.0.0.1:1: redisstore: the server cannot be reached: dial tcp 127.0.0.1:1",
 		"-addr 127.0.0.1:notaport": "demo-server: listen tcp",
@@ -196,11 +203,10 @@ func TestWrongCommandLines(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			var stderr bytes.Buffer
-			require.NotZero(t, demoserver.Run(t.Context(), strings.Fields(args), io.Discard, &stderr))
+			require.Equal(t, 1, demoserver.Run(t.Context(), strings.Fields(args), io.Discard, &stderr))
 			require.Contains(t, stderr.String(), want)
 		})
 	}
-	require.Zero(t, demoserver.Run(t.Context(), []string{"-h"}, io.Discard, io.Discard))
 }
 
 // What is in flight is finished.

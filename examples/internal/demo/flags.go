@@ -36,7 +36,7 @@ func Number[T int | float64](flags *flag.FlagSet, to *T, name string, least, mos
 		kind = "whole number"
 	}
 	flags.Func(name, fmt.Sprintf("%s (default %v)", usage, *to), func(s string) error {
-		var x T
+		x := least - 1 // a null does not change it
 		if json.Unmarshal([]byte(s), &x) != nil || x < least || x > most {
 			return fmt.Errorf("must be a %s, %v to %v", kind, least, most)
 		}

@@ -17,8 +17,9 @@ func TestFlags(t *testing.T) {
 	}{
 		"good":         {[]string{"-redis", "h:1", "-vendor", "http://h/x", "-algorithm", "naive", "-json"}, ""},
 		"an algorithm": {[]string{"-algorithm", "magic"}, `invalid value "magic" for flag -algorithm: must be gresil, naive`},
-		"a fraction":   {[]string{"-n", "1.5"}, `invalid value "1.5" for flag -n: must be a whole number, 1 to 9`},
-		"too many":     {[]string{"-n", "10"}, `invalid value "10" for flag -n: must be a whole number, 1 to 9`},
+		"a fraction":   {[]string{"-n", "1.5"}, `invalid value "1.5" for flag -n: must be a whole number, 0 to 9`},
+		"null":         {[]string{"-n", "null"}, `invalid value "null" for flag -n: must be a whole number, 0 to 9`},
+		"too many":     {[]string{"-n", "10"}, `invalid value "10" for flag -n: must be a whole number, 0 to 9`},
 		"no number":    {[]string{"-x", "NaN"}, `invalid value "NaN" for flag -x: must be a number, 0.5 to 2`},
 		"too large":    {[]string{"-x", "Inf"}, `invalid value "Inf" for flag -x: must be a number, 0.5 to 2`},
 		"an argument":  {[]string{"-n", "1", "extra"}, `test: unexpected argument "extra": there are only flags`},
@@ -29,7 +30,7 @@ func TestFlags(t *testing.T) {
 		n, x := 7, 1.
 		flags := flag.NewFlagSet("test", flag.ContinueOnError)
 		f.Define(flags, true)
-		Number(flags, &n, "n", 1, 9, "`number` of calls")
+		Number(flags, &n, "n", 0, 9, "`number` of calls")
 		Number(flags, &x, "x", 0.5, 2, "")
 		var stderr bytes.Buffer
 		code, ok := Parse(flags, c.args, &stderr, func() error {

@@ -22,18 +22,22 @@ const slowestRoute = 35 * time.Second
 // wrong command line.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("demo-server", flag.ContinueOnError)
-	limit, mode, addr := 20, redisstore.Mode(""), ""
+	limit, mode, addr := 20, "strict", ""
 	listen := flags.String("addr", "127.0.0.1:8080", "`address` to listen on; port 0 takes a free one")
 	demo.Number(flags, &limit, "limit", 1, 1_000_000, "`requests` that /hello takes from one key in each period")
 	period := flags.Duration("period", 10*time.Second, "length of the period")
 	flags.StringVar(&addr, "redis", "", "`HOST:PORT` of a Redis that keeps the state of all limiters, for all servers that name it; "+
 		"without it, each server has its own in memory. While Redis is unavailable, the answer is 503")
-	flags.StringVar((*string)(&mode), "mode", "strict", "how decisions get to Redis: `strict|coalesced`")
-	if code, ok := demo.Parse(flags, args, stderr, nil); !ok {
+	flags.Func("mode", "how decisions get to Redis: `strict|coalesced` (default strict)", demo.OneOf(&mode, "strict", "coalesced"))
+	cfg := ratelimit.Config{Registry: &core.Registry{}}
+	check := func() error {
+		cfg.Limit = ratelimit.FixedWindow(int64(limit), *period)
+		return cfg.Validate()
+	}
+	if code, ok := demo.Parse(flags, args, stderr, check); !ok {
 		return code
 	}
-	cfg := ratelimit.Config{Registry: &core.Registry{}, Limit: ratelimit.FixedWindow(int64(limit), *period)}
-	if err := serve(ctx, *listen, addr, mode, cfg, stdout); err != nil {
+	if err := serve(ctx, *listen, addr, redisstore.Mode(mode), cfg, stdout); err != nil {
 		fmt.Fprintf(stderr, "demo-server: %v\n", err)
 		return 1
 	}
