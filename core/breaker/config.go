@@ -64,9 +64,9 @@ type Config struct {
 	MaxHalfOpen time.Duration
 	// Initial is the state in which a breaker begins. The zero value is Closed.
 	Initial State
-	// MaxKeys is the number of breakers of a [Group]. If it is reached, 16 are checked, and the first is evicted that is closed, or that could
-	// have had a trial for an hour and had none. If there is none, the new key shares one breaker with others. If zero, it is 1,024. [New] does
-	// not use it.
+	// MaxKeys is the number of breakers of a [Group]. If it is reached, 16 are checked, and the first is evicted that is closed, that could
+	// have had a trial for an hour and had none, or that is ForcedOpen, Disabled or MetricsOnly as Initial says. If there is none, the new key
+	// shares one breaker with others. If zero, it is 1,024. [New] does not use it.
 	MaxKeys int
 
 	// Classify returns the outcome of an operation of [Do]. If nil, it is the function [Classify].

@@ -19,9 +19,9 @@ type Group struct {
 
 	mu                  sync.RWMutex
 	byKey               map[string]*Breaker
-	overflow            *Breaker      // shared by keys for which there was no room; nil if there are none
-	evicted, overflowed atomic.Uint64 // evicted breakers; calls of For that returned overflow
-	retired             Stats         // of the evicted breakers
+	overflow            atomic.Pointer[Breaker] // shared by keys for which there was no room; nil if there are none
+	evicted, overflowed atomic.Uint64           // evicted breakers; calls of For that returned overflow
+	retired             Stats                   // of the evicted breakers
 }
 
 // NewGroup makes a group without breakers. It is registered under the kind "breaker" and its name. It returns the errors of
@@ -57,10 +57,10 @@ func (g *Group) add(key string) *Breaker {
 		return b
 	}
 	if len(g.byKey) >= g.life.Load().Settings.MaxKeys && !g.evict() {
-		if g.overflowed.Add(1); g.overflow == nil {
-			g.overflow = newBreaker(g.shared, "")
+		if g.overflowed.Add(1); g.overflow.Load() == nil {
+			g.overflow.Store(newBreaker(g.shared, ""))
 		}
-		return g.overflow
+		return g.overflow.Load()
 	}
 	key = strings.Clone(key)
 	b := newBreaker(g.shared, key)
@@ -112,8 +112,8 @@ func (g *Group) breakers() (all []*Breaker, retired Stats) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	all, retired = slices.Collect(maps.Values(g.byKey)), g.retired
-	if g.overflow != nil {
-		all = append(all, g.overflow)
+	if rest := g.overflow.Load(); rest != nil {
+		all = append(all, rest)
 	}
 	retired.Keys = len(g.byKey)
 	return all, retired

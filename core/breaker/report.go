@@ -76,8 +76,8 @@ func (b *Breaker) figures(f *registry.Figures, labels ...string) {
 	s.figures(f, &in, labels...)
 }
 
-// figures returns the figures of each breaker, with its key under the label. If the label is "", it returns those of the group as a whole,
-// whose number does not grow with the keys.
+// figures returns the figures of each breaker, with its key under the label, which that of the keys without room does not have. If the
+// label is "", it returns those of the group as a whole, whose number does not grow with the keys.
 func (g *Group) figures(label string) (f registry.Figures) {
 	if label == "" {
 		s, in := g.sum()
@@ -85,6 +85,9 @@ func (g *Group) figures(label string) (f registry.Figures) {
 	} else {
 		for key, b := range g.All() {
 			b.figures(&f, label, key)
+		}
+		if rest := g.overflow.Load(); rest != nil {
+			rest.figures(&f)
 		}
 	}
 	_, s := g.breakers()

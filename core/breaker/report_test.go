@@ -159,6 +159,7 @@ func TestFigures(t *testing.T) {
 		} {
 			require.InDelta(t, want, host(name), 0, name)
 		}
+		require.InDelta(t, 1, figures("default", true)["state state closed"], 0, "the breaker that overflows")
 		require.Equal(t, map[string]float64{
 			"state state closed": 1, "calls_total result success": 1, "calls_total result failure": 2, "window_calls result success": 1, "window_calls result failure": 2,
 		}, figures("b", false), "without a threshold and durations")

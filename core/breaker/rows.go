@@ -38,11 +38,16 @@ func (b *Breaker) control(_ context.Context, verb, _ string) (n int, err error) 
 	return 1, b.SetState(verbs[verb]) //nolint:contextcheck // it takes none
 }
 
-// rows returns the rows of the keys that are neither closed nor in the state in which a new one begins.
+// rows returns the rows of the breakers that are not closed. The one that keys without room share has no verbs: it has no key.
 func (g *Group) rows(context.Context) (rows []registry.Row, _ error) {
-	for _, b := range g.All() {
-		if !b.idle() && len(rows) < 10_000 {
-			rows = append(rows, b.show(!g.hosts()))
+	all, _ := g.breakers()
+	for _, b := range all {
+		row := b.show(!g.hosts())
+		if b == g.overflow.Load() {
+			row.Verbs = nil
+		}
+		if row.Alarm > registry.Calm && len(rows) < 10_000 {
+			rows = append(rows, row)
 		}
 	}
 	return rows, nil
