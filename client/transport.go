@@ -32,7 +32,7 @@ type places = phase.Places[Phase, Plugin]
 func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 	t := &Transport{base: base}
 	if base == nil {
-		t.base = defaultBase()
+		t.base = roundtrip.Default()
 	}
 	if inner, ok := base.(*Transport); ok {
 		t.within = slices.Concat(inner.plugins, inner.within)
@@ -52,15 +52,6 @@ func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 	}
 	t.outer = phase.Wrap(sorted, t.base, Plugin.Transport, choose)
 	return t
-}
-
-// defaultBase returns a clone of [http.DefaultTransport], or http.DefaultTransport itself if the program has set one of
-// another type.
-func defaultBase() http.RoundTripper {
-	if t, ok := http.DefaultTransport.(*http.Transport); ok { //nolint:forbidigo // it is cloned
-		return t.Clone()
-	}
-	return http.DefaultTransport //nolint:forbidigo // a program that sets another type wants it used
 }
 
 // RoundTrip sends a request through the plugins.

@@ -40,11 +40,14 @@ func (c *Collector) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// Transport counts the requests that plugins inside of it reject, by reason:
+// Transport counts the requests that plugins inside of it reject, by reason. A nil next is a clone of http.DefaultTransport.
 //
 //	httpClient := &http.Client{Transport: collector.Transport(client.New(nil, breakers, retries))}
 func (c *Collector) Transport(next http.RoundTripper) http.RoundTripper {
 	c.usual("client", "rate_limited", "none", "circuit_open", "none", "rejected", "none")
+	if next == nil {
+		next = roundtrip.Default()
+	}
 	return &transport{c, next}
 }
 

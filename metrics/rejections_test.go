@@ -138,4 +138,7 @@ func TestTransport(t *testing.T) {
 	var next closing
 	(&http.Client{Transport: c.Transport(&next)}).CloseIdleConnections()
 	require.True(t, next.closed)
+	req := httptest.NewRequest(http.MethodGet, "none://a.test/", http.NoBody)
+	_, err := c.Transport(nil).RoundTrip(req)
+	require.ErrorContains(t, err, "unsupported protocol scheme")
 }

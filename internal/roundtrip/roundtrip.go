@@ -3,6 +3,14 @@ package roundtrip
 
 import "net/http"
 
+// Default returns a clone of [http.DefaultTransport], or http.DefaultTransport itself if the program has set one of another type.
+func Default() http.RoundTripper {
+	if t, ok := http.DefaultTransport.(*http.Transport); ok { //nolint:forbidigo // it is cloned
+		return t.Clone()
+	}
+	return http.DefaultTransport //nolint:forbidigo // a program that sets another type wants it used
+}
+
 // CloseBody closes the body of a request that is not sent, as a RoundTripper must. A nil req is ignored.
 func CloseBody(req *http.Request) {
 	if req != nil && req.Body != nil {
