@@ -26,12 +26,8 @@ func (c *Check) That(ok bool, field string, value any, reason string) {
 	}
 }
 
-// Part adds the errors of the Config of a mechanism, under the names that its fields
-// have in this Config: the first of from that a field begins with is replaced. Nil adds
-// nothing.
-func (c *Check) Part(err error, from ...string) {
-	c.errs = append(c.errs, Relabel(err, c.prefix, from...))
-}
+// Part adds the errors of a part of the Config. Nil adds nothing.
+func (c *Check) Part(err error) { c.errs = append(c.errs, err) }
 
 // Own returns the error of the Validate method of v, or nil if it has none.
 func Own(v any) error {

@@ -47,9 +47,9 @@ func TestCheckReportsEveryFieldWithItsPath(t *testing.T) {
 	check.That(true, "Good", 1, "must be > 0")
 	require.NoError(t, check.Err())
 	check.That(false, "Bad", -1, "must be > 0")
-	check.Part(bad("m.Config.Window"), "m.Config.")
-	check.Part(nil, "m.Config.")
-	require.EqualError(t, check.Err(), "p.Config.Bad = -1: must be > 0\np.Config.Window = -1: must be > 0")
+	check.Part(bad("p.Config.Limit.Window"))
+	check.Part(nil)
+	require.EqualError(t, check.Err(), "p.Config.Bad = -1: must be > 0\np.Config.Limit.Window = -1: must be > 0")
 	require.ErrorIs(t, check.Err(), core.ErrConfig)
 }
 
