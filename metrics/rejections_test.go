@@ -144,6 +144,6 @@ func TestTransport(t *testing.T) {
 	(&http.Client{Transport: c.Transport(&next)}).CloseIdleConnections()
 	require.True(t, next.closed)
 	req := httptest.NewRequest(http.MethodGet, "none://a.test/", http.NoBody)
-	_, err := c.Transport(nil).RoundTrip(req) //nolint:bodyclose // there is none
+	_, err := c.Transport(nil).RoundTrip(req)
 	require.ErrorContains(t, err, "unsupported protocol scheme")
 }
