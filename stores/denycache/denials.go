@@ -1,6 +1,7 @@
 package denycache
 
 import (
+	"container/list"
 	"hash/maphash"
 	"strings"
 	"sync"
@@ -18,25 +19,23 @@ const (
 // other takes can only delay that time, and refunds and resets drop the entry. (A take under another limit can make it earlier. Then a
 // denial is too long, by less than longestDenial.)
 type denials struct {
-	begun  time.Time // all times are durations since then
-	life   time.Duration
-	seed   maphash.Seed
-	shards []denialShard
-}
+	begun time.Time // all times are durations since then
+	life  time.Duration
+	most  int // entries
+	seed  maphash.Seed
 
-type denialShard struct {
 	mu     sync.Mutex
-	room   int
-	epoch  uint64 // how often an entry was dropped: earlier decisions are not learned
 	denied map[denialKey]*denial
-	ring   []denialKey // in the order of arrival; keys that are no longer in denied leave a gap
-	next   int
+	order  list.List   // of the entries, the oldest first
+	drops  [256]uint64 // of entries, by the hash of the key: no decision from before a drop is learned
 }
 
 type denialKey struct{ table, key string }
 
 type denial struct {
-	place   int           // in the ring
+	denialKey
+
+	place   *list.Element // in order
 	quiet   time.Duration // until then no refusal is learned
 	answers []answer
 }
@@ -50,22 +49,18 @@ type answer struct {
 }
 
 func newDenials(keys int) *denials {
-	d := &denials{begun: time.Now(), life: longestDenial, seed: maphash.MakeSeed(), shards: make([]denialShard, min(keys, 16))}
-	for i := range d.shards {
-		d.shards[i].room = keys / len(d.shards)
-		d.shards[i].denied = map[denialKey]*denial{}
-	}
-	return d
+	return &denials{begun: time.Now(), life: longestDenial, most: keys, seed: maphash.MakeSeed(), denied: map[denialKey]*denial{}}
 }
 
-func (d *denials) shard(key string) *denialShard {
-	return &d.shards[maphash.String(d.seed, key)%uint64(len(d.shards))]
+// dropsOf returns the counter of drops that a key shares with others.
+func (d *denials) dropsOf(key string) *uint64 {
+	return &d.drops[maphash.String(d.seed, key)%uint64(len(d.drops))]
 }
 
 // A question is a take that the store has to decide.
 type question struct {
-	shard *denialShard // nil if the answer is not learned
-	epoch uint64
+	drops *uint64 // nil if the answer is not learned
+	seen  uint64  // the value of drops
 	sent  time.Duration
 }
 
@@ -74,10 +69,10 @@ func (d *denials) refuse(table, key string, plan *limits.Plan, op limits.Op) (r 
 	if op.Kind != limits.Take || op.Cost <= 0 {
 		return r, false, q
 	}
-	now, s := time.Since(d.begun), d.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.denied[denialKey{table, key}]; e != nil {
+	now, drops := time.Since(d.begun), d.dropsOf(key)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e := d.denied[denialKey{table, key}]; e != nil {
 		for i := range e.answers {
 			a := &e.answers[i]
 			if a.plan != plan || a.cost != op.Cost || now >= a.until {
@@ -92,43 +87,41 @@ func (d *denials) refuse(table, key string, plan *limits.Plan, op limits.Op) (r 
 			return r, true, q
 		}
 	}
-	return r, false, question{s, s.epoch, now}
+	return r, false, question{drops, *drops, now}
 }
 
 // learn notes a refusal.
 func (d *denials) learn(q question, table, key string, plan *limits.Plan, cost int64, r limits.Result) {
-	if q.shard == nil || r.Allowed || r.RetryAfter <= 0 {
+	if q.drops == nil || r.Allowed || r.RetryAfter <= 0 {
 		return
 	}
-	now, s := time.Since(d.begun), q.shard
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.denied[denialKey{table, key}]
-	if s.epoch != q.epoch || e != nil && now < e.quiet {
+	now := time.Since(d.begun)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.denied[denialKey{table, key}]
+	if *q.drops != q.seen || e != nil && now < e.quiet {
 		return
 	}
 	if e == nil {
-		e = s.addLocked(table, key)
+		e = d.addLocked(table, key)
 	}
 	r.Receipt = limits.Receipt{At: -1, Plan: plan} // -1: decided without the store
 	e.put(answer{plan: plan, cost: cost, result: r, until: q.sent + min(r.RetryAfter, d.life), at: now})
 }
 
 // addLocked adds an entry for a key, and evicts the oldest entry if there is no room.
-func (s *denialShard) addLocked(table, key string) *denial {
-	k := denialKey{table, strings.Clone(key)}
-	e := &denial{place: len(s.ring)}
-	if e.place < s.room {
-		s.ring = append(s.ring, k)
-	} else {
-		e.place, s.next = s.next, (s.next+1)%s.room
-		if first := s.denied[s.ring[e.place]]; first != nil && first.place == e.place {
-			delete(s.denied, s.ring[e.place])
-		}
-		s.ring[e.place] = k
+func (d *denials) addLocked(table, key string) *denial {
+	if d.order.Len() >= d.most {
+		d.dropLocked(d.order.Front().Value.(*denial)) //nolint:forcetypeassert // nothing else is in it
 	}
-	s.denied[k] = e
+	e := &denial{denialKey: denialKey{table, strings.Clone(key)}}
+	e.place, d.denied[e.denialKey] = d.order.PushBack(e), e
 	return e
+}
+
+func (d *denials) dropLocked(e *denial) {
+	d.order.Remove(e.place)
+	delete(d.denied, e.denialKey)
 }
 
 // put replaces the answer to the same question, or, if there is none and no room, the answer that ends first.
@@ -153,12 +146,14 @@ func (e *denial) put(a answer) {
 // forget drops the entry of a key after an operation that may have freed permits. If they may be freed later, no
 // refusal is learned for the time quiet.
 func (d *denials) forget(table, key string, quiet time.Duration) {
-	s := d.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.epoch++
-	delete(s.denied, denialKey{table, key})
+	drops := d.dropsOf(key)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	*drops++
+	if e := d.denied[denialKey{table, key}]; e != nil {
+		d.dropLocked(e)
+	}
 	if quiet > 0 {
-		s.addLocked(table, key).quiet = time.Since(d.begun) + quiet
+		d.addLocked(table, key).quiet = time.Since(d.begun) + quiet
 	}
 }
