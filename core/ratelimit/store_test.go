@@ -168,6 +168,24 @@ func TestValuesOfTwoProcesses(t *testing.T) {
 	}
 }
 
+// Limiters of one name in one Store refund each other's takes. A closed Store, and one of nothing, is an error of New.
+func TestValuesOfOneStore(t *testing.T) {
+	t.Parallel()
+	cfg := ratelimit.Config{Name: "api", Store: ratelimit.NewStore(newRows()), OnStoreError: ratelimit.Deny}
+	a, b := newLimiter(t, cfg), newLimiter(t, cfg)
+	taken := take(t, a, "k", 4)
+	require.NoError(t, b.Refund(t.Context(), taken))
+	require.Equal(t, taken.Limit, mustPeek(t, a, "k").Remaining)
+	require.NoError(t, cfg.Store.Close())
+	_, err := ratelimit.New(cfg)
+	require.ErrorIs(t, err, core.ErrClosed)
+	for _, missing := range []ratelimit.Values{nil, (*rows)(nil)} {
+		cfg.Store = ratelimit.NewStore(missing)
+		_, err = ratelimit.New(cfg)
+		require.ErrorContains(t, err, "ratelimit values = <nil>: must not be nil")
+	}
+}
+
 func TestValuesKeepTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // Values keep bytes by key, for example in a table of a database. [NewStore] makes a Store of them. They must be safe
@@ -28,11 +30,19 @@ func NewStore(values Values) Store { return &valueStore{values: values} }
 
 type valueStore struct {
 	values Values
+	tables sync.Map // *valueTable, by name
 	closed atomic.Bool
 }
 
 func (s *valueStore) Open(name string) (limits.Table, error) {
-	return &valueTable{limits.NewPlans(limits.Clock{}, nil), s, fmt.Sprintf("%d:%s:", len(name), name)}, nil
+	switch {
+	case identity.Missing(s.values):
+		return nil, validate.Bad("ratelimit values", nil, "must not be nil")
+	case s.closed.Load():
+		return nil, limits.ErrClosed
+	}
+	t, _ := s.tables.LoadOrStore(name, &valueTable{limits.NewPlans(limits.Clock{}, nil), s, fmt.Sprintf("%d:%s:", len(name), name)})
+	return t.(*valueTable), nil //nolint:forcetypeassert // nothing else is stored
 }
 
 func (s *valueStore) Close() error {
@@ -51,7 +61,7 @@ type valueTable struct {
 func (t *valueTable) Apply(ctx context.Context, key string, p *limits.Plan, op limits.Op) (r limits.Result, err error) {
 	switch {
 	case t.store.closed.Load():
-		return r, core.ErrClosed
+		return r, limits.ErrClosed
 	case op.Cost < 0:
 		return r, limits.CostError(op.Cost)
 	}
