@@ -506,7 +506,7 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 		}
 		wg.Wait()
 		require.Zero(t, l.Stats().StoreErrors)
-		require.Zero(t, s.Stats().Timeouts)
+		require.Zero(t, s.Stats().Failed)
 		require.Equal(t, breaker.Closed, s.first.guard.State())
 	})
 }

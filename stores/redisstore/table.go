@@ -38,13 +38,14 @@ func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits
 	if err == nil && !ok {
 		err = errReply
 	}
+	counted := err
 	if err != nil && ctx.Done() != nil && hasEnded(ctx) {
 		<-ctx.Done() // its timer can fire later than that of a connection
 		_, unsent := limits.IsUnsent(err)
-		if err = context.Cause(ctx); unsent {
+		if err, counted = context.Cause(ctx), ctx.Err(); unsent {
 			err = limits.Unsent(err, false)
 		}
 	}
-	t.store.counters.ended(err)
+	t.store.counters.ended(counted)
 	return r, err
 }
