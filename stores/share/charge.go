@@ -55,6 +55,7 @@ func (l *local) depart(ctx context.Context, key string, cost int64) (*known, err
 		select {
 		case <-c.over:
 			if c.err != nil {
+				l.table.store.unsent.Add(1)
 				return nil, c.err
 			}
 		case <-ctx.Done():

@@ -47,6 +47,7 @@ func TestAChargeThatTimesOutIsAFailure(t *testing.T) {
 		for range failures {
 			take(t, l, "k", 1)
 		}
+		require.EqualValues(t, failures, storeOf(l).Stats().Unsent, "those that waited for a charge")
 		begun := time.Now()
 		require.True(t, take(t, l, "k", 1).Allowed)
 		require.Zero(t, time.Since(begun))
