@@ -48,7 +48,7 @@ type Config struct {
 	// fits a round trip of up to 25 ms; [Store.Check] measures it.
 	Timeout time.Duration
 	// HashKeys writes only hashes of keys to the server, for keys that are secrets. If false, short, plain keys can be
-	// read there. Changing HashKeys changes the names of keys, as another Prefix does: every key starts without usage.
+	// read there. Changing HashKeys changes the names of these keys, so they start without usage.
 	HashKeys bool
 }
 

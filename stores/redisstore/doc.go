@@ -121,8 +121,8 @@
 // # Servers
 //
 // The store supports Redis from 7.0 on and Valkey 8: one server, Sentinel or a Cluster, depending on the client.
-// HashKeys or another Prefix changes the names of keys, so every key starts without usage. A restricted user needs
-// these rules, where gresil is the Prefix:
+// Another Prefix changes the names of all keys, and HashKeys those of short, plain keys; they then start without usage. A
+// restricted user needs these rules, where gresil is the Prefix:
 //
 //	ACL SETUSER limiter on >secret ~gresil:* +eval +evalsha +get +set +del +time +info +ping
 //
