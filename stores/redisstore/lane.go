@@ -18,7 +18,7 @@ const (
 	overlaps = 8       // batches of a lane that are under way at once, to a distant server
 )
 
-var errQueue = errors.New("redisstore: 65536 decisions wait to be sent")
+var errQueue = unsent(errors.New("redisstore: 65536 decisions wait to be sent"))
 
 // A lane sends together the requests that arrived while its last batch was under way. It has a goroutine while there is
 // something to send, and no timer.

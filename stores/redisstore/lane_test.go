@@ -77,6 +77,13 @@ func TestLaneClose(t *testing.T) {
 	require.Equal(t, cap(errs)-1, ended)
 }
 
+func TestLaneFull(t *testing.T) {
+	t.Parallel()
+	full := &lane{store: &Store{}, queue: make([]*item, maxQueue)}
+	_, unsent := limits.IsUnsent(full.add(nil))
+	require.True(t, unsent)
+}
+
 // TestLaneSendsTogether: what comes while a batch is under way is one command more.
 func TestLaneSendsTogether(t *testing.T) {
 	t.Parallel()
