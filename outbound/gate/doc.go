@@ -53,7 +53,8 @@
 // request to the Store asks for all calls that wait; calls that arrive meanwhile are part of the next request. If a call has its connection
 // more than 50 ms after the answer of the Store, the Store is asked again right before the call is sent. Places and turns are leased for 10
 // seconds, so those of a killed process become free. A hold is sent to the Store before anything else; if it cannot be sent, calls of other
-// keys do not wait for it. If another process ends a hold early, this process knows it within 3 seconds.
+// keys do not wait for it. If another process ends a hold early, this process knows it within 3 seconds while calls wait, otherwise when it
+// makes the next.
 //
 // While the Store is unavailable, a process uses its share of the limits for 10 seconds: N and InFlight divided by the number of processes
 // that were seen lately. After that, calls wait for the Store, unless Config.AllowOnStoreError is set. A gate with a Store has one
