@@ -102,7 +102,7 @@ type Slot struct {
 
 // A Report is what a process tells.
 type Report struct {
-	Process string
+	Process string // if empty, it does not count as seen
 	Leave   bool   // it is gone
 	Holds   []Hold // each as the later of its own end and the one in force
 	Ends    []End

@@ -57,7 +57,8 @@ func (g *Gate) send() (next time.Duration, over bool) {
 	if next = renewEvery; sh.failed != nil {
 		next = retryEvery
 	}
-	due := g.now.Sub(sh.renewed) >= next && (len(g.calls) > 0 || sh.failed != nil)
+	idle := len(g.calls) == 0 && sh.failed == nil && !over
+	due := g.now.Sub(sh.renewed) >= next && (!idle || sh.state.InFlight > g.flying) // calls of others can have ended
 	sh.reports = slices.DeleteFunc(sh.reports, func(h report) bool { return !h.until.After(begun) })
 	sh.untried = sh.untried && len(sh.reports) > 0
 	if sh.failed == nil {
@@ -69,7 +70,9 @@ func (g *Gate) send() (next time.Duration, over bool) {
 		r.Holds = append(r.Holds, gatestore.Hold{Key: h.Key, For: h.until.Sub(begun), Generation: h.seen, Halve: h.halve})
 	}
 	if due {
-		sh.renewed = begun
+		if sh.renewed = begun; idle {
+			r.Process = "" // the shares are for the others
+		}
 		for t := range g.flights {
 			r.Renew = append(r.Renew, t.ID)
 		}

@@ -965,6 +965,34 @@ func TestSharedPlaceOfLongCalls(t *testing.T) {
 	}
 }
 
+// A process without calls sees those of the others end, and leaves its share to them.
+func TestSharedIdleProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := newRedis(2 * time.Millisecond)
+		gates, _ := gatesOf(t, v, 2, gate.Config{InFlight: 2})
+		defer closeAll(gates)
+		pass := func(g *gate.Gate) *gate.Permit {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			p, err := g.Wait(ctx, gate.Call{})
+			require.NoError(t, err)
+			return p
+		}
+		long := pass(gates[1])
+		pass(gates[0]).Done(nil)
+		time.Sleep(15 * time.Second)
+		require.Equal(t, 1, gates[0].Stats().InFlight)
+		v.down.Store(true)
+		pass(gates[1]).Done(nil)
+		v.down.Store(false)
+		time.Sleep(time.Second)
+		long.Done(nil)
+		time.Sleep(4 * time.Second)
+		require.Zero(t, gates[0].Stats().InFlight)
+	})
+}
+
 // A closed gate has no place that was granted meanwhile, and no goroutine.
 func TestSharedClose(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ type Stats struct {
 	Holds    uint64 // that began, or were extended by a second or more
 
 	Waiting     int // calls
-	InFlight    int // attempts, of all processes with a Store
+	InFlight    int // attempts; with a Store those of all processes, as far as this one knows
 	MaxInFlight int // in force: Config.InFlight, or less after holds
 	Connections int // of all pools
 

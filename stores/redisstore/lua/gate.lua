@@ -331,9 +331,10 @@ local function hold(i, length, gen, halve)
   end
 end
 
--- report: the name of the process; 1 if it is gone; how many holds, and for each its key, and what hold has; how many attempts that end,
--- and for each its id, its slot as a time, 1 to end its turns, 1 to end its place, 1 if it has succeeded, how many draws, and for each its
--- key, its generation, its charge, and the end of the usage of a slot that is given back, or 0; then the ids of places to renew.
+-- report: the name of the process, or '' if it does not count as seen; 1 if it is gone; how many holds, and for each its key, and what
+-- hold has; how many attempts that end, and for each its id, its slot as a time, 1 to end its turns, 1 to end its place, 1 if it has
+-- succeeded, how many draws, and for each its key, its generation, its charge, and the end of the usage of a slot that is given back, or 0;
+-- then the ids of places to renew.
 -- Reply: places in use, and in force; processes; then for each hold how long its key is held.
 function op.report()
   local a, held = 4, {}
@@ -373,10 +374,10 @@ function op.report()
   end
   if ARGV[4] == '1' then
     V.procs[ARGV[3]], dirty[1] = nil, true
-  else
+  elseif ARGV[3] ~= '' then
     saw(ARGV[3])
   end
-  return {used, V.lim, procs, unpack(held)}
+  return {used, V.lim, max(1, procs), unpack(held)}
 end
 
 -- resume ends the holds of all KEYS but the first; if ARGV[3] is 1, it ends all holds of the vendor.
