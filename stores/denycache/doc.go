@@ -27,7 +27,7 @@
 //
 // # Bounds
 //
-// A refusal from the cache takes less than a microsecond and allocates nothing. A key takes some 400 bytes, or 900
+// A refusal from the cache takes less than a microsecond and allocates nothing. A key takes some 400 bytes, or 1,000
 // after refusals of four different costs, which is the most that is kept. If MaxKeys is reached, the oldest key is
 // evicted. There is no goroutine. A store in memory needs no cache: its decisions are as fast.
 package denycache
