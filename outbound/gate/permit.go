@@ -64,7 +64,7 @@ func (p *Permit) book() error {
 	unlock := g.lock()
 	defer func() { unlock() }()
 	most, limit := g.settings().MaxWait, ""
-	if len(g.calls)-g.flying > g.settings().MaxQueue {
+	if n := g.settings().MaxQueue; len(g.calls)-g.flying > n && g.unsent() > n {
 		return ErrFull
 	}
 	for g.byStore() {
@@ -114,6 +114,17 @@ func (p *Permit) book() error {
 		}
 	}
 	return nil
+}
+
+// unsent counts the calls that wait, and permits of Reserve that have not been admitted. Other calls can have no place either: those whose
+// response was read, and streams between two pages.
+func (g *Gate) unsent() (n int) {
+	for c := range g.calls {
+		if c.turn == nil && (c.queue != nil || c.attempts == 0) {
+			n++
+		}
+	}
+	return n
 }
 
 // Wait waits until the call may be made: for At, the end of holds, its turn, and a place in flight. Call it right

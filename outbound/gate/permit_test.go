@@ -133,6 +133,24 @@ func TestCanceledPermits(t *testing.T) {
 	}
 }
 
+// Permits count as calls that wait. A function whose response was read does not.
+func TestReserveOfFullQueue(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{MaxQueue: 1}, func(t tester, g *gate.Gate) {
+		var sent []string
+		rt := g.Transport(answers(&sent, "200"))
+		require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+			require.NoError(t, get(ctx, rt))
+			p, err := g.Reserve(ctx, gate.Call{})
+			require.NoError(t, err)
+			_, err = g.Reserve(ctx, gate.Call{})
+			require.ErrorIs(t, err, gate.ErrFull)
+			p.Cancel()
+			return nil
+		}))
+	})
+}
+
 // Done classifies what Do does: every error but those of a context and rejections.
 func TestDoneClassifies(t *testing.T) {
 	t.Parallel()
