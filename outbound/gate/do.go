@@ -15,8 +15,8 @@ import (
 
 // Do calls fn as soon as the vendor permits it. If the error of fn is a refusal (Config.Classify), fn is called again, up to
 // Config.MaxAttempts times in all; then the error is a [*LimitedError]. The same applies if a request of fn over Transport was refused
-// under fn's context, and fn has not repeated it with success. Every other error of fn is returned unchanged. [Gate.Transport] says what
-// happens under the context of another call.
+// under fn's context, unless fn has repeated it with success and returns nil. Every other error of fn is returned unchanged.
+// [Gate.Transport] says what happens under the context of another call.
 //
 //nolint:contextcheck // that of the call is made of ctx
 func (g *Gate) Do(ctx context.Context, call Call, fn func(ctx context.Context) error) error {

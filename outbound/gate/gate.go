@@ -157,8 +157,8 @@ func (g *Gate) holds() (all []Hold) {
 }
 
 // Resume ends the hold of a key before its time; with an empty limit and key, it ends all holds. Answers to calls that were sent before do
-// not begin them again. The next call is a probe. With a Store, the other processes know it within 3 seconds; the error is that of the
-// Store.
+// not begin them again. The next call is a probe. It comes after the slots that Reserve has given for the time after the hold. With a Store,
+// the other processes know it within 3 seconds; the error is that of the Store.
 func (g *Gate) Resume(ctx context.Context, limit, key string) (err error) {
 	one := gatestore.Key{Limit: limit, Key: key}
 	all := one == gatestore.Key{}
