@@ -141,9 +141,9 @@ func TestReserveOfFullQueue(t *testing.T) {
 		rt := g.Transport(answers(&sent, "200"))
 		require.NoError(t, g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
 			require.NoError(t, get(ctx, rt))
-			p, err := g.Reserve(t.Context(), gate.Call{})
+			p, err := g.Reserve(ctx, gate.Call{})
 			require.NoError(t, err)
-			_, err = g.Reserve(t.Context(), gate.Call{})
+			_, err = g.Reserve(ctx, gate.Call{})
 			require.ErrorIs(t, err, gate.ErrFull)
 			p.Cancel()
 			return nil
