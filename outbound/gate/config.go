@@ -43,9 +43,9 @@ type Config struct {
 	Slack time.Duration
 
 	// Classify returns what a response, or an error, says about limits. It is called for each response and each error of a call, except for
-	// errors of a context and those that match core.ErrRejected; resp is nil if there is an error. It can read up to 64 KiB of resp.Body,
-	// which the caller can read again; with a status from 400 on, the body is closed after 5 seconds. If nil, it is the function [Classify],
-	// which a function of your own can call too.
+	// errors of a context and those that match core.ErrRejected or ErrLimited; resp is nil if there is an error. It can read up to 64 KiB of
+	// resp.Body, which the caller can read again; with a status from 400 on, the body is closed after 5 seconds. If nil, it is the function
+	// [Classify], which a function of your own can call too.
 	Classify func(resp *http.Response, err error) Signal
 	// Backoff is the length of a hold if the vendor does not give it, by the number of refusals in a row. If nil, it is 15
 	// seconds, doubled up to 15 minutes.

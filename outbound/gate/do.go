@@ -113,12 +113,12 @@ func (c *call) classify(err error) (sig Signal) {
 	return sig
 }
 
-// answer reports whether an error can be an answer of the vendor, unlike the end of a connection or of a context.
+// answer reports whether an error can be an answer of the vendor, unlike the end of a connection or of a context, or the error of a gate.
 func answer(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return false
 	}
-	none := []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.Canceled, context.DeadlineExceeded, core.ErrRejected}
+	none := []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.Canceled, context.DeadlineExceeded, core.ErrRejected, ErrLimited}
 	return !slices.ContainsFunc(none, func(none error) bool { return errors.Is(err, none) })
 }
 

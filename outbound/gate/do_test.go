@@ -77,13 +77,21 @@ func TestCallInsideGivesUp(t *testing.T) {
 		require.ErrorIs(t, err, gate.ErrLimited)
 		require.Equal(t, map[int]int{1: 1, 2: 3}, pages)
 		time.Sleep(time.Hour)
+		refused(t, g, gate.Call{}, 0, time.Second)
+		synctest.Wait()
 		calls := 0
 		err = g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
-			return other.Do(ctx, gate.Call{}, func(context.Context) error { calls++; return refusal{time.Minute} })
+			return other.Do(ctx, gate.Call{}, func(context.Context) error { calls++; return refusal{time.Second} })
 		})
 		require.ErrorIs(t, err, gate.ErrLimited)
 		require.Equal(t, 3, calls)
+		require.ErrorIs(t, get(t.Context(), g.Transport(roundTrip(func(*http.Request) (*http.Response, error) { return nil, err }))), err)
 		require.Empty(t, g.Holds())
+		for range 2 {
+			go func() { _ = do(t.Context(), g, gate.Call{}, time.Second) }()
+		}
+		synctest.Wait()
+		require.Equal(t, 1, g.Stats().InFlight, "the next one is a probe too")
 		require.NoError(t, g.Close(t.Context()))
 		require.NoError(t, other.Close(t.Context()))
 	})

@@ -133,8 +133,8 @@ func (s *sending) judge(resp *http.Response, err error) bool {
 	switch {
 	case err == nil && resp != nil:
 		sig, cause = s.signal(resp), errors.New(resp.Status)
-	case err != nil && s.ctx.Err() == nil && !errors.Is(err, core.ErrRejected):
-		sig = s.gate.settings().Classify(nil, err)
+	case s.ctx.Err() == nil:
+		sig = s.call.classify(err)
 	}
 	s.call.judge(sig, err == nil && resp != nil && resp.StatusCode < http.StatusInternalServerError, cause)
 	return sig.Limited
