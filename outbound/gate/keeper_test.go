@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
@@ -866,6 +867,40 @@ func TestSharedEstimate(t *testing.T) {
 		require.Greater(t, wait, 8*time.Second)
 		stop()
 		synctest.Wait()
+	})
+}
+
+// While the Store is asked about a call, that has its token: another call is not refused because of it.
+func TestSharedLimiter(t *testing.T) {
+	t.Parallel()
+	const trip = 500 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		gates, _ := gatesOf(t, newRedis(trip), 1, gate.Config{Limiter: rate.NewLimiter(10, 1), MaxWait: -1})
+		defer closeAll(gates)
+		var group sync.WaitGroup
+		for range 2 {
+			group.Go(func() { require.NoError(t, do(t.Context(), gates[0], gate.Call{}, 0)) })
+			time.Sleep(trip / 2)
+		}
+		group.Wait()
+	})
+	synctest.Test(t, func(t *testing.T) { // a Limiter that is added while the Store is asked
+		gates, _ := gatesOf(t, newRedis(trip), 1, gate.Config{})
+		defer closeAll(gates)
+		for range 5 {
+			go func() {
+				_ = gates[0].Do(t.Context(), gate.Call{}, func(ctx context.Context) error { <-ctx.Done(); return nil })
+			}()
+		}
+		time.Sleep(trip + trip/2) // the first is sent
+		cfg := gates[0].Config()
+		cfg.Limiter = rate.NewLimiter(10, 1)
+		require.NoError(t, gates[0].SetConfig(cfg))
+		time.Sleep(trip)
+		require.Equal(t, 5, gates[0].Stats().InFlight)
+		start := time.Now()
+		require.NoError(t, do(t.Context(), gates[0], gate.Call{}, 0))
+		require.LessOrEqual(t, time.Since(start), 2*trip)
 	})
 }
 

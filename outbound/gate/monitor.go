@@ -118,7 +118,7 @@ func (g *Gate) begin(c *call, t *turn) {
 	g.unqueue(c)
 	t.at, t.flying, c.turn = g.now, true, t
 	g.flying++
-	if c.token = g.settings().Limiter != nil; c.token {
+	if c.token = g.settings().Limiter != nil && g.credit > 0; c.token { // the Store may have been asked before there was a Limiter
 		g.credit--
 	}
 	g.waits.Observe(g.now.Sub(c.since))

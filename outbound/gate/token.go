@@ -57,13 +57,11 @@ func (g *Gate) settleToken() {
 	}
 }
 
-// trim drops returned tokens that the limiter has replaced since, but not the one of a call about which the Store is asked.
+// trim drops returned tokens that the limiter has replaced since, but not while the Store is asked about a call, which has one of them.
 func (g *Gate) trim(of *rate.Limiter) {
-	kept := 0
-	if g.shared != nil && len(g.asked) > 0 {
-		kept = 1
+	if g.shared == nil || len(g.asked) == 0 {
+		g.credit = min(g.credit, max(0, of.Burst()-max(0, int(of.TokensAt(g.now)))))
 	}
-	g.credit = min(g.credit, max(kept, of.Burst()-max(0, int(of.TokensAt(g.now)))))
 }
 
 // tokenFor returns the time of the token that a call gets after ahead others. ok is false if there will be none.
