@@ -300,6 +300,21 @@ func TestClassifyOfSlowBody(t *testing.T) {
 	})
 }
 
+// A gate shares its Limits with no caller.
+func TestConfigIsCopied(t *testing.T) {
+	t.Parallel()
+	mine, want := perSecond(1), perSecond(1)
+	bubble(t, gate.Config{Limits: mine}, func(t tester, g *gate.Gate) {
+		mine[0].N = -1
+		g.Config().Limits[0].N = -1
+		require.Equal(t, want, g.Config().Limits)
+		mine[0].N = 1
+		require.NoError(t, g.SetConfig(gate.Config{Limits: mine}))
+		mine[0].N = -1
+		require.Equal(t, want, g.Config().Limits)
+	})
+}
+
 // The usage of a key recovers although the Config is set again and again.
 func TestSetConfigKeepsUsage(t *testing.T) {
 	t.Parallel()

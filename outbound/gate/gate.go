@@ -70,6 +70,7 @@ func lifeCycle() *instance.Kind[Config, *settings] {
 
 // New makes a gate. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
 func New(cfg Config) (*Gate, error) {
+	cfg.Limits = slices.Clone(cfg.Limits)
 	g := &Gate{
 		calls: map[*call]bool{}, scopes: map[gatestore.Key]*scope{}, floor: map[string]time.Time{},
 		sweepAt: 1024, limit: cfg.InFlight, most: cfg.InFlight,
@@ -106,13 +107,18 @@ func (g *Gate) String() string { return "gate.Gate(" + g.Name() + ")" }
 func (g *Gate) Name() string { return g.life.Name() }
 
 // Config returns the Config of New, or of the last SetConfig.
-func (g *Gate) Config() Config { return g.life.Load().Config }
+func (g *Gate) Config() Config {
+	cfg := g.life.Load().Config
+	cfg.Limits = slices.Clone(cfg.Limits)
+	return cfg
+}
 
 // SetConfig replaces the Config while the gate is in use. Holds stay. Slots that were given keep their times, and count under the new
 // limits; calls that wait get other slots. A limit with a new name does not apply to calls that wait already. An empty Name and a nil
 // Registry and Store stay as they are. Another Name, Registry or Store, and each error of Config.Validate, is a *core.ConfigError, and
 // nothing changes.
 func (g *Gate) SetConfig(cfg Config) error {
+	cfg.Limits = slices.Clone(cfg.Limits)
 	if err := g.life.SetConfig(cfg, nil); err != nil {
 		return err
 	}
