@@ -51,7 +51,7 @@ gate.Config.Slack = -1ns: must be 0 to 1m0s (0 means 50ms)
 gate.Config.MaxHold = -1ns: must be >= 0 (0 means 24h0m0s)
 gate.Config.MaxAttempts = -1: must be >= 0 (0 means 5)
 gate.Config.MaxQueue = -1: must be >= 0 (0 means 65536)
-backoff.Constant.Delay = -1ns: must be >= 0`,
+gate.Config.Backoff.Constant.Delay = -1ns: must be >= 0`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
