@@ -35,7 +35,7 @@ type Mode string
 // The modes.
 const (
 	Pass    Mode = "pass"    // calls that are sent at their slots
-	Again   Mode = "again"   // the call with Ask.ID, which has passed: it is granted unless a hold has begun, or its lease is over
+	Again   Mode = "again"   // the call with Group.ID, which has passed: it is granted unless a hold has begun, or its lease is over
 	Reserve Mode = "reserve" // slots alone, however far ahead
 )
 

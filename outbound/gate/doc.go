@@ -43,9 +43,9 @@
 // # Guarantees
 //
 // A Gate is safe for concurrent use, and starts no goroutine without a Store; one timer serves all calls that wait. Calls that need slots
-// of a key are sent in the order of their arrival, after the permits of Reserve. At most 65,536 keys are held; a hold of one more key
-// holds the whole vendor. At most 65,536 keys without calls and holds are counted: above that, those with the least usage are evicted, and
-// their usage is charged to new keys.
+// of a key are sent in the order of their arrival, after the permits of Reserve. A call that needs slots of several keys can be
+// passed by calls that need one of them. At most 65,536 keys are held; a hold of one more key holds the whole vendor. At most 65,536 keys
+// without calls and holds are counted: above that, those with the least usage are evicted, and their usage is charged to new keys.
 //
 // # Several processes
 //

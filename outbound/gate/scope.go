@@ -26,7 +26,7 @@ type scope struct {
 	usage
 
 	calls int   // accepted and not ended
-	units int64 // the cost of the waiting calls
+	units int64 // the cost of the waiting calls, except for those in the queue of another scope
 
 	gen      uint64 // counts holds: only a hold makes the answers to earlier calls late
 	hold     *hold
