@@ -133,6 +133,8 @@ func TestTransport_Check(t *testing.T) {
 	}, routed.Check(), "of the Routes of one transport only one applies")
 	apart := client.New(base, client.Route("a.test/", one), client.Route("/", two), client.Middleware(judge.Transport, client.Attempt))
 	require.Nil(t, apart.Check(), "no request passes both")
+	require.Nil(t, client.New(client.New(base, client.Route("a.test/", judge)), client.Route("b.test/", judge)).Check(), "nor those of two hosts")
+	require.Len(t, client.New(client.New(base, client.Route("a.test/", judge)), client.Route("a.test/x", judge)).Check(), 1)
 	require.Equal(t, "Attempts retry.Client(one) of client.Route(a.test/) > Attempts retry.Client(default) of client.Route(/) > "+
 		"Attempt client.Middleware(client_test.(*plugin).Transport-fm) > *resiltest.Script", apart.String())
 }

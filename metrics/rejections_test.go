@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/metrics"
 	"github.com/gresil/gresil/outbound/gate"
@@ -39,6 +41,9 @@ func TestHandler(t *testing.T) {
 		limits(served), teapots.Handler(served), open.Handler(served), down.Handler(served),
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{Status: 403}) }),
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{Err: errDown}) }),
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // a client that has left
+			server.Reject(w, r, server.Rejection{Err: errors.Join(core.ErrRejected, context.Canceled)})
+		}),
 		http.NotFoundHandler(),
 	} {
 		for range 2 {
@@ -121,7 +126,7 @@ func TestTransport(t *testing.T) {
 	}
 	for _, next := range []http.RoundTripper{
 		open.Transport(fails(errDown)), fails(fmt.Errorf("pool: %w", errors.Join(errDown, errFull))), fails(core.ErrRejected), fails(errDown),
-		fails(fmt.Errorf("ads: %w", &gate.LimitedError{})),
+		fails(fmt.Errorf("ads: %w", &gate.LimitedError{})), fails(fmt.Errorf("held back: %w", blame.ErrHeld)),
 		answering(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusServiceUnavailable, Request: r}, nil
 		}),

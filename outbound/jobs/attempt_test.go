@@ -494,6 +494,13 @@ func TestWaitInHandler(t *testing.T) {
 			},
 			want: []jobs.Stats{{Enqueued: 2, Failed: 1, Active: 1}, {Enqueued: 2, Failed: 2}},
 		},
+		"pool inside of itself": { // it would never have a connection
+			handler: func(_ *testing.T, _ *gate.Gate, p *pool) func(context.Context, jobs.Job) error {
+				inner := over(p, func(context.Context) error { return nil })
+				return over(p, func(ctx context.Context) error { return inner(ctx, jobs.Job{}) })
+			},
+			want: []jobs.Stats{{Enqueued: 2, Failed: 2}, {Enqueued: 2, Failed: 2}},
+		},
 		"pages of a slow limit": { // only the first one is the call that has passed
 			cfg: gate.Config{Limits: []gate.Limit{{N: 1, Per: 5 * time.Second}}},
 			handler: func(t *testing.T, _ *gate.Gate, p *pool) func(context.Context, jobs.Job) error {
