@@ -78,6 +78,7 @@ func TestCallInsideGivesUp(t *testing.T) {
 		require.Equal(t, map[int]int{1: 1, 2: 3}, pages)
 		time.Sleep(time.Hour)
 		refused(t, g, gate.Call{}, 0, time.Second)
+		synctest.Wait()
 		calls := 0
 		err = g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
 			return other.Do(ctx, gate.Call{}, func(context.Context) error { calls++; return refusal{time.Second} })

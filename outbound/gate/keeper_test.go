@@ -903,7 +903,9 @@ func TestSharedLimiter(t *testing.T) {
 		gates, _ := gatesOf(t, newRedis(trip), 1, gate.Config{})
 		defer closeAll(gates)
 		for range 5 {
-			go func() { _ = do(t.Context(), gates[0], gate.Call{}, time.Minute) }()
+			go func() {
+				_ = gates[0].Do(t.Context(), gate.Call{}, func(ctx context.Context) error { <-ctx.Done(); return nil })
+			}()
 		}
 		time.Sleep(trip + trip/2) // the first is sent
 		cfg := gates[0].Config()

@@ -20,6 +20,9 @@ func (q *queue) add(c *call) {
 
 func (q *queue) remove(c *call) {
 	i := q.find(c)
+	if c.queue = nil; i == 0 { // without a move of the others
+		(*q)[0], *q = nil, (*q)[1:]
+		return
+	}
 	*q = slices.Delete(*q, i, i+1)
-	c.queue = nil
 }
