@@ -241,8 +241,10 @@ func (c *call) estimate() (at time.Time, limit string, ok bool) {
 	}
 	for _, cl := range c.claims {
 		own := c.free(cl)
-		if last && cl.counts() {
+		if last && (cl.Vendor || cl.cost > 0) {
 			ahead += len(cl.parked)
+		}
+		if last && cl.counts() {
 			if !c.g.byStore() {
 				free := max(0, own.Sub(cl.ahead(later(cl.tail, own), cl.cost))) // what is left of the burst
 				own = own.Add(max(0, span(cl.units, cl.spacing)-free))

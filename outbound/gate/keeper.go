@@ -86,12 +86,16 @@ func (g *Gate) send() (next time.Duration, over bool) {
 	state, inForce, err := sh.table.Report(sh.ctx, r)
 	defer g.lock()()
 	sh.untried = len(sh.reports) > 0
+	proven := sh.proven
 	if !g.heard(state, err) { // repeating a report changes nothing, but a slot must be given back only once
 		sh.reports = append(holds, sh.reports...)
 		for i := range r.Ends {
 			sh.ends[i].Of.Tails = nil
 		}
 		return retryEvery, over
+	}
+	if r.Process == "" {
+		sh.proven = proven // the others do not count this process, so it has no share
 	}
 	for i, h := range holds {
 		switch is := inForce[i]; {

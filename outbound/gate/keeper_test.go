@@ -885,6 +885,28 @@ func TestSharedEstimate(t *testing.T) {
 	})
 }
 
+// Calls that wait for a place, or for a hold of the vendor, take their tokens before a later call.
+func TestEstimateBehindVendor(t *testing.T) {
+	t.Parallel()
+	withStoreAndWithout(t, gate.Config{InFlight: 1, Limiter: rate.NewLimiter(10, 1)}, func(t tester, g *gate.Gate) {
+		ctx, stop := context.WithCancel(t.Context())
+		p, err := g.Wait(ctx, gate.Call{})
+		require.NoError(t, err)
+		for range 300 {
+			go func() { _ = do(ctx, g, gate.Call{}, 0) }()
+		}
+		time.Sleep(time.Second)
+		soon, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		start := time.Now()
+		require.ErrorIs(t, do(soon, g, gate.Call{}, 0), gate.ErrLimited)
+		require.Zero(t, time.Since(start))
+		stop()
+		p.Done(nil)
+		synctest.Wait()
+	})
+}
+
 // While the Store is asked about a call, that has its token: another call is not refused because of it.
 func TestSharedLimiter(t *testing.T) {
 	t.Parallel()
@@ -1035,6 +1057,10 @@ func TestSharedIdleProcess(t *testing.T) {
 		require.Equal(t, 1, gates[0].Stats().InFlight)
 		v.down.Store(true)
 		pass(gates[1]).Done(nil)
+		idle, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		_, err := gates[0].Wait(idle, gate.Call{})
+		require.ErrorIs(t, err, gate.ErrStore, "the others have its share")
 		v.down.Store(false)
 		time.Sleep(time.Second)
 		long.Done(nil)

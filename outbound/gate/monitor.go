@@ -275,7 +275,7 @@ func (g *Gate) ripe(q *queue) {
 	}
 }
 
-// arm sets the timer for the next call that waits for a time.
+// arm sets the timer for the next call that waits for a time, and for the place of a probe.
 func (g *Gate) arm() {
 	at := g.tokenAt
 	sooner := func(t time.Time) {

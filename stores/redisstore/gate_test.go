@@ -112,6 +112,10 @@ var gateRules = map[string]string{
 		p pass 1 = @0s; state = 4/0 1`,
 	"halved, two values of InFlight": `set in=8; p pass 1 = @0s; p hold a 0s halve = 0s; set in=4; q pass 1 = @0s; state = 2/4 2
 		set in=8; p pass 1 = @0s; state = 3/4 2; set in=2; q pass 1 = poll 50ms v; state = 3/2 2`,
+	"halved, another value between": `set in=8; p pass 1 = @0s; p hold a 0s halve = 0s; set in=5; q pass 1 = @0s; p do 4; set in=8
+		p pass 1 = @0s; state = 3/5 2`,
+	"halved, and InFlight is lowered": `set in=64; p pass 1 = @0s; p hold a 0s halve = 0s; set in=8; p pass 1 = @0s; 1s
+		p hold b 0s halve = 0s; p pass 1 = @0s; state = 3/4 1`,
 	"halved": `set in=64; p pass 33 = 33*@0s; p hold z 0s = 0s; state = 33/64 1; p hold a 1s halve = 1s; state = 33/32 1
 		p hold b 1s halve = 1s; state = 33/32 1; p end ps 1..31; state = 2/32 1; p end p 33; state = 1/32 1; p end ps 32; state = 0/34 1
 		set in=35; p do 34; state = 0/35 1`,
