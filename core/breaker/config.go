@@ -53,8 +53,8 @@ type Config struct {
 	// OpenDelay computes how long the breaker stays open, by the number of times that it has opened since it was closed. If nil, it is 30
 	// seconds, doubled each time up to 10 minutes, with a fifth of it random. It is called under a lock.
 	OpenDelay backoff.Strategy
-	// MaxRetryAfter is the longest time for which [Permit.Failed] and [Permit.Trip], and so an upstream, can keep the breaker open. If zero,
-	// it is 10 minutes. It must not be negative.
+	// MaxRetryAfter is the longest time for which [Permit.Failed] and [Permit.Trip], and so an upstream, can keep the breaker open, jitter
+	// included. If zero, it is 10 minutes. It must not be negative.
 	MaxRetryAfter time.Duration
 	// Trials is the number of calls that are admitted while half-open. The breaker opens again if FailureRate of them fail (0.5 if FailureRate
 	// is negative) or SlowRate are slow, and closes otherwise. If zero, it is 5. It is at most 1,024.

@@ -1,8 +1,10 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gresil/gresil/internal/registry"
@@ -38,17 +40,20 @@ func (b *Breaker) control(_ context.Context, verb, _ string) (n int, err error) 
 	return 1, b.SetState(verbs[verb]) //nolint:contextcheck // it takes none
 }
 
-// rows returns the rows of the breakers that are not closed. The one that keys without room share has no verbs: it has no key.
+// rows returns the rows of the breakers that are not closed, the failing ones first.
 func (g *Group) rows(context.Context) (rows []registry.Row, _ error) {
 	all, _ := g.breakers()
 	for _, b := range all {
 		row := b.show(!g.hosts())
-		if b == g.overflow.Load() {
-			row.Verbs = nil
+		if b == g.overflow.Load() { // no key selects it
+			row.Key, row.Secret, row.Verbs = "(keys without room)", false, nil
 		}
-		if row.Alarm > registry.Calm && len(rows) < 10_000 {
+		if row.Alarm > registry.Calm {
 			rows = append(rows, row)
 		}
 	}
-	return rows, nil
+	slices.SortFunc(rows, func(a, b registry.Row) int {
+		return cmp.Or(cmp.Compare(b.Alarm, a.Alarm), strings.Compare(a.Key, b.Key))
+	})
+	return rows[:min(len(rows), 10_000)], nil
 }

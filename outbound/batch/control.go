@@ -32,7 +32,7 @@ func (b *Batcher[T, R]) Resume(ctx context.Context, option string) error {
 }
 
 // Retry makes the failed records of an option due, with all their attempts, and returns their number. They come before the pending
-// ones, which have arrived later.
+// ones, in the order in which they failed.
 func (b *Batcher[T, R]) Retry(ctx context.Context, option string) (n int, err error) {
 	return b.change(ctx, groups.Retry, option)
 }

@@ -2,6 +2,7 @@ package share
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -55,7 +56,9 @@ func (l *local) depart(ctx context.Context, key string, cost int64) (*known, err
 		select {
 		case <-c.over:
 			if c.err != nil {
-				l.table.store.unsent.Add(1)
+				if !errors.Is(c.err, limits.ErrClosed) {
+					l.table.store.unsent.Add(1)
+				}
 				return nil, c.err
 			}
 		case <-ctx.Done():
