@@ -92,7 +92,7 @@ func (c Config) Validate() error {
 	}
 	check.That(c.MinCalls >= 0 && c.MinCalls <= max(0, most), "MinCalls", c.MinCalls,
 		fmt.Sprintf("must be > 0 and <= %d, the calls in a window (0 means 20)", most))
-	check.Part(validate.Relabel(validate.Own(c.OpenDelay), "breaker.Config.OpenDelay.", "backoff."))
+	check.Strategy("OpenDelay", c.OpenDelay)
 	check.That(c.MaxRetryAfter >= 0, "MaxRetryAfter", c.MaxRetryAfter, "must be > 0 (0 means 10m0s)")
 	check.That(c.Trials >= 0 && c.Trials <= 1024, "Trials", c.Trials, "must be > 0 and <= 1024 (0 means 5)")
 	check.That(c.Initial <= MetricsOnly, "Initial", c.Initial, "must be a state")

@@ -66,7 +66,7 @@ func (c Config) Validate() error {
 	check.That(c.MaxAttempts >= 0, "MaxAttempts", c.MaxAttempts, "must be >= 0 (0 means 3)")
 	check.That(c.MaxElapsed >= 0, "MaxElapsed", c.MaxElapsed, "must be >= 0 (0 means no limit)")
 	check.That(c.MaxRetryAfter >= 0, "MaxRetryAfter", c.MaxRetryAfter, "must be >= 0 (0 means 2m0s)")
-	check.Part(validate.Relabel(validate.Own(c.Backoff), "retry.Config.Backoff.", "backoff."))
+	check.Strategy("Backoff", c.Backoff)
 	return check.Err()
 }
 

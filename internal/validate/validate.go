@@ -29,12 +29,11 @@ func (c *Check) That(ok bool, field string, value any, reason string) {
 // Part adds the errors of a part of the Config. Nil adds nothing.
 func (c *Check) Part(err error) { c.errs = append(c.errs, err) }
 
-// Own returns the error of the Validate method of v, or nil if it has none.
-func Own(v any) error {
-	if v, ok := v.(interface{ Validate() error }); ok {
-		return v.Validate()
+// Strategy adds the errors of a strategy of package backoff, under the name of the field that it is in. Other strategies have none.
+func (c *Check) Strategy(field string, s any) {
+	if s, ok := s.(interface{ Validate() error }); ok {
+		c.Part(Relabel(s.Validate(), c.prefix+field+".", "backoff."))
 	}
-	return nil
 }
 
 // Err returns the collected errors, joined, or nil.

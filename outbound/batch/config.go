@@ -112,7 +112,7 @@ func (c Config[T, R]) Validate() error {
 	atLeast0("FlushSize", c.FlushSize, "that the size does not matter")
 	check.That(c.Concurrency >= 0 && c.Concurrency <= 10_000, "Concurrency", c.Concurrency, "must be 0 to 10000 (0 means 4)")
 	check.That(c.Timeout >= 0 && c.Timeout <= maxPeriod, "Timeout", c.Timeout, validPeriod)
-	check.Part(validate.Relabel(validate.Own(c.Backoff), "batch.Config.Backoff.", "backoff."))
+	check.Strategy("Backoff", c.Backoff)
 	atLeast0("MaxAttempts", c.MaxAttempts, "25")
 	atLeast0("MaxDeliveries", c.MaxDeliveries, "5")
 	atLeast0("MaxPending", c.MaxPending, "1000000")

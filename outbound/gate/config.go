@@ -139,7 +139,7 @@ func (c Config) Validate() error {
 	check.That(c.MaxHold >= 0, "MaxHold", c.MaxHold, "must be >= 0 (0 means 24h0m0s)")
 	check.That(c.MaxAttempts >= 0, "MaxAttempts", c.MaxAttempts, "must be >= 0 (0 means 5)")
 	check.That(c.MaxQueue >= 0, "MaxQueue", c.MaxQueue, "must be >= 0 (0 means 65536)")
-	check.Part(validate.Relabel(validate.Own(c.Backoff), "gate.Config.Backoff.", "backoff."))
+	check.Strategy("Backoff", c.Backoff)
 	return check.Err()
 }
 

@@ -90,7 +90,7 @@ func (c Config) Validate() error {
 		check.That(q.GateCall == nil || q.Gate != nil, field+"GateCall", "a function", "must be nil without a Gate")
 		check.That(q.Concurrency >= 0 && q.Concurrency <= 65536, field+"Concurrency", q.Concurrency, "must be 0 to 65536 (0 means 10)")
 		check.That(q.MaxDeliveries >= 0, field+"MaxDeliveries", q.MaxDeliveries, "must be >= 0 (0 means 5)")
-		check.Part(validate.Relabel(validate.Own(q.Backoff), "jobs.Config."+field+"Backoff.", "backoff."))
+		check.Strategy(field+"Backoff", q.Backoff)
 	}
 	return check.Err()
 }
