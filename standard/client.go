@@ -36,10 +36,10 @@ type ClientConfig struct {
 	// Total has no limit.
 	Attempt timeout.Config
 
-	// Gate admits each request. If nil, it is a gate without limits, which keeps the pauses that hosts ask for. A 429 without one begins a pause
-	// of 1 second, the next one of 2, and so on, up to a sixth of the Limit of Total (5 seconds if it has none). That gate does not repeat
-	// requests, since Retry does. A Gate of your own repeats those that the vendor refuses, up to its MaxAttempts in each attempt of Retry: by the defaults
-	// of both, a GET is sent up to 15 times.
+	// Gate admits each request. If nil, it is a gate without limits, which keeps the pauses that hosts ask for. A 429 without one begins a
+	// pause of 1 second, the next one of 2, and so on, up to a sixth of the Limit of Total (5 seconds if it has none). That gate does not
+	// repeat requests, since Retry does. A Gate of your own repeats those that the vendor refuses, up to its MaxAttempts in each attempt of
+	// Retry: by the defaults of both, a GET is sent up to 15 times.
 	Gate *gate.Gate
 	// Plugins are further plugins, at the places of their phases.
 	Plugins []client.Plugin

@@ -21,7 +21,7 @@ import (
 type Limiter struct {
 	*shared
 	name  string // of the limit in Config.Limits; empty for Config.Limit
-	tally *tally // of the decisions that TakeOne does not count
+	tally *tally // of the decisions under that limit, except for those that TakeOne counts
 }
 
 // A tally counts decisions.

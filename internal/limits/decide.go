@@ -172,8 +172,8 @@ func (k *Key) refund(op *Op) {
 	for i, r := range take.Plan.Rules {
 		if at := k.origin(r); at >= 0 && k.values[at].Rule == r && (k.Now-take.At)/5 <= r.Horizon { // later it has recovered
 			v := &k.values[at]
-			undo := r.Spec.Algorithm == TokenBucket || r.Spec.Algorithm == FixedWindow && int64(take.Parts[i]) > k.Now // a window that is on stays
-			if more := take.More; more != nil && undo && v.Word == more.after[i].Word && v.Moved == more.after[i].Moved {
+			begun := r.Spec.Algorithm == FixedWindow && int64(take.Parts[i]) <= k.Now // then the window stays
+			if more := take.More; more != nil && !r.Listed() && !begun && v.Word == more.after[i].Word && v.Moved == more.after[i].Moved {
 				v.State, k.Changed = more.before[i], true // nothing has come since the reservation
 				continue
 			}

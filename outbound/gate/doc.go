@@ -42,9 +42,9 @@
 // # Guarantees
 //
 // A Gate is safe for concurrent use, and starts no goroutine without a Store; one timer serves all calls that wait. Calls that need slots
-// of a key are sent in the order of their arrival, after the permits of Reserve. A call that needs slots of several keys can be
-// passed by calls that need one of them. At most 65,536 keys are held; a hold of one more key holds the whole vendor. At most 65,536 keys
-// without calls and holds are counted: above that, those with the least usage are evicted, and their usage is charged to new keys.
+// of a key are sent in the order of their arrival, after the permits of Reserve. A call that needs slots of several keys can be passed by
+// calls that need one of them. At most 65,536 keys are held; a hold of one more key holds the whole vendor. At most 65,536 keys without
+// calls and holds are counted: above that, those with the least usage are evicted, and their usage is charged to new keys.
 //
 // # Several processes
 //
@@ -52,8 +52,8 @@
 // request to the Store asks for all calls that wait; calls that arrive meanwhile are part of the next request. If a call has its connection
 // more than 50 ms after the answer of the Store, the Store is asked again right before the call is sent. Places and turns are leased for 10
 // seconds, so those of a killed process become free. A hold is sent to the Store before anything else; if it cannot be sent, calls of other
-// keys do not wait for it. If another process ends a hold early, this process knows it within 3 seconds while calls wait, otherwise when it
-// makes the next.
+// keys do not wait for it. If another process ends a hold early, this process knows it within 3 seconds if calls wait, and otherwise with
+// its next call.
 //
 // While the Store is unavailable, a process uses its share of the limits for 10 seconds: N and InFlight divided by the number of processes
 // that were seen lately. After that, calls wait for the Store, unless Config.AllowOnStoreError is set. A gate with a Store has one

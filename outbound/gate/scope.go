@@ -121,7 +121,7 @@ func (g *Gate) scope(of gatestore.Key) *scope {
 	return s
 }
 
-// drop removes a scope that is not in use and has neither hold nor usage, also if refusals are remembered. It reports whether only usage
+// drop removes a scope that is not in use and has neither hold nor usage, and forgets its refusals in a row. It reports whether only usage
 // keeps the scope.
 func (g *Gate) drop(s *scope) (used bool) {
 	if s.calls > 0 || s.hold != nil || s.Vendor {

@@ -10,9 +10,10 @@
 -- id and end, the oldest first; tail, the end of the usage; unit, the charge of one permit by which it was counted; last, the latest slot;
 -- spare, slots that were given back, as time and charge; pace, the end of the admissions of late calls. The value of the vendor also has:
 -- seq, the last id; places, by id with the ends of their leases; freed, when the last place was freed; procs, when each process was seen;
--- wait, the processes that were refused a place: name, since when it waits, and when it last asked; lim, most, own, won, soon and resumed,
--- of the number of places; far, the end of the farthest hold of any key; ended, the generation up to which all holds were resumed. All times
--- are in µs.
+-- wait, the processes that were refused a place: name, since when it waits, and when it last asked; lim, the number of places, most, that
+-- number when it is not halved, own, the one that was last asked for, won, the successes since lim has changed, soon, 1 if lim grows fast, and
+-- resumed, the end of the last hold that halved lim, or the time of a resume; far, the end of the farthest hold of any key; ended, the
+-- generation up to which all holds were resumed. All times are in µs.
 -- noted is longer than the longest poll: a process that waits for a place is not forgotten between two of them.
 local probe, lease, seen, noted, shelf = 10000000, 10000000, 10000000, 700000, 12500
 local S, dirty = {}, {}
