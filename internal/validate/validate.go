@@ -29,7 +29,7 @@ func (c *Check) That(ok bool, field string, value any, reason string) {
 // Part adds the errors of a part of the Config. Nil adds nothing.
 func (c *Check) Part(err error) { c.errs = append(c.errs, err) }
 
-// Strategy adds the errors of a strategy of package backoff, under the name of the field that it is in. Other strategies have none.
+// Strategy adds the errors of the Validate method of a backoff.Strategy, if it has one. Those of package backoff get the name of the field.
 func (c *Check) Strategy(field string, s any) {
 	if s, ok := s.(interface{ Validate() error }); ok {
 		c.Part(Relabel(s.Validate(), c.prefix+field+".", "backoff."))

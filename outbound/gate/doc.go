@@ -56,8 +56,9 @@
 // its next call.
 //
 // While the Store is unavailable, a process uses its share of the limits for 10 seconds: N and InFlight divided by the number of processes
-// that were seen lately. After that, calls wait for the Store, unless Config.AllowOnStoreError is set. A gate with a Store has one
-// goroutine from its first call until Close, and one for each request for permits under way.
+// that were seen lately. After that, calls wait for the Store, unless Config.AllowOnStoreError is set. A process that has made no call for 10
+// seconds has no share: its first call waits. A gate with a Store has one goroutine from its first call until Close, and one for each request
+// for permits under way.
 //
 // # When not to use it
 //

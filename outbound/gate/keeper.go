@@ -86,7 +86,6 @@ func (g *Gate) send() (next time.Duration, over bool) {
 	state, inForce, err := sh.table.Report(sh.ctx, r)
 	defer g.lock()()
 	sh.untried = len(sh.reports) > 0
-	proven := sh.proven
 	if !g.heard(state, err) { // repeating a report changes nothing, but a slot must be given back only once
 		sh.reports = append(holds, sh.reports...)
 		for i := range r.Ends {
@@ -94,8 +93,8 @@ func (g *Gate) send() (next time.Duration, over bool) {
 		}
 		return retryEvery, over
 	}
-	if r.Process == "" {
-		sh.proven = proven // the others do not count this process, so it has no share
+	if r.Process != "" {
+		sh.proven = g.now.Add(leaseTime)
 	}
 	for i, h := range holds {
 		switch is := inForce[i]; {
@@ -140,7 +139,6 @@ func (g *Gate) heard(state gatestore.State, err error) bool {
 		}
 		return false
 	}
-	sh.proven = g.now.Add(leaseTime)
 	if state.Processes > 0 {
 		sh.state = state
 	}

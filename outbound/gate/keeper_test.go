@@ -1053,14 +1053,20 @@ func TestSharedIdleProcess(t *testing.T) {
 		}
 		long := pass(gates[1])
 		pass(gates[0]).Done(nil)
-		time.Sleep(15 * time.Second)
+		time.Sleep(16 * time.Second)
 		require.Equal(t, 1, gates[0].Stats().InFlight)
+		refused := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := gates[0].Wait(ctx, gate.Call{})
+			return err
+		}
+		full := pass(gates[1])
+		require.ErrorIs(t, refused(), context.DeadlineExceeded)
+		full.Done(nil)
 		v.down.Store(true)
 		pass(gates[1]).Done(nil)
-		idle, stop := context.WithTimeout(t.Context(), time.Second)
-		defer stop()
-		_, err := gates[0].Wait(idle, gate.Call{})
-		require.ErrorIs(t, err, gate.ErrStore, "the others have its share")
+		require.ErrorIs(t, refused(), gate.ErrStore, "the others have its share, also if it has asked for a place")
 		v.down.Store(false)
 		time.Sleep(time.Second)
 		long.Done(nil)

@@ -275,7 +275,8 @@ func (g *Gate) ripe(q *queue) {
 	}
 }
 
-// arm sets the timer for the next call that waits for a time, and for the place of a probe.
+// arm sets the timer for what comes first: the next token, the next time at which a key is to be checked, or the end of the place of a probe
+// without an answer.
 func (g *Gate) arm() {
 	at := g.tokenAt
 	sooner := func(t time.Time) {

@@ -116,8 +116,8 @@ func (p *Permit) book() error {
 	return nil
 }
 
-// unsent counts the calls that wait, and the permits of Reserve that have not been admitted. A function whose response was read, or a
-// stream between two pages, has no place in flight, but does not count.
+// unsent counts the calls that wait, and the permits of Reserve that have not been admitted. Not counted, though they have no place in
+// flight either: functions whose response was read, and streams between two pages.
 func (g *Gate) unsent() (n int) {
 	for c := range g.calls {
 		if c.turn == nil && (c.queue != nil || c.attempts == 0) {

@@ -50,7 +50,7 @@ type shared struct {
 	late   bool          // the last reply came so late that the time of its slots is not known
 	dial   time.Duration // from a grant until the call has its connection
 	state  gatestore.State
-	proven time.Time // until when state may be used without the Store
+	proven time.Time // until when the others count this process, which so has a share without the Store
 	failed error     // of the last request; nil if the Store is available
 	since  time.Time // when the Store became unavailable
 }
@@ -256,6 +256,9 @@ func (g *Gate) pass(ask gatestore.Ask) (grant gatestore.Grant, ok bool, unlock f
 	unlock = g.lock()
 	if ok = g.heard(grant.State, err); ok {
 		sh, took, part := g.shared, g.now.Sub(begun), time.Duration(16)
+		if slices.ContainsFunc(grant.Answers, func(a gatestore.Answer) bool { return len(a.Slots) > 0 }) {
+			sh.proven = g.now.Add(leaseTime)
+		}
 		sh.trip = cmp.Or(sh.trip, took)
 		if sh.late = took > sh.trip+g.settings().slack()/2; sh.late {
 			part = 4 // if all replies take longer now, they are soon in time

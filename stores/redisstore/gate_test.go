@@ -118,7 +118,7 @@ var gateRules = map[string]string{
 		p hold b 0s halve = 0s; p pass 1 = @0s; state = 3/4 1`,
 	"halved": `set in=64; p pass 33 = 33*@0s; p hold z 0s = 0s; state = 33/64 1; p hold a 1s halve = 1s; state = 33/32 1
 		p hold b 1s halve = 1s; state = 33/32 1; p end ps 1..31; state = 2/32 1; p end p 33; state = 1/32 1; p end ps 32; state = 0/34 1
-		set in=35; p do 34; state = 0/35 1`,
+		set in=35; p do 34; state = 0/36 1; p pass 1 = @0s; state = 1/35 1`,
 	"halved to few": `set in=4; p pass 1 = @0s; p hold a 1s halve = 1s; state = 1/2 1; p end ps 1; p do 1; state = 0/3 1; p do 2
 		state = 0/3 1; p do 1; state = 0/4 1`,
 	"halved to 31":          `set in=62; p do 1; p hold a 1s halve = 1s; p do 31; state = 0/32 1`,

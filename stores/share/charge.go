@@ -2,7 +2,6 @@ package share
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -56,9 +55,10 @@ func (l *local) depart(ctx context.Context, key string, cost int64) (*known, err
 		select {
 		case <-c.over:
 			if c.err != nil {
-				if !errors.Is(c.err, limits.ErrClosed) {
-					l.table.store.unsent.Add(1)
+				if l.table.store.ctx.Err() != nil {
+					return nil, limits.ErrClosed // it has ended the charge
 				}
+				l.table.store.unsent.Add(1)
 				return nil, c.err
 			}
 		case <-ctx.Done():

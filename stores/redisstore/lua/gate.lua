@@ -10,10 +10,10 @@
 -- id and end, the oldest first; tail, the end of the usage; unit, the charge of one permit by which it was counted; last, the latest slot;
 -- spare, slots that were given back, as time and charge; pace, the end of the admissions of late calls. The value of the vendor also has:
 -- seq, the last id; places, by id with the ends of their leases; freed, when the last place was freed; procs, when each process was seen;
--- wait, the processes that were refused a place: name, since when it waits, and when it last asked; lim, the number of places, most, that
--- number when it is not halved, own, the one that was last asked for, won, the successes since lim has changed, soon, 1 if lim grows fast, and
--- resumed, the end of the last hold that halved lim, or the time of a resume; far, the end of the farthest hold of any key; ended, the
--- generation up to which all holds were resumed. All times are in µs.
+-- wait, the processes that were refused a place: name, since when it waits, and when it last asked; lim, the number of places; most, lim when
+-- it is not halved; asked, the last InFlight above 0; won, the successes since lim has changed; soon, 1 if lim grows fast; resumed, the end
+-- of the last hold that halved lim, or the time of a resume; far, the end of the farthest hold of any key; ended, the generation up to which
+-- all holds were resumed. All times are in µs.
 -- noted is longer than the longest poll: a process that waits for a place is not forgotten between two of them.
 local probe, lease, seen, noted, shelf = 10000000, 10000000, 10000000, 700000, 12500
 local S, dirty = {}, {}
@@ -37,7 +37,7 @@ local function read(i)
     s = {at = now, gen = 0, prev = 0, till = 0, over = 0, room = 0, tail = 0, unit = 0, last = 0, spare = {}, pace = 0, out = {}}
     if i == 1 then
       s.seq, s.places, s.freed, s.procs, s.wait = 0, {}, now, {}, {}
-      s.lim, s.most, s.own, s.won, s.soon, s.resumed, s.far, s.ended = 0, 0, 0, 0, 0, 0, 0, 0
+      s.lim, s.most, s.asked, s.won, s.soon, s.resumed, s.far, s.ended = 0, 0, 0, 0, 0, 0, 0, 0
     end
   elseif sub(raw, 1, 2) ~= 'g2' then
     return {err = 'WRONGTYPE not the value of a gate'}
@@ -122,7 +122,7 @@ function op.pass()
   else -- it is halved: the full number is the greatest that was asked for
     V.most = max(V.most, inflight)
   end
-  if inflight > 0 then V.own = inflight end
+  if inflight > 0 then V.asked = inflight end
   local lim = min(V.lim, inflight)
 
   local function shut(D, own)
@@ -326,7 +326,7 @@ local function hold(i, length, gen, halve)
     s.prev, s.gen, s.till, s.room, s.out, dirty[i] = s.gen, max(s.gen + 1, now, V.ended + 1), till, 1, {}, true
     V.seq = max(V.seq, s.gen) -- so that ended can be after it, also if the clock goes back
     if halve and now > V.resumed then
-      local lim = min(V.lim, V.own)
+      local lim = min(V.lim, V.asked)
       V.soon = (now - V.resumed >= probe or used <= lim / 2) and 1 or 0
       if lim > 0 then V.lim, V.won = max(1, floor(lim / 2)), 0 end
       V.resumed, dirty[1] = till, true
@@ -386,7 +386,7 @@ function op.report()
   elseif ARGV[3] ~= '' then
     saw(ARGV[3])
   end
-  return {used, min(V.lim, V.own), max(1, procs), unpack(held)}
+  return {used, V.lim, max(1, procs), unpack(held)}
 end
 
 -- resume ends the holds of all KEYS but the first; if ARGV[3] is 1, it ends all holds of the vendor.
