@@ -81,9 +81,9 @@ func TestStoreUnavailable(t *testing.T) {
 			20,
 		},
 		{
-			gate.Config{Limits: []gate.Limit{{N: 100, Per: time.Second}}, AllowOnStoreError: true},
-			[6]int{470, 1800, 1800, 1800, 1800, 470},
-			[6]int{480, 1920, 1920, 1920, 1920, 550},
+			gate.Config{Limits: []gate.Limit{{N: 25, Per: time.Second}}, AllowOnStoreError: true},
+			[6]int{110, 450, 450, 450, 450, 110},
+			[6]int{120, 480, 480, 480, 480, 140},
 			4,
 		},
 		{
