@@ -136,7 +136,7 @@ func (l *load) stop() {
 func (l *load) until(n *atomic.Int64, more int64) time.Duration {
 	l.t.Helper()
 	began, want := time.Now(), n.Load()+more
-	require.Eventually(l.t, func() bool { return n.Load() >= want }, 30*time.Second, time.Millisecond)
+	require.Eventually(l.t, func() bool { return n.Load() >= want }, 2*time.Minute, time.Millisecond)
 	return time.Since(began)
 }
 
