@@ -27,7 +27,6 @@ type Bulkhead struct {
 	mu     sync.Mutex // for changes of byKey
 	cells  []*cell    // unkeyed, and then the cells of byKey
 	hand   int        // where the search for an idle key continues
-	top    int        // the highest limit of all cells
 	closed bool
 
 	forgotten uint64 // calls admitted by evicted cells
@@ -40,7 +39,7 @@ type Bulkhead struct {
 
 // New makes a bulkhead. It returns the errors of [Config.Validate], or an error if the name is in use in the registry.
 func New(cfg Config) (*Bulkhead, error) {
-	b := &Bulkhead{top: cfg.limit()}
+	b := &Bulkhead{}
 	kind := &instance.Kind[Config, struct{}]{
 		Kind: "bulkhead", Type: "bulkhead.Config", DefaultName: "default",
 		Fields: func(c *Config) instance.Fields { return instance.Fields{Name: &c.Name, Registry: &c.Registry} },
@@ -165,12 +164,12 @@ func (b *Bulkhead) SetConfig(cfg Config) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.config() // the same for all cells, even if another SetConfig is under way
-	b.patient.CompareAndSwap(false, now.MaxQueue >= 0)
+	b.patient.CompareAndSwap(false, b.config().MaxQueue >= 0)
 	for _, c := range b.cells {
-		c.adopt(now, b.top)
+		c.lock()
+		c.serve()
+		c.unlock()
 	}
-	b.top = now.limit()
 	return nil
 }
 
@@ -205,9 +204,9 @@ func (p *Permit) Done(outcome core.Outcome) {
 }
 
 func (c *cell) done(p Permit, outcome core.Outcome) {
-	if cfg := c.bulkhead.config(); outcome != core.Ignored && cfg.Backoff > 0 {
+	if outcome != core.Ignored && c.bulkhead.config().Backoff > 0 {
 		c.lock()
-		c.adapt(cfg, p, outcome)
+		c.adapt(p, outcome)
 		c.word.add(int(p.weight))
 		c.serve()
 		c.unlock()

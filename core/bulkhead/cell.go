@@ -23,6 +23,7 @@ type cell struct {
 	full       FullError // the error of calls that do not wait
 
 	mu        sync.Mutex // use lock and unlock
+	cfg       *Config    // of the last lock
 	gone      error      // not nil: errForgotten or core.ErrClosed
 	limit     int
 	successes int    // permits of successful calls, to raise the limit
@@ -43,15 +44,25 @@ var errForgotten = errors.New("bulkhead: the key was forgotten")
 
 // init is called before the cell is visible to others.
 func (c *cell) init(b *Bulkhead, key string) {
-	c.bulkhead, c.limit = b, b.config().limit()
+	c.bulkhead, c.cfg = b, b.config()
+	c.limit = c.cfg.limit()
 	c.full = FullError{Name: b.Name(), Key: key, reason: "full", after: -1}
 	c.word.Store(none + uint64(c.limit))
 }
 
-// lock locks the cell, and makes every call of the key take the lock. Permits can still be returned without it.
+// lock locks the cell, makes every call of the key take the lock, and adopts the Config in use. Permits can still be returned without the
+// lock.
 func (c *cell) lock() {
 	c.mu.Lock()
 	c.word.Or(locked)
+	if old, cfg := c.cfg, c.bulkhead.config(); cfg != old {
+		limit := cfg.limit()
+		if cfg.Backoff > 0 && c.limit < old.limit() { // Backoff has lowered it, and it stays
+			limit = cfg.adapted(c.limit)
+		}
+		c.cfg = cfg
+		c.setLimit(limit)
+	}
 }
 
 // unlock unlocks the cell. While calls wait, the word stays locked, so that each Done serves them.
@@ -77,7 +88,7 @@ func (c *cell) serve() {
 
 // first returns the waiter to serve next, or nil.
 func (c *cell) first() *waiter {
-	if c.bulkhead.config().NewestFirst {
+	if c.cfg.NewestFirst {
 		return c.queue.Last()
 	}
 	return c.queue.First()
@@ -85,11 +96,11 @@ func (c *cell) first() *waiter {
 
 // adapt changes the limit by the outcome of a call that still holds its permits: additive increase, multiplicative
 // decrease.
-func (c *cell) adapt(cfg *Config, p Permit, outcome core.Outcome) {
-	b, old, used := c.bulkhead, c.limit, c.limit-free(c.word.Load())
+func (c *cell) adapt(p Permit, outcome core.Outcome) {
+	b, cfg, old, used := c.bulkhead, c.cfg, c.limit, c.limit-free(c.word.Load())
 	lower := cfg.adapted(int(float64(old) * cfg.Backoff))
 	switch {
-	case p.generation != c.generation.Load():
+	case cfg.Backoff == 0, p.generation != c.generation.Load():
 	case outcome == core.Failure:
 		c.successes = 0
 		if lower < old {
@@ -115,19 +126,6 @@ func (c *cell) adapt(cfg *Config, p Permit, outcome core.Outcome) {
 func (c *cell) setLimit(limit int) {
 	c.word.add(limit - c.limit)
 	c.limit = limit
-}
-
-// adopt applies a Config to a cell. top is the limit of the Config before: a lower limit of the cell comes from
-// Backoff, and stays.
-func (c *cell) adopt(cfg *Config, top int) {
-	c.lock()
-	defer c.unlock()
-	limit := cfg.limit()
-	if cfg.Backoff > 0 && c.limit < top {
-		limit = cfg.adapted(c.limit)
-	}
-	c.setLimit(limit)
-	c.serve()
 }
 
 // leave ends the use of the cell, and all waits. If err is errForgotten and the cell is not idle, it does nothing and returns false. The
@@ -176,8 +174,7 @@ func (c *cell) enter(ctx context.Context, n int) (Permit, error) {
 func (c *cell) join(ctx context.Context, cfg *Config, n int) (w *waiter, waits bool, err error) {
 	c.lock()
 	defer c.unlock()
-	now := c.bulkhead.config()
-	switch limit := now.limit(); {
+	switch limit := c.cfg.limit(); {
 	case c.gone != nil:
 		return nil, false, c.gone
 	case n > limit:
@@ -189,7 +186,7 @@ func (c *cell) join(ctx context.Context, cfg *Config, n int) (w *waiter, waits b
 	c.serve()
 	switch full := c.queue.Len() > cfg.maxQueue(); {
 	case !w.Waiting():
-	case full && (cfg.MaxQueue < 0 || !now.NewestFirst):
+	case full && (cfg.MaxQueue < 0 || !c.cfg.NewestFirst):
 		c.refuse(w, c.refusal())
 	case ctx.Err() != nil:
 		c.refuse(w, context.Cause(ctx))
