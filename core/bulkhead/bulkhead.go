@@ -166,8 +166,7 @@ func (b *Bulkhead) SetConfig(cfg Config) error {
 	defer b.mu.Unlock()
 	b.patient.CompareAndSwap(false, b.config().MaxQueue >= 0)
 	for _, c := range b.cells {
-		c.lock()
-		c.serve()
+		c.lock() // adopts the Config
 		c.unlock()
 	}
 	return nil
@@ -208,12 +207,10 @@ func (c *cell) done(p Permit, outcome core.Outcome) {
 		c.lock()
 		c.adapt(p, outcome)
 		c.word.add(int(p.weight))
-		c.serve()
 		c.unlock()
 		c.bulkhead.changes.Drain(func(emit func()) { emit() })
 	} else if c.word.add(int(p.weight))&locked != 0 {
 		c.lock()
-		c.serve()
-		c.unlock()
+		c.unlock() // serves the waiters
 	}
 }

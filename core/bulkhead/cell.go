@@ -65,8 +65,9 @@ func (c *cell) lock() {
 	}
 }
 
-// unlock unlocks the cell. While calls wait, the word stays locked, so that each Done serves them.
+// unlock serves the waiters, and unlocks the cell. While calls wait, the word stays locked, so that each Done serves them.
 func (c *cell) unlock() {
+	c.serve()
 	keep := uint64(permits)
 	if c.gone != nil || c.queue.Len() > 0 {
 		keep |= locked
@@ -78,20 +79,16 @@ func (c *cell) unlock() {
 // serve admits the waiters whose permits are free. The first waiter blocks the others, so that a heavy call gets its permits. A call that
 // is heavier than a lowered limit is admitted alone.
 func (c *cell) serve() {
-	for w := c.first(); w != nil && c.gone == nil && free(c.word.Load()) >= min(int(w.Weight), c.limit); w = c.first() {
+	first := c.queue.First
+	if c.cfg.NewestFirst {
+		first = c.queue.Last
+	}
+	for w := first(); w != nil && free(c.word.Load()) >= min(int(w.Weight), c.limit); w = first() {
 		c.word.add(-int(w.Weight))
 		c.admitted++
 		w.Value.generation = c.generation.Load()
 		w.Leave()
 	}
-}
-
-// first returns the waiter to serve next, or nil.
-func (c *cell) first() *waiter {
-	if c.cfg.NewestFirst {
-		return c.queue.Last()
-	}
-	return c.queue.First()
 }
 
 // adapt changes the limit by the outcome of a call that still holds its permits: additive increase, multiplicative
@@ -122,7 +119,7 @@ func (c *cell) adapt(p Permit, outcome core.Outcome) {
 	}
 }
 
-// setLimit changes the limit. The caller serves the waiters.
+// setLimit changes the limit.
 func (c *cell) setLimit(limit int) {
 	c.word.add(limit - c.limit)
 	c.limit = limit
@@ -140,7 +137,7 @@ func (c *cell) leave(err error) bool {
 		c.bulkhead.forgotten += c.admitted + admissions(c.word.Load())
 	}
 	c.gone = err
-	for w := c.queue.First(); w != nil; w = c.queue.First() {
+	for w := range c.queue.All() {
 		c.refuse(w, err)
 	}
 	return true
@@ -215,12 +212,11 @@ func (c *cell) await(ctx context.Context, w *waiter, begin time.Time, most time.
 	return w.Value.err
 }
 
-// refuse ends a wait with err, unless it is over. Then it serves the queue, since the waiter may have blocked others.
+// refuse ends a wait with err, unless it is over. The waiter may have blocked others, which unlock serves.
 func (c *cell) refuse(w *waiter, err error) {
 	if w.Waiting() {
 		w.Value.err = err
 		w.Leave()
-		c.serve()
 	}
 }
 
