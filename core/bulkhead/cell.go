@@ -27,7 +27,7 @@ type cell struct {
 	gone      error      // not nil: errForgotten or core.ErrClosed
 	limit     int
 	successes int    // permits of successful calls, to raise the limit
-	admitted  uint64 // admitted calls, without those counted in the word
+	admitted  uint64 // admitted calls; lock adds those counted in the word
 	queue     waitq.Queue[waiting]
 	pace      time.Duration // how long the last admitted waiter waited
 }
@@ -55,6 +55,7 @@ func (c *cell) init(b *Bulkhead, key string) {
 func (c *cell) lock() {
 	c.mu.Lock()
 	c.word.Or(locked)
+	c.admitted += admissions(c.word.And(locked | permits))
 	if old, cfg := c.cfg, c.bulkhead.config(); cfg != old {
 		limit := cfg.limit()
 		if cfg.Backoff > 0 && c.limit < old.limit() { // Backoff has lowered it, and it stays
@@ -67,12 +68,9 @@ func (c *cell) lock() {
 
 // unlock serves the waiters, and unlocks the cell. While calls wait, the word stays locked, so that each Done serves them.
 func (c *cell) unlock() {
-	c.serve()
-	keep := uint64(permits)
-	if c.gone != nil || c.queue.Len() > 0 {
-		keep |= locked
+	if c.serve(); c.gone == nil && c.queue.Len() == 0 {
+		c.word.And(permits)
 	}
-	c.admitted += admissions(c.word.And(keep))
 	c.mu.Unlock()
 }
 
@@ -134,7 +132,7 @@ func (c *cell) leave(err error) bool {
 		if c.queue.Len() > 0 || free(c.word.Load()) != c.limit {
 			return false
 		}
-		c.bulkhead.forgotten += c.admitted + admissions(c.word.Load())
+		c.bulkhead.forgotten += c.admitted
 	}
 	c.gone = err
 	for w := range c.queue.All() {
