@@ -17,12 +17,12 @@ import (
 
 // A Bulkhead bounds the calls in flight. It is safe for concurrent use. It is a [core.Mechanism].
 type Bulkhead struct {
-	life    instance.Instance[Config, struct{}]
-	patient atomic.Bool // MaxQueue was >= 0, or Override was called: then a rejection takes the lock (BenchmarkAcquire/full)
-	_       [64]byte
-	unkeyed cell // of the empty key; it is never evicted
-	_       [64]byte
-	byKey   sync.Map // the other cells: string to *cell
+	life       instance.Instance[Config, struct{}]
+	overridden atomic.Bool // Override was called
+	_          [64]byte
+	unkeyed    cell // of the empty key; it is never evicted
+	_          [64]byte
+	byKey      sync.Map // the other cells: string to *cell
 
 	mu     sync.Mutex // for changes of byKey
 	cells  []*cell    // unkeyed, and then the cells of byKey
@@ -49,7 +49,6 @@ func New(cfg Config) (*Bulkhead, error) {
 	}
 	b.unkeyed.init(b, "")
 	b.cells = []*cell{&b.unkeyed}
-	b.patient.Store(cfg.MaxQueue >= 0)
 	if err := b.life.Register(b, b.SetConfig, registry.Source{Figures: b.figures}); err != nil {
 		return nil, err
 	}
@@ -70,8 +69,8 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string, n int) (Permit, erro
 			return Permit{}, b.rejected(ctx, full.Key, n, 0, full)
 		}
 	}
-	if !b.patient.Load() && n == 1 && c.word.none() && !b.life.Calls() {
-		b.refused.Inc()
+	if n == 1 && c.word.none() && b.config().MaxQueue < 0 && !b.overridden.Load() && !b.life.Calls() {
+		b.refused.Inc() // without the lock (BenchmarkAcquire/full)
 		return Permit{}, &c.full
 	}
 	generation := c.generation.Load() // the result of an older generation is not counted, so this is safe
@@ -140,7 +139,7 @@ func (b *Bulkhead) Run(ctx context.Context, next core.Next) (any, error) {
 // Override returns a context under which f changes the Config for calls of this bulkhead. Only MaxWait, MaxQueue and Classify apply to a
 // call; changes of other fields have no effect. Overrides nest; the innermost is applied last.
 func (b *Bulkhead) Override(ctx context.Context, f func(*Config)) context.Context {
-	b.patient.Store(true)
+	b.overridden.Store(true)
 	return override.Context(ctx, b, f)
 }
 
@@ -164,7 +163,6 @@ func (b *Bulkhead) SetConfig(cfg Config) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.patient.CompareAndSwap(false, b.config().MaxQueue >= 0)
 	for _, c := range b.cells {
 		c.lock() // adopts the Config
 		c.unlock()
