@@ -24,10 +24,9 @@ type Bulkhead struct {
 	_          [64]byte
 	byKey      sync.Map // the other cells: string to *cell
 
-	mu     sync.Mutex // for changes of byKey
-	cells  []*cell    // unkeyed, and then the cells of byKey
-	hand   int        // where the search for an idle key continues
-	closed bool
+	mu    sync.Mutex // for changes of byKey
+	cells []*cell    // unkeyed, and then the cells of byKey
+	hand  int        // where the search for an idle key continues
 
 	forgotten uint64 // calls admitted by evicted cells
 
@@ -88,7 +87,7 @@ func (b *Bulkhead) open(key string) *cell {
 	if known, ok := b.byKey.Load(key); ok {
 		return known.(*cell)
 	}
-	if b.closed {
+	if b.unkeyed.gone != nil { // the bulkhead is closed
 		return &b.unkeyed
 	}
 	for looks := 0; len(b.cells) > b.config().maxKeys(); looks++ {
@@ -175,7 +174,6 @@ func (b *Bulkhead) Close() error {
 	_ = b.life.Close() // always nil
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.closed = true
 	for _, c := range b.cells {
 		c.leave(core.ErrClosed)
 	}

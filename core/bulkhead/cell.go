@@ -24,7 +24,7 @@ type cell struct {
 
 	mu        sync.Mutex // use lock and unlock
 	cfg       *Config    // of the last lock
-	gone      error      // not nil: errForgotten or core.ErrClosed
+	gone      error      // not nil: errForgotten or core.ErrClosed; the lock of the bulkhead guards it too
 	limit     int
 	successes int    // permits of successful calls, to raise the limit
 	admitted  uint64 // admitted calls; lock adds those counted in the word
