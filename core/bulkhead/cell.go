@@ -149,8 +149,7 @@ func (c *cell) enter(ctx context.Context, n int) (Permit, error) {
 	b, cfg, begin, waited := c.bulkhead, c.bulkhead.configOf(ctx), time.Now(), time.Duration(0)
 	w, waits, err := c.join(ctx, cfg, n)
 	if waits {
-		err = c.await(ctx, w, begin, waitq.Longest(cfg.MaxWait))
-		waited = time.Since(begin)
+		waited, err = c.await(ctx, w, begin, waitq.Longest(cfg.MaxWait))
 	}
 	switch {
 	case err == errForgotten: //nolint:errorlint // it is never wrapped
@@ -158,9 +157,6 @@ func (c *cell) enter(ctx context.Context, n int) (Permit, error) {
 		return b.Acquire(ctx, c.full.Key, n)
 	case err != nil:
 		return Permit{}, b.rejected(ctx, c.full.Key, n, waited, err)
-	}
-	if waits {
-		b.waits.Observe(waited)
 	}
 	return Permit{cell: c, ctx: ctx, generation: w.Value.generation, weight: int32(n)}, nil
 }
@@ -191,9 +187,9 @@ func (c *cell) join(ctx context.Context, cfg *Config, n int) (w *waiter, waits b
 	return w, w.Waiting(), w.Value.err
 }
 
-// await waits until w is admitted or rejected, or ctx ends.
-func (c *cell) await(ctx context.Context, w *waiter, begin time.Time, most time.Duration) error {
-	err := w.Await(ctx, nil, func() (left time.Duration, over bool) {
+// await waits until w is admitted or rejected, or ctx ends. It returns how long that took.
+func (c *cell) await(ctx context.Context, w *waiter, begin time.Time, most time.Duration) (waited time.Duration, err error) {
+	err = w.Await(ctx, nil, func() (left time.Duration, over bool) {
 		c.lock()
 		defer c.unlock()
 		if left = most - time.Since(begin); left <= 0 {
@@ -204,10 +200,11 @@ func (c *cell) await(ctx context.Context, w *waiter, begin time.Time, most time.
 	c.lock()
 	defer c.unlock()
 	c.refuse(w, err) // ctx has ended
-	if w.Value.err == nil {
-		c.pace = time.Since(begin)
+	if waited = time.Since(begin); w.Value.err == nil {
+		c.pace = waited
+		c.bulkhead.waits.Observe(waited)
 	}
-	return w.Value.err
+	return waited, w.Value.err
 }
 
 // refuse ends a wait with err, unless it is over. The waiter may have blocked others, which unlock serves.
