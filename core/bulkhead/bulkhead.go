@@ -17,18 +17,16 @@ import (
 
 // A Bulkhead bounds the calls in flight. It is safe for concurrent use. It is a [core.Mechanism].
 type Bulkhead struct {
-	life    instance.Instance[Config, struct{}]
-	patient atomic.Bool // MaxQueue was >= 0, or Override was called: then a rejection takes the lock (BenchmarkAcquire/full)
-	_       [64]byte
-	unkeyed cell // of the empty key; it is never evicted
-	_       [64]byte
-	byKey   sync.Map // the other cells: string to *cell
+	life       instance.Instance[Config, struct{}]
+	overridden atomic.Bool // Override was called
+	_          [64]byte
+	unkeyed    cell // of the empty key; it is never evicted
+	_          [64]byte
+	byKey      sync.Map // the other cells: string to *cell
 
-	mu     sync.Mutex // for changes of byKey
-	cells  []*cell    // unkeyed, and then the cells of byKey
-	hand   int        // where the search for an idle key continues
-	top    int        // the highest limit of all cells
-	closed bool
+	mu    sync.Mutex // for changes of byKey
+	cells []*cell    // unkeyed, and then the cells of byKey
+	hand  int        // where the search for an idle key continues
 
 	forgotten uint64 // calls admitted by evicted cells
 
@@ -40,7 +38,7 @@ type Bulkhead struct {
 
 // New makes a bulkhead. It returns the errors of [Config.Validate], or an error if the name is in use in the registry.
 func New(cfg Config) (*Bulkhead, error) {
-	b := &Bulkhead{top: cfg.limit()}
+	b := &Bulkhead{}
 	kind := &instance.Kind[Config, struct{}]{
 		Kind: "bulkhead", Type: "bulkhead.Config", DefaultName: "default",
 		Fields: func(c *Config) instance.Fields { return instance.Fields{Name: &c.Name, Registry: &c.Registry} },
@@ -50,7 +48,6 @@ func New(cfg Config) (*Bulkhead, error) {
 	}
 	b.unkeyed.init(b, "")
 	b.cells = []*cell{&b.unkeyed}
-	b.patient.Store(cfg.MaxQueue >= 0)
 	if err := b.life.Register(b, b.SetConfig, registry.Source{Figures: b.figures}); err != nil {
 		return nil, err
 	}
@@ -71,8 +68,8 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string, n int) (Permit, erro
 			return Permit{}, b.rejected(ctx, full.Key, n, 0, full)
 		}
 	}
-	if !b.patient.Load() && n == 1 && c.word.none() && !b.life.Calls() {
-		b.refused.Inc()
+	if n == 1 && c.word.none() && b.config().MaxQueue < 0 && !b.overridden.Load() && !b.life.Calls() {
+		b.refused.Inc() // without the lock (BenchmarkAcquire/full)
 		return Permit{}, &c.full
 	}
 	generation := c.generation.Load() // the result of an older generation is not counted, so this is safe
@@ -90,7 +87,7 @@ func (b *Bulkhead) open(key string) *cell {
 	if known, ok := b.byKey.Load(key); ok {
 		return known.(*cell)
 	}
-	if b.closed {
+	if b.unkeyed.gone != nil { // the bulkhead is closed
 		return &b.unkeyed
 	}
 	for looks := 0; len(b.cells) > b.config().maxKeys(); looks++ {
@@ -141,7 +138,7 @@ func (b *Bulkhead) Run(ctx context.Context, next core.Next) (any, error) {
 // Override returns a context under which f changes the Config for calls of this bulkhead. Only MaxWait, MaxQueue and Classify apply to a
 // call; changes of other fields have no effect. Overrides nest; the innermost is applied last.
 func (b *Bulkhead) Override(ctx context.Context, f func(*Config)) context.Context {
-	b.patient.Store(true)
+	b.overridden.Store(true)
 	return override.Context(ctx, b, f)
 }
 
@@ -165,12 +162,10 @@ func (b *Bulkhead) SetConfig(cfg Config) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.config() // the same for all cells, even if another SetConfig is under way
-	b.patient.CompareAndSwap(false, now.MaxQueue >= 0)
 	for _, c := range b.cells {
-		c.adopt(now, b.top)
+		c.lock() // adopts the Config
+		c.unlock()
 	}
-	b.top = now.limit()
 	return nil
 }
 
@@ -179,7 +174,6 @@ func (b *Bulkhead) Close() error {
 	_ = b.life.Close() // always nil
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.closed = true
 	for _, c := range b.cells {
 		c.leave(core.ErrClosed)
 	}
@@ -205,16 +199,14 @@ func (p *Permit) Done(outcome core.Outcome) {
 }
 
 func (c *cell) done(p Permit, outcome core.Outcome) {
-	if cfg := c.bulkhead.config(); outcome != core.Ignored && cfg.Backoff > 0 {
+	if outcome != core.Ignored && c.bulkhead.config().Backoff > 0 {
 		c.lock()
-		c.adapt(cfg, p, outcome)
+		c.adapt(p, outcome)
 		c.word.add(int(p.weight))
-		c.serve()
 		c.unlock()
 		c.bulkhead.changes.Drain(func(emit func()) { emit() })
 	} else if c.word.add(int(p.weight))&locked != 0 {
 		c.lock()
-		c.serve()
-		c.unlock()
+		c.unlock() // serves the waiters
 	}
 }

@@ -23,10 +23,11 @@ type cell struct {
 	full       FullError // the error of calls that do not wait
 
 	mu        sync.Mutex // use lock and unlock
-	gone      error      // not nil: errForgotten or core.ErrClosed
+	cfg       *Config    // of the last lock
+	gone      error      // not nil: errForgotten or core.ErrClosed; the lock of the bulkhead guards it too
 	limit     int
 	successes int    // permits of successful calls, to raise the limit
-	admitted  uint64 // admitted calls, without those counted in the word
+	admitted  uint64 // admitted calls; lock adds those counted in the word
 	queue     waitq.Queue[waiting]
 	pace      time.Duration // how long the last admitted waiter waited
 }
@@ -43,31 +44,44 @@ var errForgotten = errors.New("bulkhead: the key was forgotten")
 
 // init is called before the cell is visible to others.
 func (c *cell) init(b *Bulkhead, key string) {
-	c.bulkhead, c.limit = b, b.config().limit()
+	c.bulkhead, c.cfg = b, b.config()
+	c.limit = c.cfg.limit()
 	c.full = FullError{Name: b.Name(), Key: key, reason: "full", after: -1}
 	c.word.Store(none + uint64(c.limit))
 }
 
-// lock locks the cell, and makes every call of the key take the lock. Permits can still be returned without it.
+// lock locks the cell, makes every call of the key take the lock, and adopts the Config in use. Permits can still be returned without the
+// lock.
 func (c *cell) lock() {
 	c.mu.Lock()
 	c.word.Or(locked)
+	c.admitted += admissions(c.word.And(locked | permits))
+	if old, cfg := c.cfg, c.bulkhead.config(); cfg != old {
+		limit := cfg.limit()
+		if cfg.Backoff > 0 && c.limit < old.limit() { // Backoff has lowered it, and it stays
+			limit = cfg.adapted(c.limit)
+		}
+		c.cfg = cfg
+		c.setLimit(limit)
+	}
 }
 
-// unlock unlocks the cell. While calls wait, the word stays locked, so that each Done serves them.
+// unlock serves the waiters, and unlocks the cell. While calls wait, the word stays locked, so that each Done serves them.
 func (c *cell) unlock() {
-	keep := uint64(permits)
-	if c.gone != nil || c.queue.Len() > 0 {
-		keep |= locked
+	if c.serve(); c.gone == nil && c.queue.Len() == 0 {
+		c.word.And(permits)
 	}
-	c.admitted += admissions(c.word.And(keep))
 	c.mu.Unlock()
 }
 
 // serve admits the waiters whose permits are free. The first waiter blocks the others, so that a heavy call gets its permits. A call that
 // is heavier than a lowered limit is admitted alone.
 func (c *cell) serve() {
-	for w := c.first(); w != nil && c.gone == nil && free(c.word.Load()) >= min(int(w.Weight), c.limit); w = c.first() {
+	first := c.queue.First
+	if c.cfg.NewestFirst {
+		first = c.queue.Last
+	}
+	for w := first(); w != nil && free(c.word.Load()) >= min(int(w.Weight), c.limit); w = first() {
 		c.word.add(-int(w.Weight))
 		c.admitted++
 		w.Value.generation = c.generation.Load()
@@ -75,21 +89,13 @@ func (c *cell) serve() {
 	}
 }
 
-// first returns the waiter to serve next, or nil.
-func (c *cell) first() *waiter {
-	if c.bulkhead.config().NewestFirst {
-		return c.queue.Last()
-	}
-	return c.queue.First()
-}
-
 // adapt changes the limit by the outcome of a call that still holds its permits: additive increase, multiplicative
 // decrease.
-func (c *cell) adapt(cfg *Config, p Permit, outcome core.Outcome) {
-	b, old, used := c.bulkhead, c.limit, c.limit-free(c.word.Load())
+func (c *cell) adapt(p Permit, outcome core.Outcome) {
+	b, cfg, old, used := c.bulkhead, c.cfg, c.limit, c.limit-free(c.word.Load())
 	lower := cfg.adapted(int(float64(old) * cfg.Backoff))
 	switch {
-	case p.generation != c.generation.Load():
+	case cfg.Backoff == 0, p.generation != c.generation.Load():
 	case outcome == core.Failure:
 		c.successes = 0
 		if lower < old {
@@ -111,23 +117,10 @@ func (c *cell) adapt(cfg *Config, p Permit, outcome core.Outcome) {
 	}
 }
 
-// setLimit changes the limit. The caller serves the waiters.
+// setLimit changes the limit.
 func (c *cell) setLimit(limit int) {
 	c.word.add(limit - c.limit)
 	c.limit = limit
-}
-
-// adopt applies a Config to a cell. top is the limit of the Config before: a lower limit of the cell comes from
-// Backoff, and stays.
-func (c *cell) adopt(cfg *Config, top int) {
-	c.lock()
-	defer c.unlock()
-	limit := cfg.limit()
-	if cfg.Backoff > 0 && c.limit < top {
-		limit = cfg.adapted(c.limit)
-	}
-	c.setLimit(limit)
-	c.serve()
 }
 
 // leave ends the use of the cell, and all waits. If err is errForgotten and the cell is not idle, it does nothing and returns false. The
@@ -139,10 +132,10 @@ func (c *cell) leave(err error) bool {
 		if c.queue.Len() > 0 || free(c.word.Load()) != c.limit {
 			return false
 		}
-		c.bulkhead.forgotten += c.admitted + admissions(c.word.Load())
+		c.bulkhead.forgotten += c.admitted
 	}
 	c.gone = err
-	for w := c.queue.First(); w != nil; w = c.queue.First() {
+	for w := range c.queue.All() {
 		c.refuse(w, err)
 	}
 	return true
@@ -156,8 +149,7 @@ func (c *cell) enter(ctx context.Context, n int) (Permit, error) {
 	b, cfg, begin, waited := c.bulkhead, c.bulkhead.configOf(ctx), time.Now(), time.Duration(0)
 	w, waits, err := c.join(ctx, cfg, n)
 	if waits {
-		err = c.await(ctx, w, begin, waitq.Longest(cfg.MaxWait))
-		waited = time.Since(begin)
+		waited, err = c.await(ctx, w, begin, waitq.Longest(cfg.MaxWait))
 	}
 	switch {
 	case err == errForgotten: //nolint:errorlint // it is never wrapped
@@ -166,9 +158,6 @@ func (c *cell) enter(ctx context.Context, n int) (Permit, error) {
 	case err != nil:
 		return Permit{}, b.rejected(ctx, c.full.Key, n, waited, err)
 	}
-	if waits {
-		b.waits.Observe(waited)
-	}
 	return Permit{cell: c, ctx: ctx, generation: w.Value.generation, weight: int32(n)}, nil
 }
 
@@ -176,8 +165,7 @@ func (c *cell) enter(ctx context.Context, n int) (Permit, error) {
 func (c *cell) join(ctx context.Context, cfg *Config, n int) (w *waiter, waits bool, err error) {
 	c.lock()
 	defer c.unlock()
-	now := c.bulkhead.config()
-	switch limit := now.limit(); {
+	switch limit := c.cfg.limit(); {
 	case c.gone != nil:
 		return nil, false, c.gone
 	case n > limit:
@@ -189,7 +177,7 @@ func (c *cell) join(ctx context.Context, cfg *Config, n int) (w *waiter, waits b
 	c.serve()
 	switch full := c.queue.Len() > cfg.maxQueue(); {
 	case !w.Waiting():
-	case full && (cfg.MaxQueue < 0 || !now.NewestFirst):
+	case full && (cfg.MaxQueue < 0 || !c.cfg.NewestFirst):
 		c.refuse(w, c.refusal())
 	case ctx.Err() != nil:
 		c.refuse(w, context.Cause(ctx))
@@ -199,9 +187,9 @@ func (c *cell) join(ctx context.Context, cfg *Config, n int) (w *waiter, waits b
 	return w, w.Waiting(), w.Value.err
 }
 
-// await waits until w is admitted or rejected, or ctx ends.
-func (c *cell) await(ctx context.Context, w *waiter, begin time.Time, most time.Duration) error {
-	err := w.Await(ctx, nil, func() (left time.Duration, over bool) {
+// await waits until w is admitted or rejected, or ctx ends. It returns how long that took.
+func (c *cell) await(ctx context.Context, w *waiter, begin time.Time, most time.Duration) (waited time.Duration, err error) {
+	err = w.Await(ctx, nil, func() (left time.Duration, over bool) {
 		c.lock()
 		defer c.unlock()
 		if left = most - time.Since(begin); left <= 0 {
@@ -212,18 +200,18 @@ func (c *cell) await(ctx context.Context, w *waiter, begin time.Time, most time.
 	c.lock()
 	defer c.unlock()
 	c.refuse(w, err) // ctx has ended
-	if w.Value.err == nil {
-		c.pace = time.Since(begin)
+	if waited = time.Since(begin); w.Value.err == nil {
+		c.pace = waited
+		c.bulkhead.waits.Observe(waited)
 	}
-	return w.Value.err
+	return waited, w.Value.err
 }
 
-// refuse ends a wait with err, unless it is over. Then it serves the queue, since the waiter may have blocked others.
+// refuse ends a wait with err, unless it is over. The waiter may have blocked others, which unlock serves.
 func (c *cell) refuse(w *waiter, err error) {
 	if w.Waiting() {
 		w.Value.err = err
 		w.Leave()
-		c.serve()
 	}
 }
 

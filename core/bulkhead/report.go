@@ -31,11 +31,10 @@ func (b *Bulkhead) Stats() Stats {
 	s := Stats{Admitted: b.forgotten, Rejected: b.refused.Load() + b.canceled.Load(), Keys: len(b.cells) - 1}
 	for _, c := range b.cells {
 		c.lock()
-		admitted := c.admitted + admissions(c.word.Load())
-		s.Admitted += admitted
+		s.Admitted += c.admitted
 		s.InFlight += c.limit - free(c.word.Load())
 		s.Waiting += c.queue.Len()
-		if c != &b.unkeyed || admitted > 0 || s.Keys == 0 {
+		if c != &b.unkeyed || c.admitted > 0 || s.Keys == 0 {
 			s.Limit += c.limit
 		}
 		c.unlock()

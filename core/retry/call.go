@@ -33,18 +33,17 @@ func (p *Policy) begin(ctx context.Context) (c call, err error) {
 		p.counters.failed[0].Add(1)
 		return c, context.Cause(ctx)
 	}
-	now := p.life.Load()
-	c = call{policy: p, cfg: &now.Config, timed: now.Settings.timed, attempt: 1}
+	c = call{policy: p, cfg: &p.life.Load().Config, attempt: 1}
 	if f := p.changes(ctx); f != nil {
-		changed := now.Config
+		changed := *c.cfg
 		f(&changed)
 		if err = changed.Validate(); err != nil {
 			return c, err
 		}
-		c.cfg, c.timed = &changed, settingsOf(&changed).timed
+		c.cfg = &changed
 	}
 	c.outer, _ = ctx.Value(attemptKey{}).(int)
-	if c.timed = c.timed || p.life.Calls(); c.timed {
+	if c.timed = c.cfg.MaxElapsed > 0 || p.life.Calls(); c.timed {
 		c.started = p.now()
 	}
 	return c, nil

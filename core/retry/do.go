@@ -27,17 +27,17 @@ func Do[T any](ctx context.Context, p *Policy, operation func(context.Context) (
 	if p == nil {
 		return Loop(ctx, zero(), operation, nil)
 	}
-	if s := p.life.Load(); s.Settings.direct && !p.life.Calls() && ctx.Err() == nil && ctx.Value(attemptKey{}) == nil &&
-		p.changes(ctx) == nil {
+	if cfg := &p.life.Load().Config; cfg.MaxElapsed == 0 && cfg.RetryResult == nil && !p.life.Calls() && ctx.Err() == nil &&
+		ctx.Value(attemptKey{}) == nil && p.changes(ctx) == nil {
 		result, err := operation(ctx) // without the state of a call, which is faster (BenchmarkDoFirstTry)
 		if err == nil {
-			if b := s.Config.Budget; b != nil {
+			if b := cfg.Budget; b != nil {
 				b.pay()
 			}
 			p.counters.succeeded.Inc()
 			return result, nil
 		}
-		return loop(ctx, &call{policy: p, cfg: &s.Config, attempt: 1}, operation, nil, result, err)
+		return loop(ctx, &call{policy: p, cfg: cfg, attempt: 1}, operation, nil, result, err)
 	}
 	return Loop(ctx, p, operation, nil)
 }

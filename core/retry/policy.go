@@ -14,30 +14,11 @@ import (
 
 // A Policy retries operations. It is safe for concurrent use. It is a [core.Mechanism].
 type Policy struct {
-	life     instance.Instance[Config, settings]
+	life     instance.Instance[Config, struct{}]
 	base     time.Time // calls measure time since base, which is cheaper than time.Now
 	counters counters
 
 	overridden atomic.Bool // Override was called: otherwise no context need be searched (BenchmarkDoFirstTry)
-}
-
-// settings follow from a Config.
-type settings struct {
-	direct bool // a first success can be returned at once, unless there are observers
-	timed  bool // the time since the start of a call is needed
-}
-
-func settingsOf(c *Config) settings {
-	timed := c.MaxElapsed > 0
-	return settings{timed: timed, direct: !timed && c.RetryResult == nil}
-}
-
-func lifeCycle() *instance.Kind[Config, settings] {
-	return &instance.Kind[Config, settings]{
-		Kind: "retry", Type: "retry.Config", DefaultName: "default",
-		Fields:   func(c *Config) instance.Fields { return instance.Fields{Name: &c.Name, Registry: &c.Registry} },
-		Settings: settingsOf,
-	}
 }
 
 // zero is the policy that a nil *Policy stands for.
@@ -46,7 +27,11 @@ var zero = sync.OnceValue(func() *Policy { return core.Must(New(Config{})) }) //
 // New makes a policy. It returns the errors of [Config.Validate], or an error if the name is in use in the registry.
 func New(cfg Config) (*Policy, error) {
 	p := &Policy{base: time.Now()}
-	if err := p.life.Init(lifeCycle(), cfg); err != nil {
+	kind := &instance.Kind[Config, struct{}]{
+		Kind: "retry", Type: "retry.Config", DefaultName: "default",
+		Fields: func(c *Config) instance.Fields { return instance.Fields{Name: &c.Name, Registry: &c.Registry} },
+	}
+	if err := p.life.Init(kind, cfg); err != nil {
 		return nil, err
 	}
 	if err := p.life.Register(p, p.SetConfig, registry.Source{Figures: p.figures}); err != nil {

@@ -49,12 +49,12 @@ type Timeout deadline.Timeout[Config]
 
 func (t *Timeout) inner() *deadline.Timeout[Config] { return (*deadline.Timeout[Config])(t) }
 
-func lifeCycle() *instance.Kind[Config, *deadline.Limit] {
-	return &instance.Kind[Config, *deadline.Limit]{
+// New makes a timeout. It returns an error if the name is in use in the registry.
+func New(cfg Config) (*Timeout, error) {
+	t := &Timeout{}
+	kind := &instance.Kind[Config, *deadline.Limit]{
 		Kind: "timeout", Type: "timeout.Config", DefaultName: "default",
-		Fields: func(c *Config) instance.Fields {
-			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
-		},
+		Fields: func(c *Config) instance.Fields { return instance.Fields{Name: &c.Name, Registry: &c.Registry} },
 		Settings: func(c *Config) *deadline.Limit {
 			late := Error{Name: cmp.Or(c.Name, "default"), Limit: cmp.Or(c.Limit, 30*time.Second)}
 			return &deadline.Limit{Time: late.Limit, Cause: &late, Wrap: func(err error) error {
@@ -62,12 +62,7 @@ func lifeCycle() *instance.Kind[Config, *deadline.Limit] {
 			}}
 		},
 	}
-}
-
-// New makes a timeout. It returns an error if the name is in use in the registry.
-func New(cfg Config) (*Timeout, error) {
-	t := &Timeout{}
-	if err := t.inner().Life().Init(lifeCycle(), cfg); err != nil {
+	if err := t.inner().Life().Init(kind, cfg); err != nil {
 		return nil, err
 	}
 	if err := t.inner().Life().Register(t, t.SetConfig, registry.Source{Figures: t.inner().Figures}); err != nil {

@@ -47,20 +47,11 @@ func (s *Server) passes(w http.ResponseWriter, r *http.Request) bool {
 	if err != nil {
 		return opts.fail(w, r, http.StatusInternalServerError, err)
 	}
-	decides, err := opts.take(r.Context(), s.limiter, charges)
-	if err != nil {
-		return opts.fail(w, r, http.StatusServiceUnavailable, err)
-	}
-	c := &charges[decides]
-	switch {
-	case opts.Shadow || c.result.Limit <= 0: // 0: the store has failed, and OnStoreError lets it pass
-		return true
-	case c.result.Allowed:
+	decides, ok := s.admit(w, r, opts, charges)
+	if ok && !opts.Shadow && charges[decides].result.Limit > 0 {
 		opts.inform(w.Header(), charges, decides)
-		return true
 	}
-	opts.refuse(w, r, c)
-	return false
+	return ok
 }
 
 // options returns the options for a request.
@@ -104,11 +95,19 @@ func (s *Server) charges(all []charge, r *http.Request, opts *ServerOptions) ([]
 		if u.prefix != "" || strings.HasPrefix(key, "#") {
 			c.key = cmp.Or(u.prefix, markKey) + key
 		}
-		if u.weight != nil || opts.Weight != nil {
-			var err error
-			if c.n, err = u.cost(r, opts); err != nil {
+		weight := u.weight
+		if weight == nil {
+			weight = opts.Weight
+		}
+		if weight != nil {
+			n, err := weight(r)
+			if err == nil && n < 0 {
+				err = validate.Bad("ratelimit.ServerOptions.Weight", n, "must return >= 0 (0 takes nothing)")
+			}
+			if err != nil {
 				return nil, err
 			}
+			c.n = n
 		}
 		if u.tiered && opts.Tier != nil {
 			c.limit = s.limit(opts.Tier(r))
@@ -129,17 +128,20 @@ func (s *Server) charges(all []charge, r *http.Request, opts *ServerOptions) ([]
 	return all, nil
 }
 
-// cost returns how many permits a request takes, by the Weight of the rule or that of the options.
-func (u *rule) cost(r *http.Request, opts *ServerOptions) (int64, error) {
-	weight := u.weight
-	if weight == nil {
-		weight = opts.Weight
+// admit takes all charges or none, and reports whether the request passes; otherwise it answers the request. decides is as in take. After an
+// error, the deciding charge has no result.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, opts *ServerOptions, charges []charge) (decides int, passes bool) {
+	decides, err := opts.take(r.Context(), s.limiter, charges)
+	c := &charges[decides]
+	switch {
+	case err != nil:
+		c.result = Result{}
+		return decides, opts.fail(w, r, http.StatusServiceUnavailable, err)
+	case c.result.Allowed, c.result.Limit <= 0, opts.Shadow: // 0: the store has failed, and OnStoreError lets it pass
+		return decides, true
 	}
-	n, err := weight(r)
-	if err == nil && n < 0 {
-		err = validate.Bad("ratelimit.ServerOptions.Weight", n, "must return >= 0 (0 takes nothing)")
-	}
-	return n, err
+	opts.refuse(w, r, c)
+	return decides, false
 }
 
 // take takes all charges or none, in their order, and returns which of them decides: the one that refuses, or the one with the

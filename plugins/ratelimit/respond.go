@@ -28,14 +28,8 @@ func (s *Server) Respond(w http.ResponseWriter, r *http.Request, key string, n i
 		return Result{Allowed: true}, true
 	}
 	c := []charge{{limit: s.root.limit, key: markRespond + cmp.Or(s.root.prefix, ":") + key, n: n}}
-	if _, err := opts.take(r.Context(), s.limiter, c); err != nil {
-		return Result{}, opts.fail(w, r, http.StatusServiceUnavailable, err)
-	}
-	if take = c[0].result; take.Allowed || take.Limit <= 0 || opts.Shadow {
-		return take, true
-	}
-	opts.refuse(w, r, &c[0])
-	return take, false
+	_, ok = s.admit(w, r, opts, c)
+	return c[0].result, ok
 }
 
 // refuse answers a request that a limit has refused.

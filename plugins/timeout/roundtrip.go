@@ -92,18 +92,15 @@ func (b *attemptBody) Close() error {
 
 // total sends req, and keeps the limit until the end of the body.
 func (t *transport) total(req *http.Request, limit *deadline.Limit) (resp *http.Response, err error) {
-	caller := req.Context()
-	ctx, cancel := limit.Context(caller)
-	counted := false
+	x := &exchange{timeout: t.client.timeout, limit: limit, caller: req.Context()}
+	x.limited, x.cancel = limit.Context(x.caller)
 	defer func() {
-		if !counted { // the transport panics
-			cancel()
+		if resp == nil { // also if the transport panics
+			x.cancel()
 		}
 	}()
-	sent := req.WithContext(ctx)
+	sent := req.WithContext(x.limited)
 	resp, err = t.next.RoundTrip(sent)
-	counted = true
-	x := &exchange{timeout: t.client.timeout, limit: limit, caller: caller, limited: ctx, cancel: cancel}
 	if err != nil || resp == nil {
 		return resp, x.end(err)
 	}
@@ -112,12 +109,14 @@ func (t *transport) total(req *http.Request, limit *deadline.Limit) (resp *http.
 		client.OnBodyEnd(resp, func() { _ = x.end(nil) }) // stays nil: an upgraded connection is not limited
 		return resp, nil
 	}
-	resp.Body = &body{ReadCloser: resp.Body, exchange: x}
+	x.ReadCloser, resp.Body = resp.Body, x
 	return resp, nil
 }
 
-// An exchange is a request with a total limit, until its body is read.
+// An exchange is a request with a total limit, until its body is read. It is the body of its response: it ends when that is read to its
+// end, fails, or is closed.
 type exchange struct {
+	io.ReadCloser
 	timeout         *mechanism
 	limit           *deadline.Limit
 	caller, limited context.Context //nolint:containedctx // of the request
@@ -135,19 +134,13 @@ func (x *exchange) end(err error) error {
 	return x.err
 }
 
-// A body ends its exchange when it is read to its end, fails, or is closed.
-type body struct {
-	io.ReadCloser
-	exchange *exchange
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
+func (x *exchange) Read(p []byte) (int, error) {
+	n, err := x.ReadCloser.Read(p)
 	switch {
 	case err == io.EOF: //nolint:errorlint // as io.Reader has it
-		_ = b.exchange.end(nil) // stays nil
+		_ = x.end(nil) // stays nil
 	case err != nil:
-		if ended := b.exchange.end(err); ended != nil {
+		if ended := x.end(err); ended != nil {
 			err = ended
 		}
 	}
@@ -155,12 +148,12 @@ func (b *body) Read(p []byte) (int, error) {
 }
 
 // Close ends the exchange as a success, unless the limit was exceeded while nobody was reading.
-func (b *body) Close() error {
-	err := b.ReadCloser.Close()
+func (x *exchange) Close() error {
+	err := x.ReadCloser.Close()
 	var late error
-	if x := b.exchange; x.limit.Struck(x.caller, x.limited) {
+	if x.limit.Struck(x.caller, x.limited) {
 		late = x.limit.Cause
 	}
-	_ = b.exchange.end(late) // for Stats
+	_ = x.end(late) // for Stats
 	return err
 }
