@@ -25,7 +25,6 @@ type call struct {
 	since    time.Time     // of the wait
 	deadline time.Time     // of the wait
 	queue    *queue        // in which it waits
-	by       *scope        // in whose queue it waits; nil for other queues
 	granted  chan struct{} // closed when the wait is over; nil if no goroutine waits
 	err      error         // of the wait
 	attempts int           // made so far
@@ -42,24 +41,19 @@ type call struct {
 // unreserved is added to the number of each call that is no permit of Reserve.
 const unreserved = 1 << 63
 
-// weigh adds the cost of a waiting call to the units of its keys, or takes it off. A call in the queue of one key counts for that key only:
-// when it will need the others is not known.
-func (c *call) weigh(sign int64) {
+// weigh counts a waiting call, and its cost in the units of its keys, or takes it off. A call in the queue of one key counts for that key
+// only: when it will need the others is not known.
+func (c *call) weigh(sign int) {
+	here := func(cl *claim) bool { return c.queue == &cl.parked }
+	apart := slices.ContainsFunc(c.claims, here)
 	for _, cl := range c.claims {
-		if c.by == nil || c.by == cl.scope {
-			cl.units += sign * cl.cost
+		if !apart || here(cl) {
+			cl.units += int64(sign) * cl.cost
 		}
 	}
-	if c.by != nil {
-		c.g.apart += int(sign)
+	if c.g.waiting += sign; apart {
+		c.g.apart += sign
 	}
-}
-
-// waitsBy notes that a waiting call moves to the queue of a scope, or with nil to another queue.
-func (c *call) waitsBy(s *scope) {
-	c.weigh(-1)
-	c.by = s
-	c.weigh(1)
 }
 
 // A claim is the part that a call takes of a scope.
@@ -214,8 +208,6 @@ func (c *call) enqueue(ctx context.Context) (wait <-chan struct{}, err error) {
 	first := c.since.IsZero()
 	c.since, c.granted, c.err = g.now, nil, nil
 	g.ready.add(c)
-	g.waiting++
-	c.weigh(1)
 	g.serve()
 	if c.queue == nil {
 		return nil, c.err

@@ -35,7 +35,7 @@ type Gate struct {
 	now     time.Time      // when mu was locked
 	calls   map[*call]bool // accepted, not ended
 	seq     uint64
-	waiting int
+	waiting int   // calls in queues
 	apart   int   // of these, in the queue of a key or of the vendor
 	ready   queue // calls to be checked
 	scopes  map[gatestore.Key]*scope

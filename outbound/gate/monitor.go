@@ -37,7 +37,6 @@ func (g *Gate) serve() {
 			c.grant(c.limited(at, s.Limit))
 		case s != nil:
 			g.wake(s, at)
-			c.waitsBy(s)
 			if g.park(c, &s.parked); c.pool != nil && c.conn == nil { // it does not use the free connection
 				g.ripe(&c.pool.parked)
 			}
@@ -229,9 +228,6 @@ func (g *Gate) unqueue(c *call) {
 	q := c.queue
 	first := (*q)[0] == c
 	q.remove(c)
-	g.waiting--
-	c.weigh(-1)
-	c.by = nil
 	for _, cl := range c.claims {
 		if first && q == &cl.parked {
 			cl.wake = cl.quiet // it was that of the call
@@ -270,7 +266,6 @@ func (g *Gate) ripe(q *queue) {
 	if len(*q) > 0 {
 		c := (*q)[0]
 		q.remove(c)
-		c.waitsBy(nil)
 		g.ready.add(c)
 	}
 }

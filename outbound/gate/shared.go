@@ -126,7 +126,7 @@ func (g *Gate) ask() {
 // answer admits the calls that the Store has granted. The others wait for the time or the end that its answer names. Calls that have given
 // up are no longer in asked.
 func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*call) {
-	asked, to, at, by := &g.asked, &g.ready, g.now.Add(answer.Again), (*scope)(nil)
+	asked, to, at := &g.asked, &g.ready, g.now.Add(answer.Again)
 	calls = slices.DeleteFunc(calls, func(c *call) bool { return c.queue != asked })
 	if g.late {
 		slices.Reverse(answer.Slots) // the last one can be given back first
@@ -153,7 +153,7 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 		if s := calls[0].claims[answer.Draw].scope; answer.Held {
 			g.learn(s, at)
 		} else {
-			to, by = &s.parked, s
+			to = &s.parked
 			defer g.refusedBy(s, answer, at)
 		}
 	}
@@ -165,7 +165,6 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 			c.pool.put(c)
 		}
 		asked.remove(c)
-		c.waitsBy(by)
 		to.add(c)
 	}
 }
