@@ -67,12 +67,6 @@ type claim struct {
 	paced  bool // the admission was counted
 }
 
-func (c *call) grant(err error) {
-	if c.err = err; c.granted != nil {
-		close(c.granted)
-	}
-}
-
 // accept accepts a call under ctx; end ends the call.
 func (g *Gate) accept(ctx context.Context, wants []want) (*call, error) {
 	defer g.lock()()
@@ -153,7 +147,7 @@ func (c *call) pass(ctx context.Context) error {
 	err = c.over(ctx)
 	switch {
 	case c.queue != nil:
-		if c.g.unqueue(c); err == nil {
+		if c.g.move(c, nil); err == nil {
 			at, limit, _ := c.estimate()
 			err = c.limited(at, limit)
 		}
@@ -215,7 +209,7 @@ func (c *call) enqueue(ctx context.Context) (wait <-chan struct{}, err error) {
 	full, no := first && g.waiting > g.settings().MaxQueue, g.settings().MaxWait < 0
 	c.asks = no && g.shared != nil && g.failed == nil && (c.queue == &g.asked || c.queue == &g.ready)
 	if full || no && !c.asks {
-		if g.unqueue(c); full {
+		if g.move(c, nil); full {
 			return nil, ErrFull
 		}
 		return nil, c.limited(at, limit)

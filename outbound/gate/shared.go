@@ -191,8 +191,7 @@ func (g *Gate) refuseUntil(s *scope, until time.Time) {
 	for c := range g.calls {
 		if c.queue != nil && (c.asks && c.queue == &s.parked || until.After(c.deadline)) &&
 			slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.scope == s && (held || s.polled || cl.old(g.now)) }) {
-			g.unqueue(c)
-			c.grant(c.limited(until, s.Limit))
+			g.grant(c, c.limited(until, s.Limit))
 		}
 	}
 }
