@@ -426,8 +426,7 @@ func (c *call) again(ctx context.Context, n int) error {
 		return c.limited(at, limit)
 	}
 	g.land(c.turn)
-	if c.turn = nil; c.pool != nil && !c.pinned {
-		c.pool.put(c)
-	}
+	c.turn = nil
+	c.putConn()
 	return nil
 }

@@ -150,9 +150,7 @@ func (g *Gate) undo(c *call) {
 		c.token = false
 		g.credit++
 	}
-	if c.pool != nil && !c.pinned {
-		c.pool.put(c)
-	}
+	c.putConn()
 }
 
 // leaveRamp ends the turn of a call. After a success, also a late one, the ramp lets one more call in.

@@ -161,9 +161,7 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 		if c.queue != asked { // it was refused meanwhile
 			continue
 		}
-		if c.pool != nil && !c.pinned {
-			c.pool.put(c)
-		}
+		c.putConn()
 		asked.remove(c)
 		to.add(c)
 	}
