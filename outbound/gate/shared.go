@@ -132,22 +132,14 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 		slices.Reverse(answer.Slots) // the last one can be given back first
 	}
 	for _, slot := range answer.Slots {
-		p := g.granted(slot, draws)
-		if p == nil {
-			continue
-		}
-		if len(calls) == 0 || !calls[0].current() {
+		switch p := g.granted(slot, draws); {
+		case p == nil:
+		case len(calls) == 0 || !calls[0].current():
 			g.refuse(p)
-			continue
+		default:
+			g.admitBy(calls[0], p)
+			calls = calls[1:]
 		}
-		c := calls[0]
-		calls = calls[1:]
-		for _, cl := range c.claims { // another process must have ended the hold
-			if _, ok := cl.held(g.now); ok {
-				g.resume(cl.scope)
-			}
-		}
-		g.admitBy(c, p)
 	}
 	if len(calls) > 0 && answer.Again > 0 {
 		if s := calls[0].claims[answer.Draw].scope; answer.Held {
@@ -196,10 +188,13 @@ func (g *Gate) refuseUntil(s *scope, until time.Time) {
 
 // admitBy admits a call with a grant of the Store.
 func (g *Gate) admitBy(c *call, p *granted) {
-	g.begin(c, &turn{granted: p})
 	for i, cl := range c.claims {
+		if _, ok := cl.held(g.now); ok { // another process must have ended the hold
+			g.resume(cl.scope)
+		}
 		cl.stored, cl.paced = p.Generations[i], false
 	}
+	g.begin(c, &turn{granted: p})
 	c.took(p)
 	if g.most > 0 {
 		g.flights[c.turn] = true
