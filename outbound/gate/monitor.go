@@ -110,7 +110,7 @@ func (g *Gate) admit(c *call) {
 				g.probes = append(g.probes, c.turn)
 			}
 		}
-		if cl.paced = cl.needs(g.now); cl.paced {
+		if cl.paced = cl.old(g.now) || cl.counts() && cl.slot.at.After(g.now); cl.paced { // it has no slot for now
 			cl.admit(cl.cost, g.now)
 		}
 	}
