@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"sync"
 	"sync/atomic"
 
 	"github.com/gresil/gresil/client"
@@ -102,14 +101,14 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return resp, err
 		}
 		kept = true
-		end := sync.OnceFunc(func() {
+		end := func() { // a second time, it does nothing
 			if own {
 				c.end()
 			} else {
 				t.gate.landed(turn)
 			}
 			cancel(nil)
-		})
+		}
 		stop := context.AfterFunc(s.ctx, end)
 		client.OnBodyEnd(resp, func() { stop(); end() })
 		return resp, nil
