@@ -255,14 +255,13 @@ func (c *call) free(cl *claim) time.Time {
 	if held, ok := cl.held(at); ok && !c.g.stale(cl.hold) {
 		at = held
 	}
-	if !c.g.byStore() { // the Store gives slots for one round trip ahead
-		at = later(at, cl.slot.at)
+	if c.g.byStore() { // it gives slots for one round trip ahead
+		if cl.old(at) && cl.quiet.After(c.g.now) {
+			at = later(at, cl.known)
+		}
+		return at
 	}
-	switch {
-	case !cl.old(at):
-	case c.g.byStore() && cl.quiet.After(c.g.now):
-		at = later(at, cl.known)
-	case !c.g.byStore():
+	if at = later(at, cl.slot.at); cl.old(at) {
 		at, _ = cl.next(cl.cost, at)
 	}
 	return at
