@@ -25,7 +25,6 @@ type call struct {
 	since    time.Time     // of the wait
 	deadline time.Time     // of the wait
 	queue    *queue        // in which it waits
-	by       *scope        // in whose queue it waits; nil for other queues
 	granted  chan struct{} // closed when the wait is over; nil if no goroutine waits
 	err      error         // of the wait
 	attempts int           // made so far
@@ -42,24 +41,19 @@ type call struct {
 // unreserved is added to the number of each call that is no permit of Reserve.
 const unreserved = 1 << 63
 
-// weigh adds the cost of a waiting call to the units of its keys, or takes it off. A call in the queue of one key counts for that key only:
-// when it will need the others is not known.
-func (c *call) weigh(sign int64) {
+// weigh counts a waiting call, and its cost in the units of its keys, or takes it off. A call in the queue of one key counts for that key
+// only: when it will need the others is not known.
+func (c *call) weigh(sign int) {
+	here := func(cl *claim) bool { return c.queue == &cl.parked }
+	apart := slices.ContainsFunc(c.claims, here)
 	for _, cl := range c.claims {
-		if c.by == nil || c.by == cl.scope {
-			cl.units += sign * cl.cost
+		if !apart || here(cl) {
+			cl.units += int64(sign) * cl.cost
 		}
 	}
-	if c.by != nil {
-		c.g.apart += int(sign)
+	if c.g.waiting += sign; apart {
+		c.g.apart += sign
 	}
-}
-
-// waitsBy notes that a waiting call moves to the queue of a scope, or with nil to another queue.
-func (c *call) waitsBy(s *scope) {
-	c.weigh(-1)
-	c.by = s
-	c.weigh(1)
 }
 
 // A claim is the part that a call takes of a scope.
@@ -71,12 +65,6 @@ type claim struct {
 	stored uint64 // the generation in the Store at the admission
 	slot   slot
 	paced  bool // the admission was counted
-}
-
-func (c *call) grant(err error) {
-	if c.err = err; c.granted != nil {
-		close(c.granted)
-	}
 }
 
 // accept accepts a call under ctx; end ends the call.
@@ -159,7 +147,7 @@ func (c *call) pass(ctx context.Context) error {
 	err = c.over(ctx)
 	switch {
 	case c.queue != nil:
-		if c.g.unqueue(c); err == nil {
+		if c.g.move(c, nil); err == nil {
 			at, limit, _ := c.estimate()
 			err = c.limited(at, limit)
 		}
@@ -214,8 +202,6 @@ func (c *call) enqueue(ctx context.Context) (wait <-chan struct{}, err error) {
 	first := c.since.IsZero()
 	c.since, c.granted, c.err = g.now, nil, nil
 	g.ready.add(c)
-	g.waiting++
-	c.weigh(1)
 	g.serve()
 	if c.queue == nil {
 		return nil, c.err
@@ -223,7 +209,7 @@ func (c *call) enqueue(ctx context.Context) (wait <-chan struct{}, err error) {
 	full, no := first && g.waiting > g.settings().MaxQueue, g.settings().MaxWait < 0
 	c.asks = no && g.shared != nil && g.failed == nil && (c.queue == &g.asked || c.queue == &g.ready)
 	if full || no && !c.asks {
-		if g.unqueue(c); full {
+		if g.move(c, nil); full {
 			return nil, ErrFull
 		}
 		return nil, c.limited(at, limit)
@@ -269,14 +255,13 @@ func (c *call) free(cl *claim) time.Time {
 	if held, ok := cl.held(at); ok && !c.g.stale(cl.hold) {
 		at = held
 	}
-	if !c.g.byStore() { // the Store gives slots for one round trip ahead
-		at = later(at, cl.slot.at)
+	if c.g.byStore() { // it gives slots for one round trip ahead
+		if cl.old(at) && cl.quiet.After(c.g.now) {
+			at = later(at, cl.known)
+		}
+		return at
 	}
-	switch {
-	case !cl.old(at):
-	case c.g.byStore() && cl.quiet.After(c.g.now):
-		at = later(at, cl.known)
-	case !c.g.byStore():
+	if at = later(at, cl.slot.at); cl.old(at) {
 		at, _ = cl.next(cl.cost, at)
 	}
 	return at
@@ -440,8 +425,7 @@ func (c *call) again(ctx context.Context, n int) error {
 		return c.limited(at, limit)
 	}
 	g.land(c.turn)
-	if c.turn = nil; c.pool != nil && !c.pinned {
-		c.pool.put(c)
-	}
+	c.turn = nil
+	c.putConn()
 	return nil
 }

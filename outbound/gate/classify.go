@@ -35,12 +35,13 @@ type Signal struct {
 // or 504 with a Retry-After the vendor may have executed the call: one that cannot be repeated (client.Idempotent) has the Pause only. For a
 // quota error of Google Ads, Limit is "account" or "developer".
 func Classify(resp *http.Response, err error) Signal {
+	retried, ok := errors.AsType[*retry.Error](err)
 	switch {
-	case errors.Is(err, core.ErrRejected), rejectedLater(err):
+	case errors.Is(err, core.ErrRejected), ok && retried.Reason == "rejected": // by one of our mechanisms, not by the vendor
 		return Signal{}
 	case err != nil:
-		pause, ok := core.RetryAfter(err)
-		return Signal{Limited: ok || blame.Throttled(err), Pause: pause}
+		pause, told := core.RetryAfter(err)
+		return Signal{Limited: told || blame.Throttled(err), Pause: pause}
 	case resp == nil || resp.StatusCode < http.StatusBadRequest:
 		return Signal{}
 	}
@@ -52,13 +53,6 @@ func Classify(resp *http.Response, err error) Signal {
 		}
 	}
 	return s
-}
-
-// rejectedLater reports whether err is that of a retry which one of our mechanisms has rejected after an attempt. What it asks for is not
-// of the vendor.
-func rejectedLater(err error) bool {
-	e, ok := errors.AsType[*retry.Error](err)
-	return ok && e.Reason == "rejected"
 }
 
 // byHeader is Classify without the body.

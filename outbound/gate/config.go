@@ -103,12 +103,8 @@ type Call struct {
 }
 
 const (
-	defaultSlack    = 50 * time.Millisecond
-	defaultMaxHold  = 24 * time.Hour
-	defaultAttempts = 5
-	defaultMaxQueue = 65_536
-	maxLimits       = 8                          // of a call
-	longestSpan     = 100 * 365 * 24 * time.Hour // of a Burst at the steady rate
+	maxLimits   = 8                          // of a call
+	longestSpan = 100 * 365 * 24 * time.Hour // of a Burst at the steady rate
 )
 
 // Validate reports every field that cannot be used, joined. Each is a *core.ConfigError.
@@ -127,9 +123,9 @@ func (c Config) Validate() error {
 		}
 		check.That(l.Per >= time.Millisecond && l.Per <= 31*24*time.Hour, field+"Per", l.Per, "must be 1ms to 744h")
 		check.That(l.Burst >= 0 && l.Burst <= l.N, field+"Burst", l.Burst, "must be 0 to N (0 means 1, or with Cost a tenth of N)")
-		if r := l.resolve(c.slack()); l.Burst <= l.N && float64(r.burst)*float64(r.spacing) > float64(longestSpan) {
-			check.That(false, field+"Burst", l.Burst, "must be smaller: the steady rate is N - Burst + 1 in each Per")
-		}
+		r := l.resolve(c.slack())
+		check.That(l.Burst > l.N || float64(r.burst)*float64(r.spacing) <= float64(longestSpan), field+"Burst", l.Burst,
+			"must be smaller: the steady rate is N - Burst + 1 in each Per")
 	}
 	check.That(always <= maxLimits, "Limits", always, fmt.Sprintf("must have at most %d without a Key, which apply to every call", maxLimits))
 	check.That(c.Store == nil || !identity.Missing(c.Store), "Store", "a nil pointer", "must be a store, or nil for one process")
@@ -143,7 +139,7 @@ func (c Config) Validate() error {
 	return check.Err()
 }
 
-func (c Config) slack() time.Duration { return cmp.Or(c.Slack, defaultSlack) }
+func (c Config) slack() time.Duration { return cmp.Or(c.Slack, 50*time.Millisecond) }
 
 // settings are a Config with its defaults.
 type settings struct {
@@ -162,8 +158,7 @@ type limit struct {
 
 func settingsOf(c *Config) *settings {
 	s := &settings{Config: *c, named: map[string]*limit{}}
-	s.MaxHold, s.MaxAttempts = cmp.Or(c.MaxHold, defaultMaxHold), cmp.Or(c.MaxAttempts, defaultAttempts)
-	s.MaxQueue = cmp.Or(c.MaxQueue, defaultMaxQueue)
+	s.MaxHold, s.MaxAttempts, s.MaxQueue = cmp.Or(c.MaxHold, 24*time.Hour), cmp.Or(c.MaxAttempts, 5), cmp.Or(c.MaxQueue, 65_536)
 	if c.Classify == nil {
 		s.Classify = Classify
 	}

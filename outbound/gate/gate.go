@@ -35,7 +35,7 @@ type Gate struct {
 	now     time.Time      // when mu was locked
 	calls   map[*call]bool // accepted, not ended
 	seq     uint64
-	waiting int
+	waiting int   // calls in queues
 	apart   int   // of these, in the queue of a key or of the vendor
 	ready   queue // calls to be checked
 	scopes  map[gatestore.Key]*scope
@@ -167,18 +167,16 @@ func (g *Gate) holds() (all []Hold) {
 // not begin them again. The next call is a probe. It comes after the slots that Reserve has given for the time after the hold. With a Store,
 // another process knows it within 3 seconds if calls wait there, and otherwise with its next call; the error is that of the Store.
 func (g *Gate) Resume(ctx context.Context, limit, key string) (err error) {
-	one := gatestore.Key{Limit: limit, Key: key}
-	all := one == gatestore.Key{}
-	of := func(s *scope) bool { return all || s.Key == one }
+	var keys []gatestore.Key // nil: all
+	if limit != "" || key != "" {
+		keys = []gatestore.Key{{Limit: limit, Key: key}}
+	}
+	of := func(s *scope) bool { return keys == nil || slices.Contains(keys, s.Key) }
 	if g.shared != nil { // first, or a call that waits learns of the hold again
 		unlock := g.lock()
 		g.reports = slices.DeleteFunc(g.reports, func(r report) bool { return of(r.scope) })
 		g.untried = len(g.reports) > 0
 		unlock()
-		keys := []gatestore.Key{one}
-		if all {
-			keys = nil
-		}
 		err = g.table.Resume(ctx, keys)
 	}
 	defer g.lock()()

@@ -133,8 +133,7 @@ func (g *Gate) heard(state gatestore.State, err error) bool {
 		}
 		for c := range g.calls {
 			if c.queue != nil && c.asks && g.byStore() {
-				g.unqueue(c)
-				c.grant(g.storeError(c.limited(g.now, "")))
+				g.grant(c, g.storeError(c.limited(g.now, "")))
 			}
 		}
 		return false

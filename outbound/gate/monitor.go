@@ -33,20 +33,16 @@ func (g *Gate) serve() {
 		c := g.ready[0]
 		switch s, at := g.blocked(c); {
 		case s != nil && c.asks && !g.byStore(): // the Store has failed meanwhile
-			g.unqueue(c)
-			c.grant(c.limited(at, s.Limit))
+			g.grant(c, c.limited(at, s.Limit))
 		case s != nil:
 			g.wake(s, at)
-			c.waitsBy(s)
-			if g.park(c, &s.parked); c.pool != nil && c.conn == nil { // it does not use the free connection
-				g.ripe(&c.pool.parked)
-			}
+			g.move(c, &s.parked)
 		case !g.roomy() || !g.token():
 			stop = true
 		case c.pool != nil && c.conn == nil && !c.pool.take(c):
-			g.park(c, &c.pool.parked)
+			g.move(c, &c.pool.parked)
 		case g.byStore():
-			g.park(c, &g.asked)
+			g.move(c, &g.asked)
 		default:
 			g.admit(c)
 		}
@@ -114,22 +110,21 @@ func (g *Gate) admit(c *call) {
 				g.probes = append(g.probes, c.turn)
 			}
 		}
-		if cl.paced = cl.needs(g.now); cl.paced {
+		if cl.paced = cl.old(g.now) || cl.counts() && cl.slot.at.After(g.now); cl.paced { // it has no slot for now
 			cl.admit(cl.cost, g.now)
 		}
 	}
 }
 
-// begin ends the wait of a call.
+// begin admits a call that waits.
 func (g *Gate) begin(c *call, t *turn) {
-	g.unqueue(c)
 	t.at, t.flying, c.turn = g.now, true, t
 	g.flying++
 	if c.token = g.settings().Limiter != nil && g.credit > 0; c.token { // the Store may have been asked before there was a Limiter
 		g.credit--
 	}
 	g.waits.Observe(g.now.Sub(c.since))
-	c.grant(nil)
+	g.grant(c, nil)
 }
 
 // undo takes back the admission of a call that was not sent, and everything that it was granted with it.
@@ -155,9 +150,7 @@ func (g *Gate) undo(c *call) {
 		c.token = false
 		g.credit++
 	}
-	if c.pool != nil && !c.pinned {
-		c.pool.put(c)
-	}
+	c.putConn()
 }
 
 // leaveRamp ends the turn of a call. After a success, also a late one, the ramp lets one more call in.
@@ -224,31 +217,31 @@ func (g *Gate) grow() {
 	}
 }
 
-// unqueue removes a call from the queue in which it waits, and has the next ones checked.
-func (g *Gate) unqueue(c *call) {
-	q := c.queue
-	first := (*q)[0] == c
-	q.remove(c)
-	g.waiting--
-	c.weigh(-1)
-	c.by = nil
+// move moves a waiting call to another queue, or with nil out of all queues, and has those checked that can be next: the first ones of its
+// scopes, and of its pool, whose free connection it does not use.
+func (g *Gate) move(c *call, to *queue) {
+	from := c.queue
+	first := (*from)[0] == c
+	from.remove(c)
+	if to != nil {
+		to.add(c)
+	}
 	for _, cl := range c.claims {
-		if first && q == &cl.parked {
+		if first && from == &cl.parked {
 			cl.wake = cl.quiet // it was that of the call
 		}
 		g.wake(cl.scope, cl.wake)
 	}
-	if c.pool != nil && c.conn == nil {
+	if c.pool != nil && c.conn == nil && to != &c.pool.parked {
 		g.ripe(&c.pool.parked)
 	}
 }
 
-// park moves a call from ready to a queue, and has the next ones of its scopes checked.
-func (g *Gate) park(c *call, to *queue) {
-	g.ready.remove(c)
-	to.add(c)
-	for _, cl := range c.claims {
-		g.wake(cl.scope, cl.wake)
+// grant ends the wait of a call.
+func (g *Gate) grant(c *call, err error) {
+	g.move(c, nil)
+	if c.err = err; c.granted != nil {
+		close(c.granted)
 	}
 }
 
@@ -270,7 +263,6 @@ func (g *Gate) ripe(q *queue) {
 	if len(*q) > 0 {
 		c := (*q)[0]
 		q.remove(c)
-		c.waitsBy(nil)
 		g.ready.add(c)
 	}
 }

@@ -123,11 +123,11 @@ func (p *pool) take(c *call) bool {
 	return true
 }
 
-// put takes it back.
-func (p *pool) put(c *call) {
-	n := c.conn
-	if n == nil || n.busy {
-		return // leave closes it
+// putConn gives the connection of the call back to the pool, if it has one.
+func (c *call) putConn() {
+	p, n := c.pool, c.conn
+	if n == nil || n.busy || c.pinned {
+		return // leave closes a busy one
 	}
 	c.conn = nil
 	if n.evicted != nil { // it was not closed
@@ -182,7 +182,8 @@ func (p *pool) leave(u use) {
 	}
 	unlock := p.g.lock()
 	closed := p.closed
-	p.put(c)
+	c.pinned = false
+	c.putConn()
 	c.pooled = u.outer
 	unlock()
 	if u.own {

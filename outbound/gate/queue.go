@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A queue holds calls in the order of their numbers. A call is in at most one queue.
+// A queue holds calls that wait, in the order of their numbers. A call is in at most one queue.
 type queue []*call
 
 func (q *queue) find(c *call) int {
@@ -16,9 +16,11 @@ func (q *queue) find(c *call) int {
 func (q *queue) add(c *call) {
 	*q = slices.Insert(*q, q.find(c), c)
 	c.queue = q
+	c.weigh(1)
 }
 
 func (q *queue) remove(c *call) {
+	c.weigh(-1)
 	i := q.find(c)
 	if c.queue = nil; i == 0 { // without a move of the others
 		(*q)[0], *q = nil, (*q)[1:]

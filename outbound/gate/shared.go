@@ -126,34 +126,26 @@ func (g *Gate) ask() {
 // answer admits the calls that the Store has granted. The others wait for the time or the end that its answer names. Calls that have given
 // up are no longer in asked.
 func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*call) {
-	asked, to, at, by := &g.asked, &g.ready, g.now.Add(answer.Again), (*scope)(nil)
+	asked, to, at := &g.asked, &g.ready, g.now.Add(answer.Again)
 	calls = slices.DeleteFunc(calls, func(c *call) bool { return c.queue != asked })
 	if g.late {
 		slices.Reverse(answer.Slots) // the last one can be given back first
 	}
 	for _, slot := range answer.Slots {
-		p := g.granted(slot, draws)
-		if p == nil {
-			continue
-		}
-		if len(calls) == 0 || !calls[0].current() {
+		switch p := g.granted(slot, draws); {
+		case p == nil:
+		case len(calls) == 0 || !calls[0].current():
 			g.refuse(p)
-			continue
+		default:
+			g.admitBy(calls[0], p)
+			calls = calls[1:]
 		}
-		c := calls[0]
-		calls = calls[1:]
-		for _, cl := range c.claims { // another process must have ended the hold
-			if _, ok := cl.held(g.now); ok {
-				g.resume(cl.scope)
-			}
-		}
-		g.admitBy(c, p)
 	}
 	if len(calls) > 0 && answer.Again > 0 {
 		if s := calls[0].claims[answer.Draw].scope; answer.Held {
 			g.learn(s, at)
 		} else {
-			to, by = &s.parked, s
+			to = &s.parked
 			defer g.refusedBy(s, answer, at)
 		}
 	}
@@ -161,11 +153,8 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 		if c.queue != asked { // it was refused meanwhile
 			continue
 		}
-		if c.pool != nil && !c.pinned {
-			c.pool.put(c)
-		}
+		c.putConn()
 		asked.remove(c)
-		c.waitsBy(by)
 		to.add(c)
 	}
 }
@@ -192,18 +181,20 @@ func (g *Gate) refuseUntil(s *scope, until time.Time) {
 	for c := range g.calls {
 		if c.queue != nil && (c.asks && c.queue == &s.parked || until.After(c.deadline)) &&
 			slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.scope == s && (held || s.polled || cl.old(g.now)) }) {
-			g.unqueue(c)
-			c.grant(c.limited(until, s.Limit))
+			g.grant(c, c.limited(until, s.Limit))
 		}
 	}
 }
 
 // admitBy admits a call with a grant of the Store.
 func (g *Gate) admitBy(c *call, p *granted) {
-	g.begin(c, &turn{granted: p})
 	for i, cl := range c.claims {
+		if _, ok := cl.held(g.now); ok { // another process must have ended the hold
+			g.resume(cl.scope)
+		}
 		cl.stored, cl.paced = p.Generations[i], false
 	}
+	g.begin(c, &turn{granted: p})
 	c.took(p)
 	if g.most > 0 {
 		g.flights[c.turn] = true

@@ -37,11 +37,6 @@ func (cl *claim) old(at time.Time) bool {
 	return cl.counts() && (cl.slot.at.IsZero() || at.After(cl.slot.at.Add(cl.shelf)))
 }
 
-// needs reports whether a claim has no slot that can be used now.
-func (cl *claim) needs(now time.Time) bool {
-	return cl.old(now) || cl.counts() && cl.slot.at.After(now)
-}
-
 // ahead returns the time from which a call of a cost can be sent if the usage has recovered at tail.
 func (u *usage) ahead(tail time.Time, cost int64) time.Time {
 	return tail.Add(-span(u.burst-cost, u.spacing))

@@ -45,7 +45,6 @@ func (g *Gate) settleToken() {
 	switch {
 	case of == nil:
 		g.tokens = tokens{}
-		return
 	case g.reserved != nil && !g.tokenAt.After(g.now):
 		g.credit++
 		g.reserved, g.tokenAt = nil, time.Time{}

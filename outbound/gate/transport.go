@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"sync"
 	"sync/atomic"
 
 	"github.com/gresil/gresil/client"
@@ -82,6 +81,14 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		turn := c.admitted() // the call can have another one before the body ends
 		resp, cancel, held, err := s.send()
+		end := func() { // a second time, it does nothing
+			if own {
+				c.end()
+			} else {
+				t.gate.landed(turn)
+			}
+			cancel(nil)
+		}
 		switch {
 		case held:
 			c.back()
@@ -97,19 +104,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			n++
 			continue
 		case err != nil || resp == nil:
-			t.gate.landed(turn)
-			cancel(nil)
+			end()
 			return resp, err
 		}
 		kept = true
-		end := sync.OnceFunc(func() {
-			if own {
-				c.end()
-			} else {
-				t.gate.landed(turn)
-			}
-			cancel(nil)
-		})
 		stop := context.AfterFunc(s.ctx, end)
 		client.OnBodyEnd(resp, func() { stop(); end() })
 		return resp, nil
