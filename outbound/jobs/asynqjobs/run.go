@@ -29,18 +29,9 @@ type line struct {
 
 // Run runs an asynq server for this queue only, while the queue has work.
 func (e *engine) Run(ctx context.Context, queue string, w groups.Worker) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	l := &line{Worker: w, engine: e, queue: queue, work: make(chan struct{}, 1), stopping: ctx, places: make(chan struct{}, w.Concurrency)}
 	defer e.join(l)() //nolint:contextcheck // all lines are looked at together
 	defer l.ending.Wait()
-	go func() {
-		defer stop()
-		select {
-		case <-w.Closing:
-		case <-ctx.Done():
-		}
-	}()
 	for ctx.Err() == nil {
 		select {
 		case <-l.work:
