@@ -34,16 +34,9 @@ func (b *Batcher[T, R]) work(stopping, working context.Context) {
 			Handle:      func(ctx context.Context, e groups.Entry) groups.Verdict { return b.handle(ctx, stopping, working, e) },
 		})
 	})
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
 	// Jobs are made of due groups until the batcher is closed and, if the engine is its own, nothing is left.
 	for stopping.Err() == nil && (!b.up.Closed() || b.own && b.left(stopping)) {
-		timer.Reset(b.look(stopping))
-		select {
-		case <-stopping.Done():
-		case <-timer.C:
-		case <-b.wake:
-		}
+		groups.Sleep(stopping, b.look(stopping), b.wake)
 	}
 	stop()
 	running.Wait()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/groups"
 )
 
 const (
@@ -75,16 +76,11 @@ func (f *feeding) feed(ctx context.Context, job Job) (added bool, err error) {
 
 // wait waits until a time, unless ctx ends, or the runner is closed.
 func (r *Runner) wait(ctx context.Context, until time.Time) error {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-r.up.Closing:
+	groups.Sleep(ctx, time.Until(until), r.up.Closing)
+	if r.up.Closed() {
 		return ErrClosed
 	}
+	return context.Cause(ctx)
 }
 
 // A lane is what the campaigns that feed one queue share. Runner.mu guards it.

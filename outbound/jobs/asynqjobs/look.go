@@ -113,9 +113,7 @@ func (e *engine) join(l *line) (leave func()) {
 // jobs of processes that have ended, and for those whose Retain is over. Jobs of processes that have ended are counted as lost before the
 // first server of a queue starts, since the server would let them run again without counting that.
 func (e *engine) watch(ctx context.Context) {
-	ticker := time.NewTicker(e.config.Poll)
-	defer ticker.Stop()
-	for {
+	for ctx.Err() == nil {
 		now := time.Now()
 		full := e.second.Swap(now.Unix()) != now.Unix() // before the lines are read: one that joins then is in the next look
 		e.mu.Lock()
@@ -136,11 +134,7 @@ func (e *engine) watch(ctx context.Context) {
 			default:
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+		groups.Sleep(ctx, e.config.Poll, nil)
 	}
 }
 

@@ -109,15 +109,9 @@ func (l *line) ProcessTask(ctx context.Context, task *asynq.Task) error {
 // settle deletes a field of a job. It waits until Redis accepts that, so that asynq can note the end of the job: asynq tries only once, and
 // otherwise the job would run again. asynq ends ctx when the job is lost.
 func (l *line) settle(ctx context.Context, id, field string) {
-	ticker := time.NewTicker(settleEvery)
-	defer ticker.Stop()
 	write := func() error { return l.engine.redis.HDel(ctx, prefix(l.queue)+"t:"+id, field).Err() }
-	for l.engine.send(ctx, write) != nil {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
+	for ctx.Err() == nil && l.engine.send(ctx, write) != nil {
+		groups.Sleep(ctx, settleEvery, nil)
 	}
 }
 
@@ -127,13 +121,7 @@ func (l *line) wait(ctx context.Context, at time.Time) bool {
 	if d > inline {
 		return false
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-l.stopping.Done():
-	case <-ctx.Done():
-	}
+	groups.Sleep(ctx, d, l.stopping.Done())
 	return l.stopping.Err() == nil && ctx.Err() == nil
 }
 
