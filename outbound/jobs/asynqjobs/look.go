@@ -60,16 +60,12 @@ func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues
 			for _, i := range part {
 				args = append(args, prefix(queues[i]))
 			}
-			var found reply
-			err := e.send(ctx, func() (err error) {
-				found, err = jobsScript.Run(ctx, node, nil, args...).Slice()
-				return err
-			})
+			found, err := send(ctx, e, func() ([]any, error) { return jobsScript.Run(ctx, node, nil, args...).Slice() })
 			if first = cmp.Or(first, err); err != nil {
 				break
 			}
 			for i := range found {
-				r := found.list(i)
+				r := reply(found).list(i)
 				counts[part[r.int(0)]] = groups.Counts{
 					Paused: r.int(2) == 1, Oldest: r.time(3), Pending: r.int(4), Scheduled: r.int(5), Active: r.int(6), Failed: r.int(7),
 					Done: r.int(8), Soon: r.int(9),

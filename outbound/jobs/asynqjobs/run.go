@@ -106,13 +106,18 @@ func (l *line) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	return &outcome{v}
 }
 
-// settle deletes a field of a job. It waits until Redis accepts that, so that asynq can note the end of the job: asynq tries only once, and
+// settle has forget delete a field of a job until Redis accepts that, so that asynq can note the end of the job: asynq tries only once, and
 // otherwise the job would run again. asynq ends ctx when the job is lost.
 func (l *line) settle(ctx context.Context, id, field string) {
-	write := func() error { return l.engine.redis.HDel(ctx, prefix(l.queue)+"t:"+id, field).Err() }
-	for ctx.Err() == nil && l.engine.send(ctx, write) != nil {
+	for ctx.Err() == nil && l.forget(ctx, id, field) != nil {
 		groups.Sleep(ctx, settleEvery, nil)
 	}
+}
+
+// forget deletes a field of a job.
+func (l *line) forget(ctx context.Context, id, field string) error {
+	_, err := send(ctx, l.engine, func() (int64, error) { return l.engine.redis.HDel(ctx, prefix(l.queue)+"t:"+id, field).Result() })
+	return err
 }
 
 // wait waits for a time that is near. It reports whether it has waited until then.
