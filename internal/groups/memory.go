@@ -29,7 +29,7 @@ type line struct {
 	records    map[string]*record // and those whose result is known
 	groups     map[string]*group
 	batches    map[string]*batch
-	ahead      int                  // batches that are taken and not loaded
+	ahead      map[string]*batch    // those that are taken and not loaded
 	due        []*group             // in the order of their turns
 	times      minheap.Heap[*group] // of groups that are not due
 	ended      []*record            // whose result is known
@@ -46,8 +46,7 @@ type record struct {
 // A batch in memory waits until at, or is taken.
 type batch struct {
 	Batch
-	at    time.Time
-	ahead bool // it is taken and not loaded
+	at time.Time
 }
 
 // open returns the state of a queue, until unlock is called.
@@ -55,7 +54,8 @@ func (m *memory) open(queue string) (l *line, now time.Time, unlock func()) {
 	m.mu.Lock()
 	now = time.Now()
 	if l = m.lines[queue]; l == nil {
-		l = &line{records: map[string]*record{}, groups: map[string]*group{}, batches: map[string]*batch{}, flushAfter: math.MaxInt64}
+		l = &line{records: map[string]*record{}, groups: map[string]*group{}, batches: map[string]*batch{}, ahead: map[string]*batch{}}
+		l.flushAfter = math.MaxInt64
 		m.lines[queue] = l
 	}
 	for len(l.ended) > 0 && (len(l.ended) > maxResults || now.Sub(l.ended[0].at) >= ResultLife) {
@@ -138,7 +138,7 @@ func (m *memory) Take(_ context.Context, queue string, terms Terms) (Batch, Stat
 		l.place(l.times.First(), now)
 	}
 	state := State{Next: -1, Records: l.left()}
-	if len(l.due) == 0 || l.ahead >= terms.Ahead {
+	if len(l.due) == 0 || len(l.ahead) >= terms.Ahead {
 		if l.times.Len() > 0 {
 			state.Next = l.times.First().at.Sub(now)
 		}
@@ -147,8 +147,7 @@ func (m *memory) Take(_ context.Context, queue string, terms Terms) (Batch, Stat
 	g := l.due[0]
 	l.due, g.queued = l.due[1:], false
 	b := g.take(&terms, now)
-	l.batches[b.ID], b.ahead = b, true
-	l.ahead++
+	l.batches[b.ID], l.ahead[b.ID] = b, b
 	g.flight += len(b.Records)
 	g.lastCall = now
 	l.place(g, now)
@@ -163,10 +162,7 @@ func (l *line) load(id string, turn int) *batch {
 	if b == nil || b.Turn != turn {
 		return &batch{}
 	}
-	if b.ahead {
-		b.ahead = false
-		l.ahead--
-	}
+	delete(l.ahead, id)
 	return b
 }
 
@@ -253,13 +249,11 @@ func (m *memory) Control(_ context.Context, queue string, v Verb, names ...strin
 func (l *line) clear(g *group) int {
 	gone := slices.Concat(g.pending, g.failed)
 	lost := g.waiting
-	if g.flight > 0 && l.ahead > 0 {
-		for _, b := range l.batches {
-			if b.Group == g.name && b.ahead {
-				lost = append(lost, b)
-				g.flight -= len(b.Records)
-				l.ahead--
-			}
+	for id, b := range l.ahead {
+		if b.Group == g.name {
+			lost = append(lost, b)
+			g.flight -= len(b.Records)
+			delete(l.ahead, id)
 		}
 	}
 	for _, b := range lost {
