@@ -71,8 +71,7 @@ func (b *Batcher[T, R]) look(ctx context.Context) time.Duration {
 		if batch.Losses > 0 {
 			job.Meta = map[string]string{groups.Suspect: strconv.Itoa(batch.Losses)}
 		}
-		err = b.queue.Enqueue(ctx, job, math.MaxInt)
-		if errors.Is(err, groups.ErrExists) { // the store gave it once more
+		if err = b.queue.Enqueue(ctx, job, math.MaxInt); errors.Is(err, groups.ErrExists) { // the store gave it once more
 			err = nil
 		}
 	}

@@ -164,10 +164,7 @@ func (m *memory) drain(ctx context.Context, queue string) {
 		if idle {
 			return
 		}
-		select {
-		case <-ctx.Done():
-		case <-changed:
-		}
+		groups.Sleep(ctx, time.Hour, changed)
 	}
 }
 
