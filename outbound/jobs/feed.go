@@ -9,7 +9,6 @@ import (
 	"maps"
 	"time"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/groups"
 )
 
@@ -59,7 +58,7 @@ func (f *feeding) feed(ctx context.Context, job Job) (added bool, err error) {
 		id, err := f.Enqueue(ctx, job)
 		job.ID = id // the same in each try, since a reply can be lost
 		switch {
-		case errors.Is(err, ErrClosed), errors.Is(err, core.ErrConfig):
+		case errors.Is(err, ErrClosed):
 			return false, err
 		case err == nil, errors.Is(err, ErrExists):
 			f.up.EngineIs(ctx, nil)
