@@ -142,6 +142,8 @@ func (m *memory) Run(ctx context.Context, queue string, w groups.Worker) {
 
 // take waits for the next job that is due. It returns nil when ctx ends.
 func (m *memory) take(ctx context.Context, queue string) *memoryJob {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
 	for ctx.Err() == nil {
 		q, now := m.lock(queue)
 		j, wait := q.next(now)
@@ -150,7 +152,12 @@ func (m *memory) take(ctx context.Context, queue string) *memoryJob {
 		if j != nil {
 			return j
 		}
-		groups.Sleep(ctx, wait, changed)
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-changed:
+		}
 	}
 	return nil
 }
