@@ -9,18 +9,14 @@ import (
 // A group in memory.
 type group struct {
 	minheap.Place // in line.times
+	Group         // without Pending, Failed, Oldest and Next, which describe adds
 
-	name      string
-	number    int // in the order of their making
-	pending   []*record
-	keys      map[string]*record // of pending ones
-	due       int                // how many of pending are
-	waiting   []*batch           // by time
-	failed    []*record
-	flight    int // records of batches that are taken
-	paused    bool
-	lastCall  time.Time
-	lastError string
+	number  int // in the order of their making
+	pending []*record
+	keys    map[string]*record // of pending ones
+	due     int                // how many of pending are
+	waiting []*batch           // by time
+	failed  []*record
 
 	queued bool      // it is in line.due
 	at     time.Time // of line.times
@@ -58,7 +54,7 @@ func (g *group) take(terms *Terms, now time.Time) *batch {
 		g.waiting = g.waiting[1:]
 		return b
 	}
-	b := &batch{Batch: Batch{ID: terms.ID, Turn: 1, Group: g.name}}
+	b := &batch{Batch: Batch{ID: terms.ID, Turn: 1, Group: g.Name}}
 	bytes := 0
 	for i, r := range g.pending[:min(terms.MaxRecords, len(g.pending))] {
 		if bytes += len(r.Payload); i > 0 && terms.MaxBytes > 0 && bytes > terms.MaxBytes {
@@ -87,10 +83,8 @@ func (g *group) flush(now time.Time) (n int) {
 }
 
 func (l *line) describe(g *group, now time.Time, flushAfter time.Duration) Group {
-	d := Group{
-		Name: g.name, Pending: len(g.pending), InFlight: g.flight, Failed: len(g.failed), Paused: g.paused,
-		Next: g.next(now, flushAfter), LastCall: g.lastCall, LastError: g.lastError,
-	}
+	d := g.Group
+	d.Pending, d.Failed, d.Next = len(g.pending), len(g.failed), g.next(now, flushAfter)
 	if len(g.pending) > 0 {
 		d.Oldest = g.pending[0].at
 	}

@@ -97,13 +97,19 @@ func (l *Lifetime) Close(ctx context.Context, rest func(stopping, working contex
 		case <-ctx.Done():
 		}
 		l.end()
-		late := time.NewTimer(lateness)
-		defer late.Stop()
-		select {
-		case <-ended:
-		case <-late.C:
-		}
+		Sleep(context.WithoutCancel(ctx), lateness, ended)
 		return context.Cause(ctx)
+	}
+}
+
+// Sleep waits for d. It returns earlier when ctx ends, or when wake, which may be nil, has an element or is closed.
+func Sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-ctx.Done():
 	}
 }
 

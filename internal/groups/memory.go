@@ -29,7 +29,7 @@ type line struct {
 	records    map[string]*record // and those whose result is known
 	groups     map[string]*group
 	batches    map[string]*batch
-	ahead      int                  // batches that are taken and not loaded
+	ahead      map[string]*batch    // those that are taken and not loaded
 	due        []*group             // in the order of their turns
 	times      minheap.Heap[*group] // of groups that are not due
 	ended      []*record            // whose result is known
@@ -46,8 +46,7 @@ type record struct {
 // A batch in memory waits until at, or is taken.
 type batch struct {
 	Batch
-	at    time.Time
-	ahead bool // it is taken and not loaded
+	at time.Time
 }
 
 // open returns the state of a queue, until unlock is called.
@@ -55,7 +54,8 @@ func (m *memory) open(queue string) (l *line, now time.Time, unlock func()) {
 	m.mu.Lock()
 	now = time.Now()
 	if l = m.lines[queue]; l == nil {
-		l = &line{records: map[string]*record{}, groups: map[string]*group{}, batches: map[string]*batch{}, flushAfter: math.MaxInt64}
+		l = &line{records: map[string]*record{}, groups: map[string]*group{}, batches: map[string]*batch{}, ahead: map[string]*batch{}}
+		l.flushAfter = math.MaxInt64
 		m.lines[queue] = l
 	}
 	for len(l.ended) > 0 && (len(l.ended) > maxResults || now.Sub(l.ended[0].at) >= ResultLife) {
@@ -72,7 +72,7 @@ func (l *line) group(name string) *group {
 	g := l.groups[name]
 	if g == nil {
 		l.made++
-		g = &group{name: name, number: l.made, keys: map[string]*record{}}
+		g = &group{Group: Group{Name: name}, number: l.made, keys: map[string]*record{}}
 		l.groups[name] = g
 	}
 	return g
@@ -81,22 +81,22 @@ func (l *line) group(name string) *group {
 // place puts a group where it belongs after each change: it is due, or it waits for its time, or it ends.
 func (l *line) place(g *group, now time.Time) {
 	at := g.next(now, l.flushAfter)
-	due := !at.IsZero() && !at.After(now) && !g.paused
+	due := !at.IsZero() && !at.After(now) && !g.Paused
 	switch {
 	case due && !g.queued:
 		l.due = append(l.due, g)
 	case !due && g.queued:
 		l.due = slices.DeleteFunc(l.due, func(o *group) bool { return o == g })
 	}
-	if g.queued = due; due || g.paused {
+	if g.queued = due; due || g.Paused {
 		at = time.Time{}
 	}
 	if l.times.Remove(g); !at.IsZero() {
 		g.at = at
 		l.times.Add(g)
 	}
-	if len(g.pending)+len(g.waiting)+len(g.failed)+g.flight == 0 && !g.paused {
-		delete(l.groups, g.name)
+	if len(g.pending)+len(g.waiting)+len(g.failed)+g.InFlight == 0 && !g.Paused {
+		delete(l.groups, g.Name)
 	}
 }
 
@@ -138,7 +138,7 @@ func (m *memory) Take(_ context.Context, queue string, terms Terms) (Batch, Stat
 		l.place(l.times.First(), now)
 	}
 	state := State{Next: -1, Records: l.left()}
-	if len(l.due) == 0 || l.ahead >= terms.Ahead {
+	if len(l.due) == 0 || len(l.ahead) >= terms.Ahead {
 		if l.times.Len() > 0 {
 			state.Next = l.times.First().at.Sub(now)
 		}
@@ -147,10 +147,9 @@ func (m *memory) Take(_ context.Context, queue string, terms Terms) (Batch, Stat
 	g := l.due[0]
 	l.due, g.queued = l.due[1:], false
 	b := g.take(&terms, now)
-	l.batches[b.ID], b.ahead = b, true
-	l.ahead++
-	g.flight += len(b.Records)
-	g.lastCall = now
+	l.batches[b.ID], l.ahead[b.ID] = b, b
+	g.InFlight += len(b.Records)
+	g.LastCall = now
 	l.place(g, now)
 	taken := b.Batch
 	taken.Records = nil
@@ -163,10 +162,7 @@ func (l *line) load(id string, turn int) *batch {
 	if b == nil || b.Turn != turn {
 		return &batch{}
 	}
-	if b.ahead {
-		b.ahead = false
-		l.ahead--
-	}
+	delete(l.ahead, id)
 	return b
 }
 
@@ -185,9 +181,9 @@ func (m *memory) Replace(_ context.Context, queue string, old Batch, parts []Par
 	}
 	g := l.groups[b.Group]
 	delete(l.batches, b.ID)
-	g.flight -= len(b.Records)
+	g.InFlight -= len(b.Records)
 	for _, p := range parts {
-		part := &batch{Batch: Batch{ID: p.ID, Turn: 1, Group: g.name, Attempts: p.Attempts, Losses: p.Losses}, at: now.Add(p.After)}
+		part := &batch{Batch: Batch{ID: p.ID, Turn: 1, Group: g.Name, Attempts: p.Attempts, Losses: p.Losses}, at: now.Add(p.After)}
 		if p.ID == b.ID {
 			part.Turn += b.Turn
 		}
@@ -208,7 +204,7 @@ func (m *memory) Replace(_ context.Context, queue string, old Batch, parts []Par
 		l.ended = append(l.ended, end)
 	}
 	if last != nil {
-		g.lastError = last.Error()
+		g.LastError = last.Error()
 	}
 	l.place(g, now)
 	return nil
@@ -219,7 +215,7 @@ func (m *memory) Control(_ context.Context, queue string, v Verb, names ...strin
 	defer unlock()
 	if len(names) == 0 {
 		for _, g := range l.sorted() {
-			names = append(names, g.name)
+			names = append(names, g.Name)
 		}
 	}
 	for _, name := range names {
@@ -232,7 +228,7 @@ func (m *memory) Control(_ context.Context, queue string, v Verb, names ...strin
 		case Flush:
 			n += g.flush(now)
 		case Pause, Resume:
-			g.paused = v == Pause
+			g.Paused = v == Pause
 		case Retry:
 			n += len(g.failed)
 			for _, r := range g.failed {
@@ -253,13 +249,11 @@ func (m *memory) Control(_ context.Context, queue string, v Verb, names ...strin
 func (l *line) clear(g *group) int {
 	gone := slices.Concat(g.pending, g.failed)
 	lost := g.waiting
-	if g.flight > 0 && l.ahead > 0 {
-		for _, b := range l.batches {
-			if b.Group == g.name && b.ahead {
-				lost = append(lost, b)
-				g.flight -= len(b.Records)
-				l.ahead--
-			}
+	for id, b := range l.ahead {
+		if b.Group == g.Name {
+			lost = append(lost, b)
+			g.InFlight -= len(b.Records)
+			delete(l.ahead, id)
 		}
 	}
 	for _, b := range lost {

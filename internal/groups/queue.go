@@ -43,8 +43,6 @@ type Queue interface {
 // A Worker runs jobs.
 type Worker struct {
 	Concurrency int
-	// Closing is closed when no other job is to be taken; a queue in memory first hands out those that are due.
-	Closing <-chan struct{}
 	// Handle makes an attempt. Its context ends if another process may get the job.
 	Handle func(ctx context.Context, e Entry) Verdict
 }

@@ -131,6 +131,7 @@ func settingsOf[T, R any](c *Config[T, R]) *Config[T, R] {
 	s.Concurrency, s.Timeout = cmp.Or(c.Concurrency, defaultConcurrency), cmp.Or(c.Timeout, defaultTimeout)
 	s.MaxAttempts, s.MaxDeliveries = cmp.Or(c.MaxAttempts, defaultAttempts), cmp.Or(c.MaxDeliveries, defaultDeliveries)
 	s.MaxPending = cmp.Or(c.MaxPending, defaultPending)
+	s.Backoff = cmp.Or[backoff.Strategy](c.Backoff, backoff.Exponential{Delay: 15 * time.Second, Max: 36 * time.Hour, Jitter: -1})
 	if c.Option == nil {
 		s.Option = func(T) string { return "" }
 	}
@@ -139,9 +140,6 @@ func settingsOf[T, R any](c *Config[T, R]) *Config[T, R] {
 	}
 	if c.GateCall == nil {
 		s.GateCall = func(string, []T) gate.Call { return gate.Call{} }
-	}
-	if c.Backoff == nil {
-		s.Backoff = backoff.Exponential{Delay: 15 * time.Second, Max: 36 * time.Hour, Jitter: -1}
 	}
 	return &s
 }

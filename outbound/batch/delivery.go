@@ -256,12 +256,7 @@ func (d *delivery[T, R]) settle(ctx, stopping context.Context) bool {
 		case ctx.Err() != nil, stopping.Err() != nil && tries >= lastTries:
 			return false
 		}
-		timer := time.NewTimer(hesitation)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
+		groups.Sleep(ctx, hesitation, nil)
 	}
 	return false
 }

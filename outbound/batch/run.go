@@ -34,16 +34,9 @@ func (b *Batcher[T, R]) work(stopping, working context.Context) {
 			Handle:      func(ctx context.Context, e groups.Entry) groups.Verdict { return b.handle(ctx, stopping, working, e) },
 		})
 	})
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
 	// Jobs are made of due groups until the batcher is closed and, if the engine is its own, nothing is left.
 	for stopping.Err() == nil && (!b.up.Closed() || b.own && b.left(stopping)) {
-		timer.Reset(b.look(stopping))
-		select {
-		case <-stopping.Done():
-		case <-timer.C:
-		case <-b.wake:
-		}
+		groups.Sleep(stopping, b.look(stopping), b.wake)
 	}
 	stop()
 	running.Wait()
@@ -78,8 +71,7 @@ func (b *Batcher[T, R]) look(ctx context.Context) time.Duration {
 		if batch.Losses > 0 {
 			job.Meta = map[string]string{groups.Suspect: strconv.Itoa(batch.Losses)}
 		}
-		err = b.queue.Enqueue(ctx, job, math.MaxInt)
-		if errors.Is(err, groups.ErrExists) { // the store gave it once more
+		if err = b.queue.Enqueue(ctx, job, math.MaxInt); errors.Is(err, groups.ErrExists) { // the store gave it once more
 			err = nil
 		}
 	}

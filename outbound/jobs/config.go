@@ -103,9 +103,7 @@ func settings(c *Config) map[string]Queue {
 		if q.Timeout = cmp.Or(q.Timeout, defaultTimeout); q.Timeout < 0 {
 			q.Timeout = forever
 		}
-		if q.Backoff == nil {
-			q.Backoff = backoff.Exponential{Delay: 15 * time.Second, Max: 36 * time.Hour, Jitter: -1}
-		}
+		q.Backoff = cmp.Or[backoff.Strategy](q.Backoff, backoff.Exponential{Delay: 15 * time.Second, Max: 36 * time.Hour, Jitter: -1})
 		if q.GateCall == nil {
 			q.GateCall = func(Job) gate.Call { return gate.Call{} }
 		}

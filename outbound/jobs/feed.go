@@ -9,7 +9,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/groups"
 )
 
 const (
@@ -58,7 +58,7 @@ func (f *feeding) feed(ctx context.Context, job Job) (added bool, err error) {
 		id, err := f.Enqueue(ctx, job)
 		job.ID = id // the same in each try, since a reply can be lost
 		switch {
-		case errors.Is(err, ErrClosed), errors.Is(err, core.ErrConfig):
+		case errors.Is(err, ErrClosed):
 			return false, err
 		case err == nil, errors.Is(err, ErrExists):
 			f.up.EngineIs(ctx, nil)
@@ -75,16 +75,11 @@ func (f *feeding) feed(ctx context.Context, job Job) (added bool, err error) {
 
 // wait waits until a time, unless ctx ends, or the runner is closed.
 func (r *Runner) wait(ctx context.Context, until time.Time) error {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-r.up.Closing:
+	groups.Sleep(ctx, time.Until(until), r.up.Closing)
+	if r.up.Closed() {
 		return ErrClosed
 	}
+	return context.Cause(ctx)
 }
 
 // A lane is what the campaigns that feed one queue share. Runner.mu guards it.

@@ -129,7 +129,7 @@ func (m *memory) Run(ctx context.Context, queue string, w groups.Worker) {
 	defer group.Wait()
 	places := semaphore.NewWeighted(int64(w.Concurrency))
 	for places.Acquire(ctx, 1) == nil {
-		j := m.take(ctx, queue, w.Closing)
+		j := m.take(ctx, queue)
 		if j == nil {
 			return
 		}
@@ -140,16 +140,16 @@ func (m *memory) Run(ctx context.Context, queue string, w groups.Worker) {
 	}
 }
 
-// take waits for the next job that is due. It returns nil when ctx ends, or when the engine closes and none is due.
-func (m *memory) take(ctx context.Context, queue string, closing <-chan struct{}) *memoryJob {
+// take waits for the next job that is due. It returns nil when ctx ends.
+func (m *memory) take(ctx context.Context, queue string) *memoryJob {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for closes := false; ctx.Err() == nil; {
+	for ctx.Err() == nil {
 		q, now := m.lock(queue)
 		j, wait := q.next(now)
-		changed, over := q.changed, closes && q.idle()
+		changed := q.changed
 		m.mu.Unlock()
-		if j != nil || over {
+		if j != nil {
 			return j
 		}
 		timer.Reset(wait)
@@ -157,11 +157,22 @@ func (m *memory) take(ctx context.Context, queue string, closing <-chan struct{}
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-changed:
-		case <-closing:
-			closes, closing = true, nil
 		}
 	}
 	return nil
+}
+
+// drain waits until a queue is idle.
+func (m *memory) drain(ctx context.Context, queue string) {
+	for ctx.Err() == nil {
+		q, _ := m.lock(queue)
+		idle, changed := q.idle(), q.changed
+		m.mu.Unlock()
+		if idle {
+			return
+		}
+		groups.Sleep(ctx, time.Hour, changed)
+	}
 }
 
 // next takes the next job if it is due; otherwise it returns how long to wait.

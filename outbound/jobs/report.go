@@ -60,16 +60,11 @@ func (r *Runner) figures() (f registry.Figures) {
 
 // watch reads the queues for figures until ctx ends.
 func (r *Runner) watch(ctx context.Context) {
-	ticker := time.NewTicker(refreshEvery)
-	defer ticker.Stop()
 	for ctx.Err() == nil {
 		counts, err := r.queue.Inspect(ctx, r.names()...)
 		if r.up.EngineIs(ctx, err, slog.String("queue", "")); err == nil {
 			r.seen.Store(counts)
 		}
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
+		groups.Sleep(ctx, refreshEvery, nil)
 	}
 }

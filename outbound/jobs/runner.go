@@ -101,24 +101,28 @@ func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 func (r *Runner) Run(ctx context.Context) error {
 	grace := func() time.Duration { return max(0, cmp.Or(r.life.Load().Config.Grace, defaultGrace)) }
 	return r.up.Run(ctx, grace, func(stopping, working context.Context) {
-		var workers, watcher sync.WaitGroup
-		defer watcher.Wait()
-		watching, stop := context.WithCancel(stopping)
+		var workers sync.WaitGroup
+		defer workers.Wait()
+		taking, stop := context.WithCancel(stopping)
 		defer stop()
 		now := r.life.Load()
 		if now.Config.Registry != nil && len(now.Settings) > 0 {
-			watcher.Go(func() { r.watch(watching) })
+			workers.Go(func() { r.watch(taking) })
 		}
 		for name, q := range now.Settings {
-			w := groups.Worker{Concurrency: q.Concurrency, Closing: r.up.Closing}
+			w := groups.Worker{Concurrency: q.Concurrency}
 			w.Handle = func(ctx context.Context, e groups.Entry) groups.Verdict { return r.handle(ctx, stopping, working, e) }
-			workers.Go(func() { r.queue.Run(stopping, name, w) })
+			workers.Go(func() { r.queue.Run(taking, name, w) })
 		}
-		select { // there may be no queues
+		select {
 		case <-stopping.Done():
 		case <-r.up.Closing:
 		}
-		workers.Wait()
+		if m, ok := r.queue.(*memory); ok { // what is due runs first
+			for name := range now.Settings {
+				m.drain(stopping, name)
+			}
+		}
 	})
 }
 

@@ -369,22 +369,10 @@ func TestCloseBesideEnqueue(t *testing.T) {
 func TestCloseOfDurable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFault()
-		m := f.Queue
-		f.run = func(ctx context.Context, queue string, w groups.Worker) {
-			ctx, stop := context.WithCancel(ctx)
-			closing := w.Closing
-			w.Closing = nil
-			go func() {
-				<-closing
-				stop()
-			}()
-			m.Run(ctx, queue, w)
-		}
 		r, _ := start(t, jobs.Queue{Concurrency: 1, Handler: func(ctx context.Context, _ jobs.Job) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}}, f.engine)
+		}}, newFault().engine)
 		enqueue(t, r, jobs.Job{})
 		enqueue(t, r, jobs.Job{})
 		synctest.Wait()

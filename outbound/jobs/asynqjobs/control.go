@@ -82,12 +82,8 @@ func entryOf(task *asynq.TaskInfo, state string) groups.Entry {
 }
 
 // script runs an operation of jobs.lua for a queue, and returns its result.
-func (e *engine) script(ctx context.Context, queue string, args ...any) (n int, err error) {
-	err = e.send(ctx, func() (err error) {
-		n, err = jobsScript.Run(ctx, e.redis, []string{prefix(queue)}, args...).Int()
-		return err
-	})
-	return n, err
+func (e *engine) script(ctx context.Context, queue string, args ...any) (int, error) {
+	return send(ctx, e, func() (int, error) { return jobsScript.Run(ctx, e.redis, []string{prefix(queue)}, args...).Int() })
 }
 
 // Control pauses a queue in the way the tools of asynq do.

@@ -91,10 +91,7 @@ func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
 	}
 	task := asynq.NewTaskWithHeaders(taskType, job.Payload, map[string]string{headerJob: string(details)})
 	for {
-		err := e.send(ctx, func() error {
-			_, err := e.client.EnqueueContext(ctx, task, options...)
-			return err
-		})
+		_, err := send(ctx, e, func() (*asynq.TaskInfo, error) { return e.client.EnqueueContext(ctx, task, options...) })
 		if !errors.Is(err, asynq.ErrTaskIDConflict) {
 			return err
 		}
@@ -147,9 +144,14 @@ func (e *engine) room(ctx context.Context, queue string, most int) (*room, error
 	return r, nil
 }
 
-// send calls f. If the server has refused it because it is not the primary, it calls f again over another connection.
-func (e *engine) send(ctx context.Context, f func() error) error {
-	return failed(ctx, e.conns.Do(ctx, e.redis, func() error { return refusal(f()) }))
+// send calls f, and returns its result. If the server has refused it because it is not the primary, it calls f again over another
+// connection.
+func send[T any](ctx context.Context, e *engine, f func() (T, error)) (result T, err error) {
+	err = e.conns.Do(ctx, e.redis, func() (err error) {
+		result, err = f()
+		return refusal(err)
+	})
+	return result, failed(ctx, err)
 }
 
 // refusal strips the text that asynq puts before the reply of a server that is not the primary. asynq keeps only the

@@ -56,12 +56,8 @@ type view struct {
 
 var _ groups.Store = (*store)(nil)
 
-func (s *store) run(ctx context.Context, queue string, args ...any) (r reply, err error) {
-	err = s.send(ctx, func() (err error) {
-		r, err = s.script.Run(ctx, s.redis, []string{s.prefixOf(queue)}, args...).Slice()
-		return err
-	})
-	return r, err
+func (s *store) run(ctx context.Context, queue string, args ...any) (reply, error) {
+	return send(ctx, s.engine, func() ([]any, error) { return s.script.Run(ctx, s.redis, []string{s.prefixOf(queue)}, args...).Slice() })
 }
 
 func (s *store) prefixOf(queue string) string {
@@ -220,12 +216,10 @@ func (s *store) Control(ctx context.Context, queue string, v groups.Verb, names 
 }
 
 // names returns the names of the first n groups; of all, if n is -1.
-func (s *store) names(ctx context.Context, queue string, n int64) (names []string, err error) {
-	err = s.send(ctx, func() (err error) {
-		names, err = s.redis.ZRange(ctx, s.prefixOf(queue)+"all", 0, max(-1, n-1)).Result()
-		return err
+func (s *store) names(ctx context.Context, queue string, n int64) ([]string, error) {
+	return send(ctx, s.engine, func() ([]string, error) {
+		return s.redis.ZRange(ctx, s.prefixOf(queue)+"all", 0, max(-1, n-1)).Result()
 	})
-	return names, err
 }
 
 func (s *store) Groups(ctx context.Context, queue string, flushAfter time.Duration, n int) (all []groups.Group, err error) {

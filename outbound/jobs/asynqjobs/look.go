@@ -60,16 +60,12 @@ func (e *engine) look(ctx context.Context, pendingOnly bool, mark string, queues
 			for _, i := range part {
 				args = append(args, prefix(queues[i]))
 			}
-			var found reply
-			err := e.send(ctx, func() (err error) {
-				found, err = jobsScript.Run(ctx, node, nil, args...).Slice()
-				return err
-			})
+			found, err := send(ctx, e, func() ([]any, error) { return jobsScript.Run(ctx, node, nil, args...).Slice() })
 			if first = cmp.Or(first, err); err != nil {
 				break
 			}
 			for i := range found {
-				r := found.list(i)
+				r := reply(found).list(i)
 				counts[part[r.int(0)]] = groups.Counts{
 					Paused: r.int(2) == 1, Oldest: r.time(3), Pending: r.int(4), Scheduled: r.int(5), Active: r.int(6), Failed: r.int(7),
 					Done: r.int(8), Soon: r.int(9),
@@ -113,9 +109,7 @@ func (e *engine) join(l *line) (leave func()) {
 // jobs of processes that have ended, and for those whose Retain is over. Jobs of processes that have ended are counted as lost before the
 // first server of a queue starts, since the server would let them run again without counting that.
 func (e *engine) watch(ctx context.Context) {
-	ticker := time.NewTicker(e.config.Poll)
-	defer ticker.Stop()
-	for {
+	for ctx.Err() == nil {
 		now := time.Now()
 		full := e.second.Swap(now.Unix()) != now.Unix() // before the lines are read: one that joins then is in the next look
 		e.mu.Lock()
@@ -136,11 +130,7 @@ func (e *engine) watch(ctx context.Context) {
 			default:
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+		groups.Sleep(ctx, e.config.Poll, nil)
 	}
 }
 

@@ -38,7 +38,7 @@ func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (share int
 	if stage.TryAcquire(share) {
 		return share, nil
 	}
-	if err = l.engine.send(ctx, func() error { return client.HSet(ctx, key, fieldWaits, 1).Err() }); err != nil {
+	if _, err = send(ctx, l.engine, func() (int64, error) { return client.HSet(ctx, key, fieldWaits, 1).Result() }); err != nil {
 		return 0, err
 	}
 	waiting, cancel := context.WithTimeout(ctx, mostAlone)
@@ -47,7 +47,7 @@ func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (share int
 	if stage.Acquire(waiting, share) != nil {
 		share, err = 0, l.stopping.Err()
 	}
-	if err = cmp.Or(l.engine.send(ctx, func() error { return client.HDel(ctx, key, fieldWaits).Err() }), err); err != nil {
+	if err = cmp.Or(l.forget(ctx, e.ID, fieldWaits), err); err != nil {
 		stage.Release(share)
 	}
 	return share, err

@@ -29,18 +29,9 @@ type line struct {
 
 // Run runs an asynq server for this queue only, while the queue has work.
 func (e *engine) Run(ctx context.Context, queue string, w groups.Worker) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	l := &line{Worker: w, engine: e, queue: queue, work: make(chan struct{}, 1), stopping: ctx, places: make(chan struct{}, w.Concurrency)}
 	defer e.join(l)() //nolint:contextcheck // all lines are looked at together
 	defer l.ending.Wait()
-	go func() {
-		defer stop()
-		select {
-		case <-w.Closing:
-		case <-ctx.Done():
-		}
-	}()
 	for ctx.Err() == nil {
 		select {
 		case <-l.work:
@@ -115,19 +106,18 @@ func (l *line) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	return &outcome{v}
 }
 
-// settle deletes a field of a job. It waits until Redis accepts that, so that asynq can note the end of the job: asynq tries only once, and
+// settle has forget delete a field of a job until Redis accepts that, so that asynq can note the end of the job: asynq tries only once, and
 // otherwise the job would run again. asynq ends ctx when the job is lost.
 func (l *line) settle(ctx context.Context, id, field string) {
-	ticker := time.NewTicker(settleEvery)
-	defer ticker.Stop()
-	write := func() error { return l.engine.redis.HDel(ctx, prefix(l.queue)+"t:"+id, field).Err() }
-	for l.engine.send(ctx, write) != nil {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
+	for ctx.Err() == nil && l.forget(ctx, id, field) != nil {
+		groups.Sleep(ctx, settleEvery, nil)
 	}
+}
+
+// forget deletes a field of a job.
+func (l *line) forget(ctx context.Context, id, field string) error {
+	_, err := send(ctx, l.engine, func() (int64, error) { return l.engine.redis.HDel(ctx, prefix(l.queue)+"t:"+id, field).Result() })
+	return err
 }
 
 // wait waits for a time that is near. It reports whether it has waited until then.
@@ -136,13 +126,7 @@ func (l *line) wait(ctx context.Context, at time.Time) bool {
 	if d > inline {
 		return false
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-l.stopping.Done():
-	case <-ctx.Done():
-	}
+	groups.Sleep(ctx, d, l.stopping.Done())
 	return l.stopping.Err() == nil && ctx.Err() == nil
 }
 
