@@ -34,7 +34,7 @@ type Bulkhead struct {
 
 	refused                   stripe.Counter
 	canceled, lowered, raised atomic.Uint64
-	changes                   announce.Queue[func()]
+	changes                   announce.Queue
 	waits                     registry.Histogram // of admitted calls
 }
 
@@ -211,7 +211,7 @@ func (c *cell) done(p Permit, outcome core.Outcome) {
 		c.word.add(int(p.weight))
 		c.serve()
 		c.unlock()
-		c.bulkhead.changes.Drain(func(emit func()) { emit() })
+		c.bulkhead.changes.Drain()
 	} else if c.word.add(int(p.weight))&locked != 0 {
 		c.lock()
 		c.serve()
