@@ -116,11 +116,8 @@ func (s *Script) answer(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	if r.Delay != 0 && ctx.Err() == nil {
-		pause(ctx, r.Delay)
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	if err := pause(ctx, r.Delay); err != nil {
+		return nil, err
 	}
 	resp, err := r.response(req)
 	if err == nil {
