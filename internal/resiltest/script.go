@@ -53,11 +53,7 @@ func (s *Script) Attempts() []Attempt {
 }
 
 // Calls returns the number of attempts so far.
-func (s *Script) Calls() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.attempts)
-}
+func (s *Script) Calls() int { return len(s.Attempts()) }
 
 // Waits returns the times between the arrivals of the attempts.
 func (s *Script) Waits() (all []time.Duration) {
