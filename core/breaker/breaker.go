@@ -40,7 +40,7 @@ type Breaker struct {
 	trials     counts        // HalfOpen: the trials that have ended
 	admitted   int           // HalfOpen: the trials that were admitted, without ignored ones
 	latest     time.Duration // HalfOpen: when the last trial was admitted
-	changes    announce.Queue[func()]
+	changes    announce.Queue
 	queued     bool // changes were added under this lock
 
 	total             counts

@@ -11,7 +11,7 @@ import (
 // announce calls the observers of the queued changes, in order. The caller must not hold the lock.
 func (b *Breaker) announce(queued bool) {
 	if queued {
-		b.changes.Drain(func(tell func()) { tell() })
+		b.changes.Drain()
 	}
 }
 

@@ -32,7 +32,7 @@ type Bulkhead struct {
 
 	refused                   stripe.Counter
 	canceled, lowered, raised atomic.Uint64
-	changes                   announce.Queue[func()]
+	changes                   announce.Queue
 	waits                     registry.Histogram // of admitted calls
 }
 
@@ -204,7 +204,7 @@ func (c *cell) done(p Permit, outcome core.Outcome) {
 		c.adapt(p, outcome)
 		c.word.add(int(p.weight))
 		c.unlock()
-		c.bulkhead.changes.Drain(func(emit func()) { emit() })
+		c.bulkhead.changes.Drain()
 	} else if c.word.add(int(p.weight))&locked != 0 {
 		c.lock()
 		c.unlock() // serves the waiters

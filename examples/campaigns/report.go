@@ -32,7 +32,6 @@ func (c config) report(ctx context.Context, f demo.Flags, screen *demo.Screen) *
 	r.Set("runs_per_call", demo.Round(float64(t.runs)/served), "A handler ran this many times for a call.")
 	r.Set("retried", t.retried, "Handlers that ran since one had failed.")
 	r.Set("redis_cpu_percent", demo.Round(t.percent), "Redis used this part of a processor.")
-	r.Set("void", &r.Void, "")
 	r.Problem(left > 0 || t.failed > 0, "%d of %d calls were not served", c.total()-t.served, c.total())
 	r.Problem(t.workers.Error != "", "%d failed, the first: %s", t.failed, t.workers.Error)
 	most := r.Figures.Num("most_sliding")

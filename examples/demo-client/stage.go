@@ -27,6 +27,12 @@ func (s *stage) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (s *stage) add(sent, back, why string) { s.rows = append(s.rows, [3]string{sent, back, why}) }
 
+// show adds an answer to the table, and checks its status.
+func (s *stage) show(sent string, got answer, status int, why string) (ok bool) {
+	s.add(sent, got.String(), why)
+	return s.expect("status of "+sent, got.status, status)
+}
+
 // expect checks that got is want.
 func (s *stage) expect(what string, got, want any) (ok bool) {
 	if got != want {

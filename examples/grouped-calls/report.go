@@ -92,7 +92,6 @@ func (c config) report(ctx context.Context, own demo.Flags, screen *demo.Screen)
 	r.Take("calls_by_option", "calls_by_option", "")
 	r.Take("accepted", "records", "The vendor accepted this many records.")
 	excused := t.workers.Report(r, ideal, c.minute(), slack/2)
-	r.Set("void", &r.Void, "")
 	r.Problem(t.served < c.Records, "%d of %d records were not served", c.Records-t.served, c.Records)
 	r.Problem(t.workers.Error != "" && t.served < c.Records, "%d failed, the first error: %s", t.failed, t.workers.Error)
 	f, whole := r.Figures, t.workers.Deaths == 0

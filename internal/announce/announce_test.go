@@ -12,25 +12,25 @@ import (
 
 func TestDrainKeepsOrderWhenToldCallsBack(t *testing.T) {
 	t.Parallel()
-	var q announce.Queue[int]
+	var q announce.Queue
 	var got []int
 	var tell func(int)
 	tell = func(n int) {
 		got = append(got, n)
 		if n < 3 {
-			q.Append(n + 1)
-			q.Drain(tell) // only appends: the outer call tells it
+			q.Append(func() { tell(n + 1) })
+			q.Drain() // only appends: the outer call tells it
 			require.Equal(t, n, got[len(got)-1])
 		}
 	}
-	q.Append(1)
-	q.Drain(tell)
+	q.Append(func() { tell(1) })
+	q.Drain()
 	require.Equal(t, []int{1, 2, 3}, got)
 }
 
 func TestDrainGoesOnAfterPanicAndGoexit(t *testing.T) {
 	t.Parallel()
-	var q announce.Queue[int]
+	var q announce.Queue
 	var got []int
 	tell := func(n int) {
 		got = append(got, n)
@@ -41,13 +41,13 @@ func TestDrainGoesOnAfterPanicAndGoexit(t *testing.T) {
 			runtime.Goexit()
 		}
 	}
-	q.Append(1)
-	q.Append(2)
-	q.Append(3)
+	for n := 1; n <= 3; n++ {
+		q.Append(func() { tell(n) })
+	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer func() { _ = recover() }()
-		q.Drain(tell)
+		q.Drain()
 	})
 	wg.Wait()
 	require.Equal(t, []int{1, 2, 3}, got)
@@ -56,21 +56,21 @@ func TestDrainGoesOnAfterPanicAndGoexit(t *testing.T) {
 func TestDrainOrderIsThatOfAppendsUnderLoad(t *testing.T) {
 	t.Parallel()
 	var (
-		q    announce.Queue[int]
+		q    announce.Queue
 		mu   sync.Mutex
 		next int
 		told []int
 		wg   sync.WaitGroup
 	)
-	tell := func(n int) { told = append(told, n) } // one announcer at a time: no lock needed
 	for range 8 {
 		wg.Go(func() {
 			for range 1000 {
 				mu.Lock()
-				q.Append(next)
+				n := next
+				q.Append(func() { told = append(told, n) }) // one announcer at a time: no lock needed
 				next++
 				mu.Unlock()
-				q.Drain(tell)
+				q.Drain()
 			}
 		})
 	}

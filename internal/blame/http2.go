@@ -22,17 +22,16 @@ type streamError struct {
 
 func (streamError) Error() string { return "http2: stream was reset" }
 
-// reset returns the code with which the stream of a request was reset.
-func reset(err error) (code uint32, ok bool) {
-	e, ok := errors.AsType[streamError](err)
-	return e.Code, ok
+// reset returns the code with which the stream of a request was reset, or 0, which is NO_ERROR.
+func reset(err error) (code uint32) {
+	e, _ := errors.AsType[streamError](err)
+	return e.Code
 }
 
 // Refused reports whether the server refused the stream, or went away before it, and did
 // nothing with it.
 func Refused(err error) bool {
-	code, ok := reset(err)
-	return ok && code == refusedStream || Any(err, unprocessed)
+	return reset(err) == refusedStream || Any(err, unprocessed)
 }
 
 // unprocessed knows two errors without a type by their texts: a stream came after the last
@@ -46,10 +45,7 @@ func unprocessed(err error) bool {
 // Throttled reports whether the server reset the stream, or closed the connection, since
 // its client sends too much (ENHANCE_YOUR_CALM).
 func Throttled(err error) bool {
-	if code, ok := reset(err); ok {
-		return code == enhanceYourCalm
-	}
-	return Any(err, goneAway)
+	return reset(err) == enhanceYourCalm || Any(err, goneAway)
 }
 
 // goneAway reports whether err is a GoAwayError, which unlike StreamError has no method As. For the

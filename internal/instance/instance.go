@@ -133,12 +133,7 @@ func (i *Instance[C, S]) replace(cfg C, apply func(cfg *C) error) error {
 func (i *Instance[C, S]) check(cfg C) (C, error) {
 	old := i.current.Load().Config
 	was, fields := i.kind.Fields(&old), i.kind.Fields(&cfg)
-	if *fields.Name == "" {
-		*fields.Name = *was.Name
-	}
-	if *fields.Registry == nil {
-		*fields.Registry = i.registry
-	}
+	*fields.Name, *fields.Registry = cmp.Or(*fields.Name, *was.Name), cmp.Or(*fields.Registry, i.registry)
 	check := validate.Of(i.kind.Type)
 	check.That(*fields.Name == *was.Name || *fields.Name == i.name, "Name", *fields.Name, "must stay "+i.name)
 	check.That(*fields.Registry == i.registry, "Registry", "another one", "must stay the same")

@@ -143,7 +143,7 @@ func (ps *Places[P, T]) add(errs []error, field string, p T, route *Route[P, T],
 		*ps = append(*ps, place)
 		return errs
 	}
-	return append(errs, &core.ConfigError{Field: field, Value: title(bare), Reason: reason})
+	return append(errs, &core.ConfigError{Field: field, Value: place.String(), Reason: reason})
 }
 
 // Wrap puts plugins around next: wrap applies one of them, and choose those of Routes that are next to each other, so that a request
@@ -186,16 +186,14 @@ func (ps Places[P, T]) Titles(pkg string) []string {
 }
 
 // String returns the text of the plugin, or its type and its name, as in "*client_test.stub(good)".
-func (p Place[P, T]) String() string { return title(p.Plugin) }
-
-func title(p any) string {
-	if s, ok := p.(fmt.Stringer); ok {
-		return s.String()
+func (p Place[P, T]) String() string {
+	switch plugin := any(p.Plugin).(type) {
+	case fmt.Stringer:
+		return plugin.String()
+	case interface{ Name() string }:
+		return fmt.Sprintf("%T(%s)", plugin, plugin.Name())
 	}
-	if named, ok := p.(interface{ Name() string }); ok {
-		return fmt.Sprintf("%T(%s)", p, named.Name())
-	}
-	return fmt.Sprintf("%T", p)
+	return fmt.Sprintf("%T", p.Plugin)
 }
 
 // FuncName returns the name of a function, as in "middleware.RequestID".

@@ -23,7 +23,7 @@ type Registry struct {
 	entries  []Entry
 	reloads  map[string]Reloads // by kind
 	watchers []*func(Entry, Change)
-	changes  announce.Queue[func()]
+	changes  announce.Queue
 }
 
 // An Entry is a registered mechanism.
@@ -56,7 +56,7 @@ func (r *Registry) Add(e Entry) (remove func(), err error) {
 	if e.Kind == "" || e.Name == "" || !utf8.ValidString(e.Kind+e.Name) {
 		return nil, errors.New("must be text in UTF-8") // metrics and pages need it
 	}
-	defer r.changes.Drain(call)
+	defer r.changes.Drain()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.find(e.Kind, e.Name) >= 0 {
@@ -67,8 +67,6 @@ func (r *Registry) Add(e Entry) (remove func(), err error) {
 	return func() { r.remove(e) }, nil
 }
 
-func call(f func()) { f() }
-
 // find returns the index of an entry, or -1.
 func (r *Registry) find(kind, name string) int {
 	return slices.IndexFunc(r.entries, func(e Entry) bool { return e.Kind == kind && e.Name == name })
@@ -76,7 +74,7 @@ func (r *Registry) find(kind, name string) int {
 
 // remove removes an entry unless another one has its name by now.
 func (r *Registry) remove(e Entry) {
-	defer r.changes.Drain(call)
+	defer r.changes.Drain()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if i := r.find(e.Kind, e.Name); i >= 0 && r.entries[i].Instance == e.Instance {

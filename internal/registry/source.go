@@ -161,7 +161,7 @@ func (e Event) Err() error {
 // Listeners observe the events of one instance. The zero value is ready to use.
 type Listeners struct {
 	mu  sync.Mutex
-	all atomic.Pointer[[]*listener] // nil if there are none
+	all atomic.Pointer[[]*listener] // nil before the first
 }
 
 type listener struct {
@@ -183,34 +183,32 @@ func (l *Listeners) Add(calls bool, f func(ctx context.Context, e Event)) (cance
 func (l *Listeners) set(change func(all []*listener) []*listener) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var all []*listener
-	if old := l.all.Load(); old != nil {
-		all = slices.Clone(*old)
+	all := change(slices.Clone(l.list()))
+	l.all.Store(&all)
+}
+
+// list returns the listeners.
+func (l *Listeners) list() []*listener {
+	if all := l.all.Load(); all != nil {
+		return *all
 	}
-	if all = change(all); len(all) == 0 {
-		l.all.Store(nil)
-	} else {
-		l.all.Store(&all)
-	}
+	return nil
 }
 
 // Listening reports whether there is a listener.
-func (l *Listeners) Listening() bool { return l.all.Load() != nil }
+func (l *Listeners) Listening() bool { return len(l.list()) > 0 }
 
 // Calls reports whether there is a listener for events of single calls.
 func (l *Listeners) Calls() bool {
-	all := l.all.Load()
-	return all != nil && slices.ContainsFunc(*all, func(o *listener) bool { return o.calls })
+	return slices.ContainsFunc(l.list(), func(o *listener) bool { return o.calls })
 }
 
 // Emit passes an event on. Call it without a lock, after the state has changed, and only if there is a listener: an event costs
 // allocations.
 func (l *Listeners) Emit(ctx context.Context, e Event) {
-	if all := l.all.Load(); all != nil {
-		for _, o := range *all {
-			if o.calls || !e.Call {
-				o.f(ctx, e)
-			}
+	for _, o := range l.list() {
+		if o.calls || !e.Call {
+			o.f(ctx, e)
 		}
 	}
 }

@@ -20,7 +20,6 @@ type Recorder struct {
 	rejected error
 	status   int16
 	hijacked bool
-	observed bool // OnHeader was called
 }
 
 // Wrap returns a writer that passes everything on to w, and that rec observes from now on.
@@ -114,16 +113,13 @@ func (rec *Recorder) Unwrap() http.ResponseWriter { return rec.w }
 
 func (rec *Recorder) recorder() *Recorder { return rec }
 
+// sent notes that the final header is sent or, without a status, that the connection was taken over. Only the first counts.
 func (rec *Recorder) sent(status int) {
-	if !rec.Wrote() {
-		rec.status = int16(status)
-		rec.tell(status)
+	if rec.Wrote() {
+		return
 	}
-}
-
-func (rec *Recorder) tell(status int) {
-	if rec.observer != nil && !rec.observed {
-		rec.observed = true
+	rec.status, rec.hijacked = int16(status), status == 0
+	if rec.observer != nil {
 		rec.observer.OnHeader(status)
 	}
 }
@@ -136,8 +132,7 @@ func (rec *Recorder) flush() error {
 func (rec *Recorder) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(rec.w).Hijack()
 	if err == nil {
-		rec.hijacked = true
-		rec.tell(0)
+		rec.sent(0)
 	}
 	return conn, rw, err
 }
@@ -149,7 +144,7 @@ func (rec *Recorder) hijack() (net.Conn, *bufio.ReadWriter, error) {
 // separately, as net/http does too.
 func (rec *Recorder) readFrom(r io.Reader) (int64, error) {
 	var first int64
-	if rec.observer != nil && !rec.observed && !rec.Wrote() {
+	if rec.observer != nil && !rec.Wrote() {
 		var err error
 		if first, err = io.Copy(onlyWriter{writer{rec}}, io.LimitReader(r, firstBytes)); err != nil || first < firstBytes {
 			return first, err

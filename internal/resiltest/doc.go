@@ -55,12 +55,14 @@ func Eventually(ok func() bool) bool {
 	return true
 }
 
-// pause waits for d, or for ever if it is negative, unless ctx ends.
-func pause(ctx context.Context, d time.Duration) {
+// pause waits for d, or for ever if it is negative. It fails where ctx ends before.
+func pause(ctx context.Context, d time.Duration) error {
+	over := ctx
 	if d >= 0 {
-		over, cancel := context.WithTimeout(ctx, d)
+		var cancel context.CancelFunc
+		over, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
-		ctx = over
 	}
-	<-ctx.Done()
+	<-over.Done()
+	return context.Cause(ctx)
 }

@@ -101,7 +101,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		if s.r.Pace != 0 {
 			p = p[:1]
 		}
-		if err := s.wait(s.r.Pace); err != nil {
+		if err := pause(s.ctx, s.r.Pace); err != nil {
 			return 0, err
 		}
 		n, text := 0, cmp.Or(s.r.Body, "x")
@@ -113,7 +113,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	case s.pos == s.size && s.r.Stall == 0 && !s.r.Reset:
 		return 0, io.EOF
 	case !s.stalled:
-		if err := s.wait(s.r.Stall); err != nil {
+		if err := pause(s.ctx, s.r.Stall); err != nil {
 			return 0, err
 		}
 		s.stalled = true
@@ -125,14 +125,6 @@ func (s *stream) Read(p []byte) (int, error) {
 		return 0, io.ErrUnexpectedEOF
 	}
 	return 0, io.EOF
-}
-
-// wait fails where the context ends or the body is closed before d is over.
-func (s *stream) wait(d time.Duration) error {
-	if d != 0 {
-		pause(s.ctx, d)
-	}
-	return context.Cause(s.ctx)
 }
 
 func (s *stream) Close() error { s.cancel(errClosedBody); return nil }

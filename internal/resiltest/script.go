@@ -53,11 +53,7 @@ func (s *Script) Attempts() []Attempt {
 }
 
 // Calls returns the number of attempts so far.
-func (s *Script) Calls() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.attempts)
-}
+func (s *Script) Calls() int { return len(s.Attempts()) }
 
 // Waits returns the times between the arrivals of the attempts.
 func (s *Script) Waits() (all []time.Duration) {
@@ -116,11 +112,8 @@ func (s *Script) answer(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	if r.Delay != 0 && ctx.Err() == nil {
-		pause(ctx, r.Delay)
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	if err := pause(ctx, r.Delay); err != nil {
+		return nil, err
 	}
 	resp, err := r.response(req)
 	if err == nil {

@@ -39,26 +39,24 @@ func (c *Check) Strategy(field string, s any) {
 // Err returns the collected errors, joined, or nil.
 func (c *Check) Err() error { return errors.Join(c.errs...) }
 
-// Relabel returns err with to instead of the first of from that the Field of a
-// [*core.ConfigError] begins with, as in
+// Relabel returns err with to instead of from where the Field of a
+// [*core.ConfigError] begins with that, as in
 //
 //	validate.Relabel(c.core().Validate(), "ratelimit.ClientConfig.", "ratelimit.Config.")
 //
 // Errors of [errors.Join] stay joined. Any other error stays as it is, with its own text. err itself
 // is not changed. Of nil it returns nil.
-func Relabel(err error, to string, from ...string) error {
+func Relabel(err error, to, from string) error {
 	if reflect.TypeOf(err) == reflect.TypeOf(errors.Join(errors.ErrUnsupported)) {
 		errs := slices.Clone(err.(interface{ Unwrap() []error }).Unwrap()) // the type of errors.Join
 		for i, part := range errs {
-			errs[i] = Relabel(part, to, from...)
+			errs[i] = Relabel(part, to, from)
 		}
 		return errors.Join(errs...)
 	}
 	if e, ok := err.(*core.ConfigError); ok { //nolint:errorlint // one around it has a text of its own
-		for _, prefix := range from {
-			if field, ok := strings.CutPrefix(e.Field, prefix); ok {
-				return &core.ConfigError{Field: to + field, Value: e.Value, Reason: e.Reason}
-			}
+		if field, ok := strings.CutPrefix(e.Field, from); ok {
+			return Bad(to+field, e.Value, e.Reason)
 		}
 	}
 	return err

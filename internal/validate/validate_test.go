@@ -18,7 +18,6 @@ func TestRelabel(t *testing.T) {
 	for _, c := range []struct{ err, want error }{
 		{nil, nil},
 		{one, bad("p.ClientConfig.Window")},
-		{bad("m.Limit.Permits"), bad("p.ClientConfig.Limit.Permits")},
 		{other, other},
 		{io.EOF, io.EOF},
 		{
@@ -26,7 +25,7 @@ func TestRelabel(t *testing.T) {
 			errors.Join(bad("p.ClientConfig.Window"), errors.Join(other, bad("p.ClientConfig.Trials")), io.EOF),
 		},
 	} {
-		require.Equal(t, c.want, validate.Relabel(c.err, "p.ClientConfig.", "m.Config.", "m."))
+		require.Equal(t, c.want, validate.Relabel(c.err, "p.ClientConfig.", "m.Config."))
 	}
 	require.Equal(t, "m.Config.Window", one.Field, "what was given is not changed")
 }

@@ -25,7 +25,7 @@ var _ client.Plugin = (*Gate)(nil)
 type Gate struct {
 	life   instance.Instance[Config, *settings]
 	waits  registry.Histogram
-	events announce.Queue[func()]
+	events announce.Queue
 	bound  atomic.Bool  // functions have sent over Transport
 	mixed  atomic.Int64 // when to forget that a function has not, in Unix nanoseconds
 	conns  roundtrip.Conns

@@ -19,7 +19,7 @@ func (g *Gate) lock() (unlock func()) {
 func (g *Gate) release() {
 	g.serve()
 	g.mu.Unlock()
-	g.events.Drain(func(emit func()) { emit() })
+	g.events.Drain()
 }
 
 // serve admits calls, in their order, as long as everything that they need is available. A call that its own keys block is parked at the

@@ -41,14 +41,17 @@ func (c Command) child(part string, args []string) int {
 		return c.RunWorker(args[0], os.Stdin, os.Stdout, os.Stderr)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
+	go endWith(os.Stdin, cancel)
 	if part == "redis" {
 		return keepRedis(ctx, os.Stdout, os.Stderr)
 	}
 	return c.Parts[part](ctx, args, os.Stdout, os.Stderr)
+}
+
+// endWith calls end at the end of the input: the parent of this process has closed it, or has ended.
+func endWith(input io.Reader, end context.CancelFunc) {
+	_, _ = io.Copy(io.Discard, input)
+	end()
 }
 
 // Run returns the exit code of the part that the first argument names, or of the whole.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -84,8 +83,6 @@ func (r *Report) Broken(bad, excused bool, format string, args ...any) {
 
 func (r *Report) control() bool { return r.Algorithm == Control }
 
-var errInterrupted = errors.New("interrupted")
-
 // Load makes the calls of a run, after it has started the servers that the flags do not name: a Redis if it is needed, and the
 // vendor with its flags. Then it reads the figures of the vendor. load returns why the calls could not be made.
 func (r *Report) Load(ctx context.Context, f *Flags, screen *Screen, needsRedis bool, load func(context.Context) error, vendor ...string) {
@@ -107,12 +104,10 @@ func (r *Report) Load(ctx context.Context, f *Flags, screen *Screen, needsRedis 
 		r.err = cmp.Or(load(running), context.Cause(running))
 	}
 	if ctx.Err() != nil {
-		r.err = errInterrupted
+		r.err = nil // it can be judged nevertheless
+		r.Problem(true, "interrupted")
 	}
 	r.Problem(r.err != nil, "%v", r.err)
-	if errors.Is(r.err, errInterrupted) {
-		r.err = nil // it can be judged nevertheless
-	}
 	if f.Vendor != "" && r.err == nil {
 		r.Figures, r.err = Judge(context.WithoutCancel(ctx), f.Vendor)
 		r.Problem(r.err != nil, "%v", r.err)

@@ -54,10 +54,8 @@ func Repeat(ctx context.Context, every time.Duration, f func()) {
 
 // Sleep returns the cause of ctx if it ends first.
 func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -53,10 +53,7 @@ func (w *Worker) Begin(ctx context.Context, input any) error {
 	if err := json.NewDecoder(w.in).Decode(input); err != nil {
 		return err
 	}
-	go func() {
-		_, _ = io.Copy(io.Discard, w.in)
-		w.end()
-	}()
+	go endWith(w.in, w.end)
 	go Repeat(ctx, reportTime, w.report)
 	return nil
 }

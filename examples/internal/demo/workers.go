@@ -185,6 +185,7 @@ func (w *Workers) stop(ctx context.Context) {
 func (w *Workers) Report(r *Report, ideal, period, allowed time.Duration) (excused bool) {
 	elapsed := max(0, w.last.Sub(w.Start))
 	stall := max(Milliseconds(w.stall), r.Figures.Num("stall_ms"))
+	r.Set("void", &r.Void, "")
 	r.Set("deaths", w.Deaths, "Processes that have ended on the way, and were replaced.")
 	r.Set("elapsed_seconds", Round(elapsed.Seconds()),
 		fmt.Sprintf("From the start to the last answer; at the limit, it takes %v.", Round(ideal.Seconds())))
