@@ -169,7 +169,7 @@ func (r *Rule) owing(until, permits, now int64) State {
 	n, at := min(permits, r.Capacity), until-r.alg.recovery(now)
 	switch left := until - now; {
 	case r.Spec.Algorithm == TokenBucket:
-		return r.bucket.owing(until, now)
+		n, at = 0, max(now, until) // it is full then, and so has taken what it gains until then
 	case r.Spec.Algorithm == FixedWindow && n < r.Capacity:
 		at = min(at, now) // only reservations lie ahead, behind a window that is full
 	case r.Spec.Algorithm == SlidingCounter && left > 0 && left < r.alg.recovery(now)/2: // n is their weight, and more were taken
