@@ -216,10 +216,7 @@ func (b *bucket) refund(s State, now, cost int64, receipt uint64, taken int64) (
 	units, _ := b.now(now)
 	since, _ := b.now(taken)
 	owed, moved := debt(s.Word, units), s.moved(units)
-	charge := int64(math.MaxInt64)
-	if cost <= maxUnits/b.cost {
-		charge = cost * b.cost
-	}
+	charge := min(cost, b.burst) * b.cost
 	unpaid := int64(receipt - moved - units)
 	after := owed - unpaid // what was taken after it
 	if after < 0 {
