@@ -217,14 +217,6 @@ func (v *Value) restate(r *Rule, now, at int64) (s State, ok bool) {
 	return s, ok
 }
 
-// hold lets nothing be taken before a time, at which permits are reserved. Other states than those of a bucket do so anyway.
-func (r *Rule) hold(s State, now, at int64) State {
-	if at > now && r.Spec.Algorithm == TokenBucket {
-		return r.bucket.hold(s, now, at)
-	}
-	return s
-}
-
 // kind is the algorithm and the period.
 func (r *Rule) kind() Spec {
 	k := Spec{Algorithm: r.Spec.Algorithm, Aligned: r.Spec.Aligned, Period: r.Spec.Period}

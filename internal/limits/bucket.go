@@ -170,8 +170,12 @@ func (b *bucket) put(now, at, num, den int64) (State, bool) {
 	return State{Word: units + uint64(later+owed)}, near && ok && later+owed <= b.most
 }
 
-// hold empties a bucket at a time that lies ahead, so that nothing is taken before.
-func (b *bucket) hold(s State, now, at int64) State {
+// hold lets nothing be taken before a time, at which permits are reserved: it empties a bucket at that time. Other states do so anyway.
+func (r *Rule) hold(s State, now, at int64) State {
+	if at <= now || r.Spec.Algorithm != TokenBucket {
+		return s
+	}
+	b := &r.bucket
 	later, near := b.ahead(now, at)
 	units, _ := b.now(now)
 	if empty := later + b.capacity; near && debt(s.Word, units) < empty {
