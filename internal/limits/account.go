@@ -184,22 +184,17 @@ func (v *Value) due(now int64) int64 { return v.Rule.alg.due(v.State, now) }
 
 // under is how the key stands under another limit: it has as many permits in use as under its own.
 func (v *Value) under(r *Rule, now, cost int64) Raw {
-	raw := Raw{full: v.Rule.alg.look(v.State, now, 0)[full]}
+	left := int64(0)
 	if v.due(now) == now {
 		num, den := v.Rule.alg.used(v.State, now)
-		raw[available] = max(0, r.Capacity-ceilDiv(num, den))
+		left = max(0, r.Capacity-ceilDiv(num, den))
 	}
-	first := func(cost int64) int64 { // at which the limit of the value leaves cost permits of the other
+	return rawOf(r.Capacity, left, now, cost, func(cost int64) int64 { // at which the limit of the value leaves cost permits of the other
 		if cost += v.Rule.Capacity - r.Capacity; cost <= 0 {
 			return v.due(now)
 		}
 		return v.Rule.alg.look(v.State, now, cost)[earliest]
-	}
-	raw[earliest], raw[more] = first(cost), now
-	if raw[available] < r.Capacity {
-		raw[more] = first(raw[available] + 1)
-	}
-	return raw
+	})
 }
 
 // restate is the state under another limit, as of now, of what is used at a time that is not before due. Used permits stay

@@ -104,6 +104,15 @@ const (
 	full             // the time at which all are
 )
 
+// rawOf is how a key stands that has so many permits left, where first is the first time at which a number of permits can be taken.
+func rawOf(capacity, left, now, cost int64, first func(permits int64) int64) Raw {
+	raw := Raw{left, first(cost), now, first(capacity)}
+	if left < capacity {
+		raw[more] = first(left + 1)
+	}
+	return raw
+}
+
 // Earliest is the first time, now or later, at which the cost can be taken.
 func (r Raw) Earliest() int64 { return r[earliest] }
 

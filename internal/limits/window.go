@@ -175,23 +175,16 @@ func (r *Rule) OfWindow(start, used, now, cost int64) Raw {
 
 // raw is how a key stands of which nothing can be taken before a time, now or later.
 func (w *window) raw(start, used, from, now, cost int64) Raw {
-	first := func(cost int64) int64 {
+	left := max(0, w.permits-used)
+	if from > now {
+		left = 0
+	}
+	return rawOf(w.permits, left, now, cost, func(cost int64) int64 {
 		if ahead := w.place(used, cost) / w.permits; ahead > 0 {
 			return max(from, start+ahead*w.period)
 		}
 		return from
-	}
-	raw := Raw{max(0, w.permits-used), first(cost), now, from}
-	if from > now {
-		raw[available] = 0
-	}
-	if raw[available] < w.permits {
-		raw[more] = first(raw[available] + 1)
-	}
-	if used > 0 {
-		raw[full] = w.end(start, used)
-	}
-	return raw
+	})
 }
 
 func (w *window) look(s State, now, cost int64) Raw {
