@@ -55,13 +55,6 @@ func (a counter) last(s State, now int64) (int64, counted) {
 	return at, a.roll(c, at)
 }
 
-func (a counter) due(s State, now int64) int64 {
-	if n := len(s.List); n > counterHead {
-		return max(now, s.List[n-2])
-	}
-	return now
-}
-
 // until is how long after the beginning of a window the weight of earlier takes has come down to room.
 func (a counter) until(room, of int64) int64 {
 	if of <= room {

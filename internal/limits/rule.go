@@ -48,11 +48,11 @@ func (c Clock) Rule(s Spec) *Rule {
 		r.window = newWindow(s, c.Unix)
 		r.Horizon, r.alg = r.window.horizon(), &r.window
 	case SlidingWindow:
-		r.alg = segments{list{period, s.Permits}, period / int64(s.Segments)}
+		r.alg = segments{list{period, s.Permits, segmentsHead}, period / int64(s.Segments)}
 	case SlidingLog:
-		r.alg = segments{list{period, s.Permits}, 1}
+		r.alg = segments{list{period, s.Permits, segmentsHead}, 1}
 	case SlidingCounter:
-		r.alg = counter{list{period, s.Permits}}
+		r.alg = counter{list{period, s.Permits, counterHead}}
 	}
 	return r
 }
