@@ -218,21 +218,17 @@ func (w *window) used(s State, at int64) (num, den int64) {
 
 func (w *window) put(now, at, num, den int64) (State, bool) {
 	used := ceilDiv(num, den)
-	ahead := max(0, used-1) / w.permits
-	switch {
-	case used == 0 && at == now:
+	if used == 0 && at == now {
 		return w.fresh(now), true
-	case ahead > math.MaxInt64/4/w.period:
-		return State{}, false
 	}
-	start := at + ahead*w.period
+	start, last := w.final(at, used)
 	if w.aligned {
 		start = w.align(start)
 	}
 	if start < at && at > now {
 		start += w.period
 	}
-	return w.state(start, used-ahead*w.permits, now), true
+	return w.state(start, last, now), used/w.permits <= math.MaxInt64/4/w.period
 }
 
 func (w *window) same(s State, of *Rule, now int64) State {
