@@ -201,8 +201,11 @@ func (v *Value) under(r *Rule, now, cost int64) Raw {
 // used. If algorithm and period are the same, their times stay too: only the number that they are compared to differs.
 // It is false if that state cannot be kept.
 func (v *Value) restate(r *Rule, now, at int64) (s State, ok bool) {
-	if v.Rule.kind() == r.kind() && r.Spec.Algorithm != TokenBucket {
-		return r.alg.same(v.State, v.Rule, now), true
+	switch same := v.Rule.kind() == r.kind(); {
+	case same && r.Listed():
+		return State{List: slices.Clone(v.List)}, true
+	case same && r.Spec.Algorithm == FixedWindow:
+		return r.window.same(v.State, &v.Rule.window, now), true
 	}
 	num, den := v.Rule.alg.used(v.State, at)
 	s, ok = r.alg.put(now, at, num, den)

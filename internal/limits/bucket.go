@@ -184,8 +184,6 @@ func (r *Rule) hold(s State, now, at int64) State {
 	return s
 }
 
-func (b *bucket) same(s State, _ *Rule, _ int64) State { return s }
-
 func (b *bucket) fits(s State, now, at, cost int64) bool {
 	later, near := b.ahead(now, at)
 	units, _ := b.now(now)

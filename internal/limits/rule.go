@@ -128,8 +128,6 @@ type algorithm interface {
 	// put is the state, as of now, in which so many permits, as a fraction, were taken at a time, one capacity after
 	// another if they are more than one. It is false if that cannot be kept.
 	put(now, at, num, den int64) (s State, ok bool)
-	// same is the state of another limit of the algorithm and period, which differs in the number of permits only.
-	same(s State, of *Rule, now int64) State
 	// fits reports whether a charge can be kept that lies ahead.
 	fits(s State, now, at, cost int64) bool
 	// charge takes cost permits at a time, which is own, as look returned it, or later.

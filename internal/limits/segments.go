@@ -15,8 +15,6 @@ func (a list) fits(_ State, now, at, _ int64) bool { return (at-now)/reserveAhea
 func (a list) fresh(int64) State                   { return State{} }
 func (a list) touch(s State, _ int64) State        { return s }
 
-func (a list) same(s State, _ *Rule, _ int64) State { return State{List: slices.Clone(s.List)} }
-
 // due is the time of the last entry, or now if that is later.
 func (a list) due(s State, now int64) int64 {
 	if n := len(s.List); n > a.head {

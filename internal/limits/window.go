@@ -231,8 +231,9 @@ func (w *window) put(now, at, num, den int64) (State, bool) {
 	return w.state(start, last, now), used/w.permits <= math.MaxInt64/4/w.period
 }
 
-func (w *window) same(s State, of *Rule, now int64) State {
-	start, used := of.window.final(of.window.at(s, now))
+// same is the state of another window of the period, which differs in the number of permits only.
+func (w *window) same(s State, of *window, now int64) State {
+	start, used := of.final(of.at(s, now))
 	return w.state(start, min(used, w.permits), now)
 }
 
