@@ -65,13 +65,6 @@ func (s *shard) find(hash uint64) (i int, found bool) {
 	}
 }
 
-// tick goes on to the time of an operation, and sweeps before words are too old to be read.
-func (s *shard) tick(t *Table, now int64) {
-	if s.last = max(now, s.last); s.last-s.swept > t.Horizon() {
-		s.sweep(t, s.last)
-	}
-}
-
 // read reads the values in a slot.
 func (s *shard) read(t *Table, to *limits.Account, n *slot) {
 	if n.tag&listed != 0 {
