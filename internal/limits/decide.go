@@ -25,23 +25,6 @@ func (k *Key) Apply(p *Plan, op *Op) (r Result) {
 		k.Account, k.Changed, op = Account{}, true, &Op{}
 	case Take, TakeAtMost, Reserve, Check, Drain:
 	}
-	k.decide(p, op, &r)
-	return r
-}
-
-// Asked is the cost for which a refusal says how long to wait: at least a permit, or nothing if that is never.
-func (p *Plan) Asked(op *Op) int64 {
-	switch {
-	case op.Kind == TakeAtMost, op.Kind == Drain:
-		return 1
-	case op.Cost > p.Capacity:
-		return 0
-	}
-	return op.Cost
-}
-
-// decide decides under a plan.
-func (k *Key) decide(p *Plan, op *Op, r *Result) {
 	cost := p.Asked(op)
 	var next [MaxLimits]Value
 	var all [MaxLimits]Raw
@@ -75,7 +58,19 @@ func (k *Key) decide(p *Plan, op *Op, r *Result) {
 		k.Account, k.Changed = before, true
 	}
 	r.Receipt.At = k.Now
-	p.Result(k.Now, op, granted, at, raws, r)
+	p.Result(k.Now, op, granted, at, raws, &r)
+	return r
+}
+
+// Asked is the cost for which a refusal says how long to wait: at least a permit, or nothing if that is never.
+func (p *Plan) Asked(op *Op) int64 {
+	switch {
+	case op.Kind == TakeAtMost, op.Kind == Drain:
+		return 1
+	case op.Cost > p.Capacity:
+		return 0
+	}
+	return op.Cost
 }
 
 // grant returns how many permits an operation takes of each limit, or -1 if it is refused, and the time
