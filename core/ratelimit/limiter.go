@@ -5,7 +5,6 @@ import (
 	"maps"
 	"sync/atomic"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/limits"
@@ -99,10 +98,8 @@ func (s *shared) localize(cfg *Config) error {
 	}
 	t, ok := s.table.(limits.LocalTable)
 	if !ok {
-		return &core.ConfigError{
-			Field: "ratelimit.Config.OnStoreError", Value: Local,
-			Reason: "must be Allow or Deny with this Store: wrap it in share.New of stores/share",
-		}
+		return validate.Bad("ratelimit.Config.OnStoreError", Local,
+			"must be Allow or Deny with this Store: wrap it in share.New of stores/share")
 	}
 	local := t.Local()
 	s.local.Store(&local)

@@ -49,8 +49,12 @@ func (l *Limiter) decided(ctx context.Context, key string, cost int64, r *Result
 	if cost == 0 || r.Limit == 0 {
 		return
 	}
-	if !counted {
-		l.tally.count(r)
+	switch {
+	case counted:
+	case r.Allowed:
+		l.tally.allowed.Inc()
+	default:
+		l.tally.rejected.Inc()
 	}
 	switch remaining := slog.Int64("remaining", r.Remaining); {
 	case !l.life.Calls():
@@ -58,14 +62,6 @@ func (l *Limiter) decided(ctx context.Context, key string, cost int64, r *Result
 		l.emitCall(ctx, key, cost, "permits granted", remaining, slog.Duration("waited", waited))
 	default:
 		l.emitCall(ctx, key, cost, "permits refused", slog.Int64("limit", r.Limit), remaining, slog.Duration("retry_after", r.RetryAfter))
-	}
-}
-
-func (c *tally) count(r *Result) {
-	if r.Allowed {
-		c.allowed.Inc()
-	} else {
-		c.rejected.Inc()
 	}
 }
 

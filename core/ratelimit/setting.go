@@ -13,6 +13,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // A setting is a limit in force.
@@ -37,8 +38,8 @@ func (s *shared) setting(field string, limit Limit) (*setting, error) {
 		return nil, err
 	}
 	plan, err := s.table.Plan(limits.Limit(limit).Specs())
-	if bad, ok := errors.AsType[*core.ConfigError](err); ok { // the store cannot count it
-		return nil, &core.ConfigError{Field: strings.Replace(bad.Field, "ratelimit.Limit", field, 1), Value: bad.Value, Reason: bad.Reason}
+	if errors.Is(err, core.ErrConfig) { // the store cannot count it
+		return nil, validate.Relabel(err, field, "ratelimit.Limit")
 	} else if err != nil {
 		return nil, &storeError{s.Name(), err}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -83,7 +82,7 @@ func (l *Limiter) line(ctx context.Context, set *setting, cfg *Config, key strin
 			full := set.every(set.plan.Capacity)
 			r := Result{Limit: set.plan.Capacity, RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
 			r.Receipt.Plan = set.plan
-			r.Which = slices.IndexFunc(set.plan.Rules, func(of *limits.Rule) bool { return of.Capacity == r.Limit })
+			r.Which = set.plan.Smallest()
 			return r
 		},
 		Queued: func() { l.emitCall(ctx, key, n, "waiting for permits") },

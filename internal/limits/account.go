@@ -169,7 +169,7 @@ func (r *Rule) owing(until, permits, now int64) State {
 	n, at := min(permits, r.Capacity), until-r.alg.recovery(now)
 	switch left := until - now; {
 	case r.Spec.Algorithm == TokenBucket:
-		return r.bucket.owing(until, now)
+		n, at = 0, max(now, until) // it is full then, and so has taken what it gains until then
 	case r.Spec.Algorithm == FixedWindow && n < r.Capacity:
 		at = min(at, now) // only reservations lie ahead, behind a window that is full
 	case r.Spec.Algorithm == SlidingCounter && left > 0 && left < r.alg.recovery(now)/2: // n is their weight, and more were taken
@@ -184,30 +184,28 @@ func (v *Value) due(now int64) int64 { return v.Rule.alg.due(v.State, now) }
 
 // under is how the key stands under another limit: it has as many permits in use as under its own.
 func (v *Value) under(r *Rule, now, cost int64) Raw {
-	raw := Raw{full: v.Rule.alg.look(v.State, now, 0)[full]}
+	left := int64(0)
 	if v.due(now) == now {
 		num, den := v.Rule.alg.used(v.State, now)
-		raw[available] = max(0, r.Capacity-ceilDiv(num, den))
+		left = max(0, r.Capacity-ceilDiv(num, den))
 	}
-	first := func(cost int64) int64 { // at which the limit of the value leaves cost permits of the other
+	return rawOf(r.Capacity, left, now, cost, func(cost int64) int64 { // at which the limit of the value leaves cost permits of the other
 		if cost += v.Rule.Capacity - r.Capacity; cost <= 0 {
 			return v.due(now)
 		}
 		return v.Rule.alg.look(v.State, now, cost)[earliest]
-	}
-	raw[earliest], raw[more] = first(cost), now
-	if raw[available] < r.Capacity {
-		raw[more] = first(raw[available] + 1)
-	}
-	return raw
+	})
 }
 
 // restate is the state under another limit, as of now, of what is used at a time that is not before due. Used permits stay
 // used. If algorithm and period are the same, their times stay too: only the number that they are compared to differs.
 // It is false if that state cannot be kept.
 func (v *Value) restate(r *Rule, now, at int64) (s State, ok bool) {
-	if v.Rule.kind() == r.kind() && r.Spec.Algorithm != TokenBucket {
-		return r.alg.same(v.State, v.Rule, now), true
+	switch same := v.Rule.kind() == r.kind(); {
+	case same && r.Listed():
+		return State{List: slices.Clone(v.List)}, true
+	case same && r.Spec.Algorithm == FixedWindow:
+		return r.window.same(v.State, &v.Rule.window, now), true
 	}
 	num, den := v.Rule.alg.used(v.State, at)
 	s, ok = r.alg.put(now, at, num, den)
@@ -215,14 +213,6 @@ func (v *Value) restate(r *Rule, now, at int64) (s State, ok bool) {
 		s = r.hold(s, now, at)
 	}
 	return s, ok
-}
-
-// hold lets nothing be taken before a time, at which permits are reserved. Other states than those of a bucket do so anyway.
-func (r *Rule) hold(s State, now, at int64) State {
-	if at > now && r.Spec.Algorithm == TokenBucket {
-		return r.bucket.hold(s, now, at)
-	}
-	return s
 }
 
 // kind is the algorithm and the period.

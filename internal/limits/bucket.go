@@ -154,13 +154,13 @@ func (b *bucket) used(s State, at int64) (num, den int64) {
 	return debt(s.Word, units), b.cost
 }
 
-// ahead is by how many units a time lies ahead, at the tick after it, and false if that is too far.
+// ahead is by how many units a time lies ahead, at the tick after it; if that is too far, it is the most that it can be, and false.
 func (b *bucket) ahead(now, at int64) (units int64, ok bool) {
-	ticks := uint64(at/b.tick - now/b.tick)
+	ticks, most := uint64(at/b.tick-now/b.tick), uint64(b.most)/b.mul
 	if at%b.tick > 0 {
 		ticks++
 	}
-	return int64(ticks * b.mul), ticks <= uint64(b.most)/b.mul
+	return int64(min(ticks, most) * b.mul), ticks <= most
 }
 
 func (b *bucket) put(now, at, num, den int64) (State, bool) {
@@ -170,8 +170,12 @@ func (b *bucket) put(now, at, num, den int64) (State, bool) {
 	return State{Word: units + uint64(later+owed)}, near && ok && later+owed <= b.most
 }
 
-// hold empties a bucket at a time that lies ahead, so that nothing is taken before.
-func (b *bucket) hold(s State, now, at int64) State {
+// hold lets nothing be taken before a time, at which permits are reserved: it empties a bucket at that time. Other states do so anyway.
+func (r *Rule) hold(s State, now, at int64) State {
+	if at <= now || r.Spec.Algorithm != TokenBucket {
+		return s
+	}
+	b := &r.bucket
 	later, near := b.ahead(now, at)
 	units, _ := b.now(now)
 	if empty := later + b.capacity; near && debt(s.Word, units) < empty {
@@ -179,8 +183,6 @@ func (b *bucket) hold(s State, now, at int64) State {
 	}
 	return s
 }
-
-func (b *bucket) same(s State, _ *Rule, _ int64) State { return s }
 
 func (b *bucket) fits(s State, now, at, cost int64) bool {
 	later, near := b.ahead(now, at)
@@ -216,10 +218,7 @@ func (b *bucket) refund(s State, now, cost int64, receipt uint64, taken int64) (
 	units, _ := b.now(now)
 	since, _ := b.now(taken)
 	owed, moved := debt(s.Word, units), s.moved(units)
-	charge := int64(math.MaxInt64)
-	if cost <= maxUnits/b.cost {
-		charge = cost * b.cost
-	}
+	charge := min(cost, b.burst) * b.cost
 	unpaid := int64(receipt - moved - units)
 	after := owed - unpaid // what was taken after it
 	if after < 0 {
@@ -253,14 +252,6 @@ func (b *bucket) fresh(now int64) State {
 func (b *bucket) touch(s State, now int64) State {
 	units, _ := b.now(now)
 	return State{Word: units + uint64(debt(s.Word, units)), Moved: s.moved(units)}
-}
-
-// owing is full at a time, and so has taken what it gains until then.
-func (b *bucket) owing(until, now int64) State {
-	s := b.fresh(now)
-	ticks := uint64(max(0, until-now)+b.tick-1) / uint64(b.tick)
-	s.Word += min(ticks, uint64(b.most)/b.mul) * b.mul
-	return s
 }
 
 func (b *bucket) recovery(int64) int64 { return int64(b.after(b.capacity, 0)) }

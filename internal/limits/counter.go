@@ -55,13 +55,6 @@ func (a counter) last(s State, now int64) (int64, counted) {
 	return at, a.roll(c, at)
 }
 
-func (a counter) due(s State, now int64) int64 {
-	if n := len(s.List); n > counterHead {
-		return max(now, s.List[n-2])
-	}
-	return now
-}
-
 // until is how long after the beginning of a window the weight of earlier takes has come down to room.
 func (a counter) until(room, of int64) int64 {
 	if of <= room {
@@ -73,26 +66,16 @@ func (a counter) until(room, of int64) int64 {
 
 func (a counter) look(s State, now, cost int64) Raw {
 	at, c := a.last(s, now)
-	first := func(cost int64) int64 {
+	left := int64(0)
+	if at == now {
+		left = max(0, a.permits-a.weigh(c, now))
+	}
+	return rawOf(a.permits, left, now, cost, func(cost int64) int64 {
 		if room := a.permits - c.used - cost; room >= 0 {
 			return max(at, c.start+a.until(room, c.before))
 		}
 		return c.start + a.period + a.until(a.permits-cost, c.used)
-	}
-	raw := Raw{0, first(cost), now, now}
-	if at == now {
-		raw[available] = max(0, a.permits-a.weigh(c, now))
-	}
-	if raw[available] < a.permits {
-		raw[more] = first(raw[available] + 1)
-	}
-	switch {
-	case c.used > 0:
-		raw[full] = c.start + 2*a.period
-	case c.before > 0:
-		raw[full] = c.start + a.period
-	}
-	return raw
+	})
 }
 
 // weigh is how many permits are used at a time in the window.

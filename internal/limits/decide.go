@@ -2,6 +2,7 @@ package limits
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -24,23 +25,6 @@ func (k *Key) Apply(p *Plan, op *Op) (r Result) {
 		k.Account, k.Changed, op = Account{}, true, &Op{}
 	case Take, TakeAtMost, Reserve, Check, Drain:
 	}
-	k.decide(p, op, &r)
-	return r
-}
-
-// Asked is the cost for which a refusal says how long to wait: at least a permit, or nothing if that is never.
-func (p *Plan) Asked(op *Op) int64 {
-	switch {
-	case op.Kind == TakeAtMost, op.Kind == Drain:
-		return 1
-	case op.Cost > p.Capacity:
-		return 0
-	}
-	return op.Cost
-}
-
-// decide decides under a plan.
-func (k *Key) decide(p *Plan, op *Op, r *Result) {
 	cost := p.Asked(op)
 	var next [MaxLimits]Value
 	var all [MaxLimits]Raw
@@ -74,7 +58,19 @@ func (k *Key) decide(p *Plan, op *Op, r *Result) {
 		k.Account, k.Changed = before, true
 	}
 	r.Receipt.At = k.Now
-	p.Result(k.Now, op, granted, at, raws, r)
+	p.Result(k.Now, op, granted, at, raws, &r)
+	return r
+}
+
+// Asked is the cost for which a refusal says how long to wait: at least a permit, or nothing if that is never.
+func (p *Plan) Asked(op *Op) int64 {
+	switch {
+	case op.Kind == TakeAtMost, op.Kind == Drain:
+		return 1
+	case op.Cost > p.Capacity:
+		return 0
+	}
+	return op.Cost
 }
 
 // grant returns how many permits an operation takes of each limit, or -1 if it is refused, and the time
@@ -118,20 +114,30 @@ func (k *Key) grant(p *Plan, op *Op, raws []Raw, next *[MaxLimits]Value) (permit
 	return permits, at
 }
 
+// Smallest is the index of the first limit with the capacity of the plan.
+func (p *Plan) Smallest() int {
+	return slices.IndexFunc(p.Rules, func(r *Rule) bool { return r.Capacity == p.Capacity })
+}
+
 // Result says how an operation was decided that took so many permits, which can be used at a time; or,
 // if it took -1, that was refused. The raws are how the key stands after it, read for the cost.
 func (p *Plan) Result(now int64, op *Op, granted, at int64, raws []Raw, r *Result) {
-	r.Allowed, r.Receipt.Plan = true, p
+	r.Receipt.Plan = p
 	switch {
 	case op.Cost > p.Capacity && op.Kind != TakeAtMost && op.Kind != Drain:
-		r.Allowed, r.RetryAfter = false, Never
+		r.RetryAfter, r.Which = Never, p.Smallest()
 	case granted < 0:
-		r.Allowed = false
 		r.RetryAfter, r.Which = wait(raws, now)
 	default:
-		r.Permits, r.Wait = granted, time.Duration(at-now)
+		r.Allowed, r.Permits, r.Wait = true, granted, time.Duration(at-now)
+		for i, raw := range raws { // the one with least remaining; of those, the one that has its next permit last
+			least := raws[r.Which]
+			if raw[available] < least[available] || raw[available] == least[available] && raw[more] > least[more] {
+				r.Which = i
+			}
+		}
 	}
-	p.report(raws, now, r)
+	p.Rules[r.Which].Report(raws[r.Which], now, r)
 }
 
 // wait returns how long the cost has to wait that raws were read for, and for which limit.
@@ -142,24 +148,6 @@ func wait(raws []Raw, now int64) (longest time.Duration, which int) {
 		}
 	}
 	return longest, which
-}
-
-// report says how the limit that counts stands: of a refusal the one that was found already,
-// otherwise the one with least remaining; of those, the one that has its next permit last.
-func (p *Plan) report(raws []Raw, now int64, r *Result) {
-	if len(p.Rules) > 1 && (r.Allowed || r.RetryAfter == Never) {
-		least := int64(math.MaxInt64)
-		for i, rule := range p.Rules {
-			n, later := raws[i][available], raws[i][more] > raws[r.Which][more]
-			if r.RetryAfter == Never {
-				n, later = rule.Capacity, false // the limit that is too small for the cost
-			}
-			if n < least || n == least && later {
-				r.Which, least = i, n
-			}
-		}
-	}
-	p.Rules[r.Which].Report(raws[r.Which], now, r)
 }
 
 // refund gives back the permits of a take that have not come back with time, of the limits that the values are still

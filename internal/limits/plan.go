@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"weak"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -50,7 +49,7 @@ func (s *Plans) Horizon() int64 { return s.horizon.Load() }
 
 // CostError is the error of a negative cost.
 func CostError(n int64) error {
-	return &core.ConfigError{Field: "ratelimit cost", Value: n, Reason: "must be >= 0 (0 only looks)"}
+	return validate.Bad("ratelimit cost", n, "must be >= 0 (0 only looks)")
 }
 
 // Plan returns the plan of limits that apply together.

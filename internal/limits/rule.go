@@ -48,11 +48,11 @@ func (c Clock) Rule(s Spec) *Rule {
 		r.window = newWindow(s, c.Unix)
 		r.Horizon, r.alg = r.window.horizon(), &r.window
 	case SlidingWindow:
-		r.alg = segments{list{period, s.Permits}, period / int64(s.Segments)}
+		r.alg = segments{list{period, s.Permits, segmentsHead}, period / int64(s.Segments)}
 	case SlidingLog:
-		r.alg = segments{list{period, s.Permits}, 1}
+		r.alg = segments{list{period, s.Permits, segmentsHead}, 1}
 	case SlidingCounter:
-		r.alg = counter{list{period, s.Permits}}
+		r.alg = counter{list{period, s.Permits, counterHead}}
 	}
 	return r
 }
@@ -104,6 +104,15 @@ const (
 	full             // the time at which all are
 )
 
+// rawOf is how a key stands that has so many permits left, where first is the first time at which a number of permits can be taken.
+func rawOf(capacity, left, now, cost int64, first func(permits int64) int64) Raw {
+	raw := Raw{left, first(cost), now, first(capacity)}
+	if left < capacity {
+		raw[more] = first(left + 1)
+	}
+	return raw
+}
+
 // Earliest is the first time, now or later, at which the cost can be taken.
 func (r Raw) Earliest() int64 { return r[earliest] }
 
@@ -119,8 +128,6 @@ type algorithm interface {
 	// put is the state, as of now, in which so many permits, as a fraction, were taken at a time, one capacity after
 	// another if they are more than one. It is false if that cannot be kept.
 	put(now, at, num, den int64) (s State, ok bool)
-	// same is the state of another limit of the algorithm and period, which differs in the number of permits only.
-	same(s State, of *Rule, now int64) State
 	// fits reports whether a charge can be kept that lies ahead.
 	fits(s State, now, at, cost int64) bool
 	// charge takes cost permits at a time, which is own, as look returned it, or later.

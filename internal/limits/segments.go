@@ -5,14 +5,23 @@ import (
 	"slices"
 )
 
-// A list is the common part of the algorithms whose state is a list.
-type list struct{ period, permits int64 }
+// A list is the common part of the algorithms whose state is a list: a head of so many numbers, and then times and costs in turn.
+type list struct {
+	period, permits int64
+	head            int
+}
 
 func (a list) fits(_ State, now, at, _ int64) bool { return (at-now)/reserveAhead <= a.period }
 func (a list) fresh(int64) State                   { return State{} }
 func (a list) touch(s State, _ int64) State        { return s }
 
-func (a list) same(s State, _ *Rule, _ int64) State { return State{List: slices.Clone(s.List)} }
+// due is the time of the last entry, or now if that is later.
+func (a list) due(s State, now int64) int64 {
+	if n := len(s.List); n > a.head {
+		return max(now, s.List[n-2])
+	}
+	return now
+}
 
 // put charges permits at a time, one capacity after another, in steps.
 func (a list) put(charge func(s State, now, own, at, cost int64) (State, uint64), step, now, at, num, den int64) (s State, ok bool) {
@@ -57,14 +66,6 @@ func (a segments) live(s []int64, now int64) (first int, sum int64) {
 		first += 2
 	}
 	return first, sum
-}
-
-// due is the time of the last entry, or now if that is later.
-func (a segments) due(s State, now int64) int64 {
-	if n := len(s.List); n > segmentsHead {
-		return max(now, s.List[n-2])
-	}
-	return now
 }
 
 // turn is the first time at which a cost can be taken.

@@ -175,23 +175,16 @@ func (r *Rule) OfWindow(start, used, now, cost int64) Raw {
 
 // raw is how a key stands of which nothing can be taken before a time, now or later.
 func (w *window) raw(start, used, from, now, cost int64) Raw {
-	first := func(cost int64) int64 {
+	left := max(0, w.permits-used)
+	if from > now {
+		left = 0
+	}
+	return rawOf(w.permits, left, now, cost, func(cost int64) int64 {
 		if ahead := w.place(used, cost) / w.permits; ahead > 0 {
 			return max(from, start+ahead*w.period)
 		}
 		return from
-	}
-	raw := Raw{max(0, w.permits-used), first(cost), now, from}
-	if from > now {
-		raw[available] = 0
-	}
-	if raw[available] < w.permits {
-		raw[more] = first(raw[available] + 1)
-	}
-	if used > 0 {
-		raw[full] = w.end(start, used)
-	}
-	return raw
+	})
 }
 
 func (w *window) look(s State, now, cost int64) Raw {
@@ -225,25 +218,22 @@ func (w *window) used(s State, at int64) (num, den int64) {
 
 func (w *window) put(now, at, num, den int64) (State, bool) {
 	used := ceilDiv(num, den)
-	ahead := max(0, used-1) / w.permits
-	switch {
-	case used == 0 && at == now:
+	if used == 0 && at == now {
 		return w.fresh(now), true
-	case ahead > math.MaxInt64/4/w.period:
-		return State{}, false
 	}
-	start := at + ahead*w.period
+	start, last := w.final(at, used)
 	if w.aligned {
 		start = w.align(start)
 	}
 	if start < at && at > now {
 		start += w.period
 	}
-	return w.state(start, used-ahead*w.permits, now), true
+	return w.state(start, last, now), used/w.permits <= math.MaxInt64/4/w.period
 }
 
-func (w *window) same(s State, of *Rule, now int64) State {
-	start, used := of.window.final(of.window.at(s, now))
+// same is the state of another window of the period, which differs in the number of permits only.
+func (w *window) same(s State, of *window, now int64) State {
+	start, used := of.final(of.at(s, now))
 	return w.state(start, min(used, w.permits), now)
 }
 

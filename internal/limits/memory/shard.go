@@ -65,13 +65,6 @@ func (s *shard) find(hash uint64) (i int, found bool) {
 	}
 }
 
-// tick goes on to the time of an operation, and sweeps before words are too old to be read.
-func (s *shard) tick(t *Table, now int64) {
-	if s.last = max(now, s.last); s.last-s.swept > t.Horizon() {
-		s.sweep(t, s.last)
-	}
-}
-
 // read reads the values in a slot.
 func (s *shard) read(t *Table, to *limits.Account, n *slot) {
 	if n.tag&listed != 0 {
@@ -180,12 +173,6 @@ func (s *shard) remove(t *Table, i int) {
 	t.keys.Add(-1)
 }
 
-// account reads the usage in a slot; words that are too old to be read have recovered.
-func (s *shard) account(t *Table, a *limits.Account, n *slot, now int64) {
-	s.read(t, a, n)
-	a.Expire(now - s.swept)
-}
-
 // churn is how long ago a shard must have been swept to be swept for room: keys that come
 // again sooner are not dropped and made anew each time.
 const churn = int64(time.Second)
@@ -199,7 +186,9 @@ func (s *shard) sweep(t *Table, now int64) {
 		if n.tag == 0 {
 			continue
 		}
-		if s.account(t, &a, n, now); a.End(now) <= now {
+		s.read(t, &a, n)
+		a.Expire(now - s.swept) // what is too old to be read has recovered
+		if a.End(now) <= now {
 			s.release(n)
 			*n = slot{}
 			neutral++
@@ -260,7 +249,7 @@ func (s *shard) evict(t *Table, now int64) {
 			continue
 		}
 		seen++
-		s.account(t, &a, n, now)
+		s.read(t, &a, n)
 		d := a.Debt(now)
 		if victim < 0 || d.Until < owes.Until {
 			victim, owes, moved = i, d, a.Moved(now)

@@ -37,8 +37,7 @@ func (s *sketch) add(key uint64, d limits.Debt, now int64) {
 	for row := range sketchRows {
 		c := s.cell(key, row)
 		if c.Until <= now {
-			*c = d
-			continue
+			*c = limits.Debt{} // it is repaid
 		}
 		c.Until, c.Permits = max(c.Until, d.Until), max(c.Permits, d.Permits)
 	}

@@ -219,7 +219,7 @@ func (t *Table) Owe(key string, p *limits.Plan, permits int64, until time.Time) 
 	return nil
 }
 
-// lock locks the shard of a key for an operation of a cost.
+// lock locks the shard of a key for an operation of a cost, and goes on to its time.
 func (t *Table) lock(now int64, hash uint64, cost int64) (*shard, error) {
 	switch {
 	case t.closed.Load():
@@ -233,6 +233,8 @@ func (t *Table) lock(now int64, hash uint64, cost int64) (*shard, error) {
 	}
 	s := t.shard(hash)
 	s.mu.Lock()
-	s.tick(t, now)
+	if s.last = max(now, s.last); s.last-s.swept > t.Horizon() { // before words are too old to be read
+		s.sweep(t, s.last)
+	}
 	return s, nil
 }
