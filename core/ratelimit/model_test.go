@@ -271,7 +271,10 @@ func randomPair(rng *rand.Rand) (pair [2]ratelimit.Limit) {
 }
 
 // A grant is permits that can be used at a time.
-type grant struct{ at, permits int64 }
+type grant struct {
+	at, permits int64
+	take        limits.Receipt
+}
 
 // most returns how many permits a limit admits at most in an interval.
 func most(l ratelimit.Limit, length int64) float64 {
@@ -287,7 +290,7 @@ func most(l ratelimit.Limit, length int64) float64 {
 	return n * float64(length/period+2)
 }
 
-// TestTwoLimitsInTurns makes random takes of one key under two limits in turns, as two processes with different numbers do, and checks
+// TestTwoLimitsInTurns makes random takes and refunds of one key under two limits in turns, as two processes with different numbers do, and checks
 // what docs/adr/0006-a-key-has-one-value.md promises. That a store in Redis does the same is a test of redisstore.
 func TestTwoLimitsInTurns(t *testing.T) {
 	t.Parallel()
@@ -318,7 +321,7 @@ func checkTurns(t *testing.T, rng *rand.Rand) {
 			if n := len(grants); n > 0 && at < grants[n-1].at {
 				t.Fatalf("%v: granted for %d, before %d that is reserved", pair, at, grants[n-1].at)
 			}
-			grants, full = append(grants, grant{at, r.Permits}), now+r.FullAfter
+			grants, full = append(grants, grant{at, r.Permits, r.Receipt}), now+r.FullAfter
 		}
 		return r
 	}
@@ -327,6 +330,12 @@ func checkTurns(t *testing.T, rng *rand.Rand) {
 			now += time.Duration(rng.Int64N(12_000)) * time.Microsecond
 		}
 		which = rng.IntN(2)
+		if n := len(grants); n > 0 && rng.IntN(5) == 0 { // gives back what can be given back
+			i := n - 1 - rng.IntN(min(n, 3))
+			r := apply(now, which, limits.Op{Kind: limits.Refund, Cost: grants[i].permits, Receipt: grants[i].take})
+			full = max(full, now+r.FullAfter) // what is reserved can begin a window of a counter now
+			grants = slices.Delete(grants, i, i+1)
+		}
 		op := limits.Op{Cost: 1 + rng.Int64N(ratelimittest.Capacity(pair[which]))}
 		if rng.IntN(5) == 0 {
 			op.Kind, op.MaxWait = limits.Reserve, time.Duration(rng.Int64N(60))*time.Millisecond

@@ -190,7 +190,7 @@ func (v *Value) under(r *Rule, now, cost int64) Raw {
 		left = max(0, r.Capacity-ceilDiv(num, den))
 	}
 	return rawOf(r.Capacity, left, now, cost, func(cost int64) int64 { // at which the limit of the value leaves cost permits of the other
-		if cost += v.Rule.Capacity - r.Capacity; cost <= 0 {
+		if cost += v.Rule.Capacity - r.Capacity; cost <= 0 && !v.Rule.Listed() { // a list can have more in use than its limit
 			return v.due(now)
 		}
 		return v.Rule.alg.look(v.State, now, cost)[earliest]
@@ -213,6 +213,13 @@ func (v *Value) restate(r *Rule, now, at int64) (s State, ok bool) {
 		s = r.hold(s, now, at)
 	}
 	return s, ok
+}
+
+// exact reports whether the state under another limit has all that is used now, also what will have recovered when the next permit can be
+// taken.
+func (v *Value) exact(r *Rule, now int64) bool {
+	used, _ := v.Rule.alg.used(v.State, v.due(now))
+	return v.Rule.kind() == r.kind() && (r.Listed() || r.Spec.Algorithm == FixedWindow && used <= r.Capacity)
 }
 
 // kind is the algorithm and the period.

@@ -28,13 +28,14 @@ func (k *Key) Apply(p *Plan, op *Op) (r Result) {
 	cost := p.Asked(op)
 	var next [MaxLimits]Value
 	var all [MaxLimits]Raw
-	var foreign [MaxLimits]bool
+	var foreign, firm [MaxLimits]bool
 	raws, before, restated := all[:len(p.Rules)], k.Account, false
 	for i, rule := range p.Rules {
 		v, raw, from, early := k.under(p, rule, cost)
 		if next[i], raws[i], foreign[i] = v, raw, v.Rule != rule; early {
 			before.values[from], restated = v, true
 		}
+		firm[i] = foreign[i] && !v.exact(rule, k.Now)
 	}
 	granted, at := k.grant(p, op, raws, &next)
 	switch {
@@ -47,6 +48,9 @@ func (k *Key) Apply(p *Plan, op *Op) (r Result) {
 			v.State, r.Receipt.Parts[i] = rule.alg.charge(before, k.Now, raws[i][earliest], at, granted)
 			if foreign[i] {
 				v.State = rule.hold(v.State, k.Now, at)
+			}
+			if at > k.Now && firm[i] { // without it, what is used until then would be forgotten
+				r.Receipt.Parts[i] = kept
 			}
 			if more := r.Receipt.More; more != nil {
 				more.before[i], more.after[i] = rule.alg.touch(before, k.Now), v.State
@@ -158,7 +162,7 @@ func (k *Key) refund(op *Op) {
 		return
 	}
 	for i, r := range take.Plan.Rules {
-		if at := k.origin(r); at >= 0 && k.values[at].Rule == r && (k.Now-take.At)/5 <= r.Horizon { // later it has recovered
+		if at := k.origin(r); at >= 0 && k.values[at].Rule == r && take.Parts[i] != kept && (k.Now-take.At)/5 <= r.Horizon { // later it has recovered
 			v := &k.values[at]
 			begun := r.Spec.Algorithm == FixedWindow && int64(take.Parts[i]) <= k.Now // then the window stays
 			if more := take.More; more != nil && !r.Listed() && !begun && v.Word == more.after[i].Word && v.Moved == more.after[i].Moved {

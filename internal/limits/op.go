@@ -1,6 +1,9 @@
 package limits
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // OpKind is what an [Op] does.
 type OpKind uint8
@@ -59,6 +62,9 @@ type Receipt struct {
 	Parts [MaxLimits]uint64 // and how they were charged
 	More  *More             // of joined limits in Redis, and of a reservation in memory
 }
+
+// kept is the part of a Receipt of which a refund gives nothing back.
+const kept = math.MaxUint64
 
 // More is the part of a Receipt for less common cases.
 type More struct {

@@ -70,6 +70,11 @@ var scripts = map[string]string{
 	"permits reserved ahead stay so when the limit changes": `
 		a: 20/1u burst 1; b: 21/1u burst 1; c: 22/1u burst 1
 		a 60x reserve 1 within 3u; b 60x reserve 1 within 3u; c 60x reserve 1 within 3u; sum 60 67`,
+	"a refund of what is reserved under a lower limit forgets nothing": `
+		high: 25/1u; low: 10/1u; high take 25 -> 25 left 0; low x = reserve 2 -> 2 in 1u; refund x; high take 1 -> no left 0
+		key b; many: 25/60u burst 8; few: 10/60u burst 5; many take 8 -> 8 left 0; few z = reserve 2; refund z; many take 1 -> no
+		key l; log: sliding_log 25/1u; less: sliding_log 10/1u; log take 25 -> 25 left 0; less l = reserve 1 -> 1 in 1u
+		refund l; log reserve 1 -> 1 in 1u`,
 	"joined limits go on from those of their kind": `
 		a: 10/10u and sliding_log 100/3600u; b: 20/10u and sliding_log 50/3600u; long: sliding_log 50/3600u; c: sliding_log 30/3600u
 		d: sliding_log 30/3600u and 40/3600u burst 40; e: 40/3600u burst 40 and 35/3600u

@@ -96,7 +96,7 @@ func (req *request) forAccount(set uint) {
 		if take.Plan != nil {
 			if of, ours := take.Plan.Store.(*plan); ours { // a take of another store gives nothing back
 				for i, part := range of.parts {
-					args = append(args, part.name, strconv.FormatUint(take.Parts[i], 10))
+					args = append(args, part.name, number(int64(take.Parts[i])))
 				}
 			}
 		}

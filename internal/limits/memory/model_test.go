@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"math/big"
 	"math/rand/v2"
 	"slices"
@@ -682,6 +683,7 @@ func (u *uses) add(l Limit, at int64, take limits.Result) (keeps bool) {
 // A refundCase is under what takes are refunded.
 type refundCase struct {
 	limits  []Limit // take turns
+	bound   Limit   // of what they admit in turns; that of each take, if there is none
 	reserve bool
 	evict   bool
 }
@@ -732,7 +734,7 @@ func (c *refundCase) run(t *testing.T, rng *rand.Rand, steps int) (missing, back
 			}
 		}
 		if r := apply("k", op); r.Permits > 0 {
-			for _, part := range parts(l) {
+			for _, part := range parts(cmp.Or(c.bound, l)) {
 				require.True(t, model.add(part, now+int64(r.Wait), r), "%v at %d: %+v %+v", part, now, op, r)
 			}
 		}
@@ -757,14 +759,16 @@ func TestRefundsMintNothing(t *testing.T) {
 		"window":           {limits: []Limit{window}},
 		"aligned evicted":  {limits: []Limit{alignedWindow}, evict: true},
 		"aligned":          {limits: []Limit{alignedWindow}},
-		"aligned turns":    {limits: []Limit{alignedWindow, AlignedWindow(3, second), AlignedWindow(7, second)}},
+		"aligned turns":    {limits: []Limit{alignedWindow, AlignedWindow(3, second), AlignedWindow(7, second)}, reserve: true},
+		"window turns":     {limits: []Limit{window, FixedWindow(3, second), FixedWindow(7, second)}, bound: SlidingCounter(7, second), reserve: true},
+		"bucket turns":     {limits: []Limit{bucket, thirds, TokenBucket(2, second, 7)}, bound: TokenBucket(3, second, 12), reserve: true}, // a refund can count twice
 		"sliding":          {limits: []Limit{sliding}},
 		"sliding reserved": {limits: []Limit{sliding}, reserve: true},
-		"sliding turns":    {limits: []Limit{sliding, SlidingWindow(3, second, 4), SlidingWindow(7, second, 4)}},
+		"sliding turns":    {limits: []Limit{sliding, SlidingWindow(3, second, 4), SlidingWindow(7, second, 4)}, reserve: true},
 		"log":              {limits: []Limit{log}},
 		"log reserved":     {limits: []Limit{log}, reserve: true},
 		"log evicted":      {limits: []Limit{log}, evict: true},
-		"log turns":        {limits: []Limit{log, SlidingLog(3, second), SlidingLog(7, second)}},
+		"log turns":        {limits: []Limit{log, SlidingLog(3, second), SlidingLog(7, second)}, reserve: true},
 		"counter":          {limits: []Limit{counter}},
 		"joined":           {limits: []Limit{bucket.And(log).And(alignedWindow)}},
 		"joined reserved":  {limits: []Limit{bucket.And(log)}, reserve: true},

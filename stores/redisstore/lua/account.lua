@@ -93,7 +93,7 @@ if kind == 3 then
     local receipt = tonumber(take1())
     for i = 1, #values do
       local v = values[i]
-      if v.p.name == name and next(v.s) and v.p.alg.refund(v.p, v.s, at, receipt, cost) then
+      if v.p.name == name and receipt >= 0 and next(v.s) and v.p.alg.refund(v.p, v.s, at, receipt, cost) then
         changed = true
       end
     end
@@ -124,12 +124,14 @@ local function origin(p)
   return from
 end
 
+local lists = {c = true, s = true, l = true} -- they can have more in use than their limit
+
 -- under returns how the key stands under another limit than that of its value: with the same number of permits in use.
 local function under(v, p, asked)
   local alg, due, n = v.p.alg, v.p.alg.due(v.p, v.s), 0
   local function first(m)
     m = m + v.p.n - p.n
-    if m <= 0 then
+    if m <= 0 and not lists[v.p.k] then
       return due
     end
     local _, at = alg.look(v.p, v.s, m)
@@ -174,6 +176,12 @@ local function restate(v, p, t)
     p.alg.hold(p, s, t)
   end
   return s
+end
+
+-- exact reports whether the state under another limit has all that is used now, also what will have recovered when the next permit can
+-- be taken.
+local function exact(v, p)
+  return v.p.kind == p.kind and (lists[p.k] or p.k ~= 'b' and usage(v) <= p.n)
 end
 
 local asked = cost
@@ -236,7 +244,7 @@ local function grant()
   for i = 1, #parts do
     local p, v = parts[i], next_[i]
     if v.p.name ~= p.name then
-      v = {p = p, s = restate(v, p, min(at, stands[i][2])), restated = true}
+      v = {p = p, s = restate(v, p, min(at, stands[i][2])), restated = true, firm = not exact(v, p)}
       next_[i] = v
     end
     if not v.s or at > now and not p.alg.fits(p, v.s, at, n) then
@@ -254,6 +262,9 @@ if granted > 0 then
     receipts[i] = p.alg.charge(p, s, stands[i][2], at, granted)
     if next_[i].restated and at > now and p.alg.hold then
       p.alg.hold(p, s, at)
+    end
+    if next_[i].firm and at > now then
+      receipts[i] = -1 -- a refund gives nothing back: what is used until then would be forgotten
     end
     stands[i] = {p.alg.look(p, s, 0)}
   end
