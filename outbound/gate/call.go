@@ -106,10 +106,13 @@ func (c *call) claim(w want) {
 // end ends the call. It can be called again.
 func (c *call) end() {
 	g := c.g
-	defer c.cancel(nil)
+	c.cancel(nil) // a request that the function has left behind is not admitted any more
 	defer g.lock()()
 	if !g.calls[c] {
 		return
+	}
+	if c.queue != nil {
+		g.move(c, nil)
 	}
 	if c.attempts == 0 {
 		g.stats.Rejected++
@@ -156,7 +159,7 @@ func (c *call) pass(ctx context.Context) error {
 		}
 	case c.err != nil:
 		err = c.err
-	case err != nil: // it was admitted meanwhile
+	case err != nil && c.g.calls[c]: // it was admitted meanwhile
 		c.g.undo(c)
 	}
 	return err

@@ -56,7 +56,7 @@ func repeat[R any](ctx context.Context, c *call, again bool, open func(context.C
 // sendable waits until the call may be sent: at once if slots is true, otherwise when it has its connection.
 func (c *call) sendable(ctx context.Context, slots bool, open func(context.Context) error) (err error) {
 	for {
-		if c.turn == nil {
+		if c.admitted() == nil {
 			if err = c.pass(ctx); err != nil {
 				return err
 			}
@@ -86,9 +86,10 @@ func (c *call) finish(err error) bool {
 	inside, ok := errors.AsType[*LimitedError](err)
 	final := ok && inside.Err != nil && inside.Gate == c.g.Name() // a call inside has used up its attempts
 	counted, refused := c.counted, c.refused && !final && (err != nil || !c.passed)
+	unsent := c.turn == nil
 	unlock()
 	rejected := errors.Is(err, core.ErrRejected)
-	if !counted && (rejected && client.NotSent(err) || c.turn == nil) { // nothing was sent
+	if !counted && (rejected && client.NotSent(err) || unsent) {
 		c.back()
 		return false
 	}
