@@ -92,14 +92,14 @@ func (b *attemptBody) Close() error {
 
 // total sends req, and keeps the limit until the end of the body.
 func (t *transport) total(req *http.Request, limit *deadline.Limit) (resp *http.Response, err error) {
-	x := &exchange{timeout: t.client.timeout, limit: limit, caller: req.Context()}
-	x.limited, x.cancel = limit.Context(x.caller)
+	ctx, cancel := limit.Context(req.Context())
 	defer func() {
 		if resp == nil { // also if the transport panics
-			x.cancel()
+			cancel()
 		}
 	}()
-	sent := req.WithContext(x.limited)
+	x := &exchange{timeout: t.client.timeout, limit: limit, caller: req.Context(), limited: ctx, cancel: cancel}
+	sent := req.WithContext(ctx)
 	resp, err = t.next.RoundTrip(sent)
 	if err != nil || resp == nil {
 		return resp, x.end(err)

@@ -39,8 +39,8 @@
 //     billion and seven permits a day.
 //   - The refund of a reservation gives back its permits. In memory it also gives back the permits that the reservation
 //     skipped: the rest of a window that was too small for it.
-//   - A changed limit applies in the process that changed it. While processes have different limits, they admit at most
-//     the sum of what these limits allow.
+//   - A changed limit applies in the process that changed it. While processes have limits that differ in number, they admit
+//     at most what the higher one allows; if they differ in kind, at most the sum of both.
 //   - For a key with joined limits, or one that was counted under another limit, the script for all algorithms decides.
 //     The first such operation can take two round trips.
 //   - If another program wrote the value of a key, operations on that key return an error until the value is deleted.
