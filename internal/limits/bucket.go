@@ -39,13 +39,10 @@ func newBucket(s Spec, micros bool) (bucket, bool) {
 	mul, cost := s.Permits*tick/g, int64(s.Period)/g
 	for cost > most/s.Burst {
 		g = gcd(10, cost) // of a tick that is ten times as long
-		if g == 1 || tick > math.MaxInt64/10 || mul > math.MaxInt64/10 {
+		if g == 1 || tick > math.MaxInt64/10 || mul > math.MaxInt64/(10/g) {
 			return bucket{}, false
 		}
 		tick, mul, cost = tick*10, mul*(10/g), cost/g
-		if cost*s.Burst < mul {
-			return bucket{}, false // it fills within a tick
-		}
 	}
 	return bucket{
 		tick: tick, mul: uint64(mul), cost: cost, capacity: cost * s.Burst, most: 2 * most, burst: s.Burst,
