@@ -62,7 +62,10 @@ func (s server) client(tb testing.TB, change ...func(*redis.Options)) *redis.Cli
 // its own clock, so every script that the client sends keeps them longer.
 func (s server) virtual(tb testing.TB) *redis.Client {
 	tb.Helper()
-	c := s.client(tb, func(o *redis.Options) { o.ContextTimeoutEnabled = true }) // a store uses it as it is, with its hooks
+	c := s.client(tb, func(o *redis.Options) {
+		o.ContextTimeoutEnabled = true // a store uses it as it is, with its hooks
+		o.PoolSize = 64                // no call waits for a connection: go-redis keeps the timer for others, of any bubble
+	})
 	c.AddHook(keepsKeys{})
 	return c
 }
