@@ -797,6 +797,19 @@ func TestQueueThatFormsDuringAChange(t *testing.T) {
 	}
 }
 
+// A reservation that is on its way during a change is decided again.
+func TestChangeDuringAReservation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Store: slowed(openMemory(t), 100*ms), Limit: ratelimit.PerHour(1), MaxWait: -1})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		w := waitAt(t.Context(), l, 1)
+		time.Sleep(150 * ms) // it was refused, and reserves
+		ratelimittest.SetLimit(t, l, ratelimit.PerHour(2))
+		require.LessOrEqual(t, served(t, <-w), time.Second)
+	})
+}
+
 func TestQueueLeavesNoKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
