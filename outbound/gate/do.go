@@ -16,7 +16,7 @@ import (
 // Do calls fn as soon as the vendor permits it. If the error of fn is a refusal (Config.Classify), fn is called again, up to
 // Config.MaxAttempts times in all; then the error is a [*LimitedError]. The same applies if a request of fn over Transport was refused
 // under fn's context, unless fn has repeated it with success and returns nil. Every other error of fn is returned unchanged.
-// [Gate.Transport] says what happens under the context of another call.
+// [Gate.Transport] says what happens under the context of another call. What fn begins under its context must have ended when fn returns.
 //
 //nolint:contextcheck // that of the call is made of ctx
 func (g *Gate) Do(ctx context.Context, call Call, fn func(ctx context.Context) error) error {
@@ -150,7 +150,7 @@ func over[R any, K comparable, C any](u use, p *Pool[K, C], again bool, fn func(
 // Stream iterates over the rows of pages; first is the position of the first page. fetch returns the rows of one page
 // and the position of the next; a zero position ends the stream. Each page is a call that passes the gate like one of
 // [Do]: if it is refused, the stream waits, and fetches the same page again. The stream keeps its connection until it
-// ends. Its last element can be an error.
+// ends. Its last element can be an error. What fetch begins under its context must have ended when it returns.
 //
 // A loop over a stream must not make calls with the same pool if such loops can occupy all of its connections.
 func Stream[R any, P comparable, K comparable, C any](ctx context.Context, p *Pool[K, C], key K, first P, fetch func(ctx context.Context, conn C, at P) (rows []R, next P, err error)) iter.Seq2[R, error] {

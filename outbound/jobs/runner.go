@@ -101,27 +101,34 @@ func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 func (r *Runner) Run(ctx context.Context) error {
 	grace := func() time.Duration { return max(0, cmp.Or(r.life.Load().Config.Grace, defaultGrace)) }
 	return r.up.Run(ctx, grace, func(stopping, working context.Context) {
-		var workers sync.WaitGroup
+		var workers, watcher sync.WaitGroup
+		watching, end := context.WithCancel(stopping)
+		stops := map[string]context.CancelFunc{}
+		defer watcher.Wait()
+		defer end()
 		defer workers.Wait()
-		taking, stop := context.WithCancel(stopping)
-		defer stop()
 		now := r.life.Load()
 		if now.Config.Registry != nil && len(now.Settings) > 0 {
-			workers.Go(func() { r.watch(taking) })
+			watcher.Go(func() { r.watch(watching) })
 		}
 		for name, q := range now.Settings {
 			w := groups.Worker{Concurrency: q.Concurrency}
 			w.Handle = func(ctx context.Context, e groups.Entry) groups.Verdict { return r.handle(ctx, stopping, working, e) }
+			taking, stop := context.WithCancel(stopping)
+			stops[name] = stop
 			workers.Go(func() { r.queue.Run(taking, name, w) })
 		}
-		select {
+		select { // there may be no queues
 		case <-stopping.Done():
 		case <-r.up.Closing:
 		}
-		if m, ok := r.queue.(*memory); ok { // what is due runs first
-			for name := range now.Settings {
-				m.drain(stopping, name)
-			}
+		for name, stop := range stops {
+			workers.Go(func() {
+				if m, ok := r.queue.(*memory); ok { // what is due runs first
+					m.drain(stopping, name)
+				}
+				stop()
+			})
 		}
 	})
 }

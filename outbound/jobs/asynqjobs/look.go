@@ -130,7 +130,7 @@ func (e *engine) watch(ctx context.Context) {
 			default:
 			}
 		}
-		groups.Sleep(ctx, e.config.Poll, nil)
+		groups.Sleep(ctx, time.Until(now.Add(e.config.Poll)), nil)
 	}
 }
 
