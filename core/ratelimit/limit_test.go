@@ -101,6 +101,7 @@ func TestLimitRefused(t *testing.T) {
 		{ratelimit.TokenBucket(1, ratelimit.MaxPeriod, 1<<38), fills},
 		{ratelimit.TokenBucket(1<<37+1, 97*time.Hour+7, 1<<37), "must have a burst that can be counted exactly"},
 		{ratelimit.TokenBucket(1<<38-1, 1<<50, 1<<25), "must have a burst that can be counted exactly"},
+		{ratelimit.TokenBucket(1<<37+1, 1<<50, 1<<22), "must have a burst that can be counted exactly"},
 		{ratelimit.SlidingWindow(1, s, 1), segments},
 		{ratelimit.SlidingWindow(1, time.Hour, 1001), segments},
 		{ratelimit.SlidingWindow(1, s, 7), segments},

@@ -760,8 +760,12 @@ func TestRefundsMintNothing(t *testing.T) {
 		"aligned evicted":  {limits: []Limit{alignedWindow}, evict: true},
 		"aligned":          {limits: []Limit{alignedWindow}},
 		"aligned turns":    {limits: []Limit{alignedWindow, AlignedWindow(3, second), AlignedWindow(7, second)}, reserve: true},
-		"window turns":     {limits: []Limit{window, FixedWindow(7, second)}, bound: SlidingCounter(7, second), reserve: true},
-		"bucket turns":     {limits: []Limit{bucket, thirds, TokenBucket(2, second, 7)}, bound: TokenBucket(3, second, 12), reserve: true},
+		"window turns": {
+			limits: []Limit{window, FixedWindow(3, second), FixedWindow(7, second)}, bound: SlidingCounter(7, second), reserve: true,
+		},
+		"bucket turns": { // a refund can count twice, of up to five permits
+			limits: []Limit{bucket, thirds, TokenBucket(2, second, 7)}, bound: TokenBucket(3, second, 12), reserve: true,
+		},
 		"sliding":          {limits: []Limit{sliding}},
 		"sliding reserved": {limits: []Limit{sliding}, reserve: true},
 		"sliding turns":    {limits: []Limit{sliding, SlidingWindow(3, second, 4), SlidingWindow(7, second, 4)}, reserve: true},
