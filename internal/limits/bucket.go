@@ -37,9 +37,9 @@ func newBucket(s Spec, micros bool) (bucket, bool) {
 	}
 	g := gcd(int64(s.Period), s.Permits*tick)
 	mul, cost := s.Permits*tick/g, int64(s.Period)/g
-	for cost > most/s.Burst {
-		g = gcd(10, cost)                                                 // of a tick that is ten times as long
-		if g == 1 || tick > math.MaxInt64/10 || mul > maxUnits/2/(10/g) { // so that a horizon has a tick
+	for cost > most/s.Burst { // take a tick that is ten times as long
+		g = gcd(10, cost)
+		if g == 1 || tick > math.MaxInt64/10 || mul > maxUnits/2/(10/g) { // the horizon must have a tick
 			return bucket{}, false
 		}
 		tick, mul, cost = tick*10, mul*(10/g), cost/g

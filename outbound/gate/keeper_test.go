@@ -82,8 +82,8 @@ func TestStoreUnavailable(t *testing.T) {
 		},
 		{
 			gate.Config{Limits: []gate.Limit{{N: 25, Per: time.Second}}, AllowOnStoreError: true},
-			[6]int{110, 450, 450, 450, 450, 110},
-			[6]int{120, 480, 480, 480, 480, 140},
+			[6]int{117, 450, 450, 450, 450, 117},
+			[6]int{120, 480, 480, 480, 480, 137},
 			4,
 		},
 		{

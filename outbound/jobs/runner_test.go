@@ -322,6 +322,27 @@ func TestCloseAfterDelete(t *testing.T) {
 	})
 }
 
+// While one queue is drained, another that is idle takes no job that becomes due.
+func TestCloseOfTwoQueues(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var ran atomic.Int64
+		queue := func(takes time.Duration) jobs.Queue {
+			return jobs.Queue{Handler: func(context.Context, jobs.Job) error { time.Sleep(takes); ran.Add(1); return nil }}
+		}
+		r, err := jobs.New(jobs.Config{Queues: map[string]jobs.Queue{"slow": queue(time.Minute), "idle": queue(0)}})
+		require.NoError(t, err)
+		over := make(chan error)
+		go func() { over <- r.Run(t.Context()) }()
+		enqueue(t, r, jobs.Job{Queue: "slow"})
+		enqueue(t, r, jobs.Job{Queue: "idle", NotBefore: time.Now().Add(30 * time.Second)})
+		synctest.Wait()
+		require.EqualError(t, r.Close(t.Context()), "jobs: closed without an Engine, 1 jobs are lost")
+		require.EqualValues(t, 1, ran.Load())
+		require.NoError(t, <-over)
+	})
+}
+
 // Without a Run, what is in an Engine is not lost, and what is in none is.
 func TestCloseWithoutRun(t *testing.T) {
 	t.Parallel()

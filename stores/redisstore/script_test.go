@@ -154,7 +154,7 @@ func TestScripts(t *testing.T) {
 	for set := uint(1); set < 1<<len(algorithms); set++ {
 		s := accountScript(set)
 		require.Same(t, s, accountScript(set))
-		require.Less(t, len(s.text), 33_000)
+		require.Less(t, len(s.text), 32_000)
 		shas[s.sha] = true
 	}
 	require.Len(t, shas, 18)

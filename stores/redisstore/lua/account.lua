@@ -104,8 +104,7 @@ elseif kind == 4 then
   values, changed, cost = {}, true, 0
 end
 
--- usage returns the number of permits in use, as a whole number: now or, with permits reserved ahead, when the last of
--- them is due.
+-- usage returns how many permits are in use: now or, with some reserved ahead, when the last of them is due.
 local function usage(v)
   local num, den = v.p.alg.used(v.p, v.s, v.p.alg.due(v.p, v.s))
   return ceil(num / den)
@@ -124,14 +123,13 @@ local function origin(p)
   return from
 end
 
-local lists = {c = true, s = true, l = true} -- they can have more in use than their limit
-
--- under returns how the key stands under another limit than that of its value: with the same number of permits in use.
+-- under returns how the key stands under another limit: the same number of permits is in use. Lists (c, s, l) can have more
+-- than their limit.
 local function under(v, p, asked)
   local alg, due, n = v.p.alg, v.p.alg.due(v.p, v.s), 0
   local function first(m)
     m = m + v.p.n - p.n
-    if m <= 0 and not lists[v.p.k] then
+    if m <= 0 and not match(v.p.k, '[csl]') then
       return due
     end
     local _, at = alg.look(v.p, v.s, m)
@@ -144,9 +142,8 @@ local function under(v, p, asked)
   return {n, first(asked), n < p.n and first(n + 1) or now, full}
 end
 
--- foreign returns how the key stands under a limit of whose kind it has no value. The strictest value that no other limit continues
--- decides: the one that makes the cost wait longest or, if none does, the one with the largest usage. It also returns the place of that
--- value, or nil.
+-- foreign returns how the key stands under a limit of whose kind it has no value, and the place of the value that decides, or nil: the
+-- strictest one that no other limit continues, which makes the cost wait longest or has the most permits in use.
 local function foreign(p, asked)
   local stand, from, most
   for i = 1, #values do
@@ -166,22 +163,16 @@ local function foreign(p, asked)
   return stand, from
 end
 
--- restate returns the state under another limit of what is used at a time that is not before due, or nil.
+-- restate returns the state under another limit of what is used at a time, due or later, or nil, and whether that is all in use now.
 local function restate(v, p, t)
   if v.p.kind == p.kind and p.k ~= 'b' then
-    return p.alg.same(p, v.s, v.p)
+    return p.alg.same(p, v.s, v.p), match(p.k, '[csl]') or usage(v) <= p.n
   end
   local s = p.alg.put(p, t, v.p.alg.used(v.p, v.s, t))
   if s and t > now and p.alg.hold and t == v.p.alg.due(v.p, v.s) then
     p.alg.hold(p, s, t)
   end
   return s
-end
-
--- exact reports whether the state under another limit has all that is used now, also what will have recovered when the next permit can
--- be taken.
-local function exact(v, p)
-  return v.p.kind == p.kind and (lists[p.k] or p.k ~= 'b' and usage(v) <= p.n)
 end
 
 local asked = cost
@@ -244,7 +235,8 @@ local function grant()
   for i = 1, #parts do
     local p, v = parts[i], next_[i]
     if v.p.name ~= p.name then
-      v = {p = p, s = restate(v, p, min(at, stands[i][2])), restated = true, firm = not exact(v, p)}
+      local s, all = restate(v, p, min(at, stands[i][2]))
+      v = {p = p, s = s, restated = true, firm = not all}
       next_[i] = v
     end
     if not v.s or at > now and not p.alg.fits(p, v.s, at, n) then
@@ -264,7 +256,7 @@ if granted > 0 then
       p.alg.hold(p, s, at)
     end
     if next_[i].firm and at > now then
-      receipts[i] = -1 -- a refund gives nothing back: what is used until then would be forgotten
+      receipts[i] = -1 -- a refund would make room for what is used until then
     end
     stands[i] = {p.alg.look(p, s, 0)}
   end

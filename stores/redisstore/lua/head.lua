@@ -10,15 +10,13 @@
 -- algorithm says what the others are. Times are in µs since the beginning of 2020.
 --
 -- The value is 'AT|LIMIT STATE|', as of the time AT at which it was written, with a state for each of the joined
--- limits that the last permits were taken under. An operation under other limits asks the states how many
--- permits are in use; the first take that is granted restates them: see docs/adr/0006-a-key-has-one-value.md. A
--- refusal writes nothing, unless the take and the recovery come sooner when restated. The value
--- expires when all states have recovered. A value that is none of these is an error.
+-- limits that the last permits were taken under. docs/adr/0006-a-key-has-one-value.md says what an operation
+-- under other limits does. The value expires when all states have recovered. Any other value is an error.
 --
 -- Reply: the time; the permits taken, -1 for a refusal, or -2 if a state needs an algorithm that is not
 -- part of this text; the time from which it can be used; then for each limit how the key stands
 -- under it: the permits that are available, the times of the cost, of one permit more and of all; and
--- the receipt of the charge, or 0.
+-- the receipt of the charge: 0 if there is none, -1 if a refund gives nothing back.
 --
 -- An algorithm has these functions, where p is a limit and s a state, empty for a new key:
 --   read(text), write(p, s)     a state in the value
