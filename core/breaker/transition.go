@@ -27,7 +27,7 @@ func stateOf(word uint64) State { return State(word & (calm - 1)) }
 func (b *Breaker) far() bool {
 	r, c := b.rules, b.window
 	few := func(n int, rate float64) bool { return float64(n) < rate*float64(c.calls)*(1-1e-9) } // whatever the rounding
-	return b.state == Closed && b.row < r.Failures && (c.calls < r.MinCalls || few(c.failures, r.FailureRate) && few(c.slow, r.SlowRate))
+	return b.state == Closed && b.row < r.Failures && (c.calls < r.MinCalls || few(c.failures, r.FailureRate) && (c.slow == 0 || few(c.slow, r.SlowRate)))
 }
 
 // unlock releases the lock and reports whether announce must be called.

@@ -48,12 +48,14 @@ type ended struct{ failed, slow bool }
 
 // add adds a call. If the ring is full, it replaces the oldest one.
 func (r *ring) add(failed, slow bool) {
-	oldest := &r.each[r.next]
-	if r.calls == len(r.each) {
+	if oldest, is := &r.each[r.next], (ended{failed, slow}); r.calls < len(r.each) {
+		r.counts.add(failed, slow, 1)
+		*oldest = is
+	} else if *oldest != is {
 		r.counts.add(oldest.failed, oldest.slow, -1)
+		r.counts.add(failed, slow, 1)
+		*oldest = is
 	}
-	*oldest = ended{failed, slow}
-	r.counts.add(failed, slow, 1)
 	if r.next++; r.next == len(r.each) {
 		r.next = 0
 	}

@@ -3,6 +3,7 @@ package asynqjobs_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -319,6 +320,51 @@ func TestSuspectAfterClose(t *testing.T) {
 	release()
 	require.NoError(t, <-closed)
 	require.Empty(t, begun)
+}
+
+// failing fails the commands of a name while it is set.
+type failing struct{ name atomic.Value }
+
+func (f *failing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (f *failing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == f.name.Load() {
+			return errors.New("out of reach")
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (f *failing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// A job whose mark Redis does not clear when its turn has come gives its turn back, and runs later.
+func TestSuspectDuringOutage(t *testing.T) {
+	t.Parallel()
+	s, ctx := start(t, asynqjobs.Config{Poll: 5 * time.Millisecond}), t.Context()
+	f := &failing{}
+	s.client.AddHook(f)
+	end := make(chan struct{})
+	release := sync.OnceFunc(func() { close(end) })
+	defer release()
+	r, _ := s.run(t, jobs.Queue{Concurrency: 3, Handler: func(_ context.Context, job jobs.Job) error {
+		if job.ID == "first" {
+			<-end
+		}
+		return nil
+	}})
+	enqueue(t, r, jobs.Job{ID: "first"})
+	eventually(t, func() bool { return s.counts(t).Active == 1 }, "it runs")
+	require.NoError(t, s.Enqueue(ctx, groups.Job{ID: "suspect", Queue: "q", MaxAttempts: 25, Meta: map[string]string{groups.Suspect: "2"}}, 10))
+	eventually(t, func() bool { return s.client.HExists(ctx, "asynq:{q}:t:suspect", "gresil-waits").Val() }, "it waits to run alone")
+	f.name.Store("hdel")
+	release()
+	eventually(t, func() bool { return s.counts(t).Scheduled == 1 }, "it is sent back")
+	f.name.Store("")
+	enqueue(t, r, jobs.Job{ID: "last"})
+	eventually(t, func() bool { return r.Stats().Succeeded == 3 }, "all run")
 }
 
 // A job that is active without a lease, as after an error of Redis, runs again. Another entry has no job.

@@ -424,10 +424,15 @@ func (s *suite) full() {
 		lower := s.queue.Enqueue(s.Context(), groups.Job{ID: "lower", Queue: s.name, MaxAttempts: 1}, i+1) // SetConfig was called
 		require.ErrorIs(s, lower, groups.ErrNoRoom)
 	}
-	stop := s.run(1, func(context.Context, groups.Entry) groups.Verdict {
+	kept := groups.Job{ID: "kept", Queue: s.name, MaxAttempts: 1, Retain: time.Hour}
+	require.NoError(s, s.queue.Enqueue(s.Context(), kept, most))
+	stop := s.run(1, func(_ context.Context, e groups.Entry) groups.Verdict {
+		if e.ID == kept.ID {
+			return groups.Verdict{}
+		}
 		return groups.Verdict{End: groups.Failed, Err: errors.New("no")}
 	})
-	s.await(3, groups.Counts{Failed: 3})
+	s.await(4, groups.Counts{Failed: 3, Done: 1}) // a job that is done does not count
 	stop()
 	var err error
 	n := 0
