@@ -159,6 +159,7 @@ func TestClassify(t *testing.T) {
 		"Google Ads, account":        {status: 429, json: ads("ACCOUNT", "30s"), want: gate.Signal{Limited: true, Limit: "account", Pause: 30 * time.Second}},
 		"Google Ads, developer":      {status: 403, json: "[" + ads("DEVELOPER", "") + "]", want: gate.Signal{Limited: true, Limit: "developer"}},
 		"Google Cloud":               {status: 429, json: `{"error":{"status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"57.5s"}]}}`, want: gate.Signal{Limited: true, Pause: 57500 * time.Millisecond}},
+		"Google Cloud and seconds":   {status: 429, fields: "Retry-After: 60", json: `{"error":{"status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"57.5s"}]}}`, want: gate.Signal{Limited: true, Pause: time.Minute}},
 		"Google Cloud, for ever":     {status: 429, json: `{"error":{"status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"315576000000s"}]}}`, want: gate.Signal{Limited: true, Pause: math.MaxInt64}},
 		"Google, another error":      {status: 400, json: `{"error":{"status":"INVALID_ARGUMENT","details":[{"retryDelay":"57.5s"}]}}`},
 		"bad JSON":                   {status: 429, json: `{"error":`, want: gate.Signal{Limited: true}},
@@ -326,6 +327,7 @@ func TestSetConfigKeepsUsage(t *testing.T) {
 	}{
 		"the same": {gate.Limit{N: 1, Per: time.Minute}, time.Minute + 50*time.Millisecond},
 		"another":  {gate.Limit{N: 1, Per: 30 * time.Second}, 59*time.Second + 525*time.Millisecond}, // a sixtieth of it is left
+		"lower":    {gate.Limit{N: 1, Per: 2 * time.Minute}, 2*time.Minute + 50*time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

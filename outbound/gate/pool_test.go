@@ -222,6 +222,30 @@ func TestPool(t *testing.T) {
 	}
 }
 
+// A call that the Store refuses gives back the connection that it would have replaced.
+func TestPoolOfRefusedCall(t *testing.T) {
+	t.Parallel()
+	limits := []gate.Limit{{Name: "account", N: 1, Per: time.Minute, Key: gate.ByCall}}
+	x := &connections{}
+	withStoreAndWithout(t, gate.Config{Limits: limits}, func(t tester, g *gate.Gate) {
+		*x = connections{}
+		p := x.pool(g, 1)
+		for _, key := range []string{"b", "a"} {
+			_, err := use(t.Context(), p, key)
+			require.NoError(t, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err := use(ctx, p, "b") // its slot is a minute away
+		require.ErrorIs(t, err, context.Canceled)
+		time.Sleep(time.Minute)
+		conn, err := use(t.Context(), p, "a")
+		require.NoError(t, err)
+		require.Equal(t, "a1", conn)
+	})
+	require.Zero(t, x.open)
+}
+
 // hang makes a call that ends with its context.
 func hang(ctx context.Context, p *gate.Pool[string, string]) error {
 	_, err := gate.Do(ctx, p, "a", func(ctx context.Context, _ string) (int, error) {

@@ -71,6 +71,19 @@ func TestProbeWithoutAnswer(t *testing.T) {
 	})
 }
 
+// A probe that ends without an answer, as by a panic, makes room for the next call.
+func TestProbeThatPanics(t *testing.T) {
+	t.Parallel()
+	withStoreAndWithout(t, gate.Config{}, func(t tester, g *gate.Gate) {
+		refused(t, g, gate.Call{}, 0, time.Second)
+		time.Sleep(2 * time.Second)
+		require.Panics(t, func() { _ = g.Do(t.Context(), gate.Call{}, func(context.Context) error { panic("of fn") }) })
+		start := time.Now()
+		require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+		require.Less(t, time.Since(start), time.Second)
+	})
+}
+
 // A probe without an answer has its place for ten seconds, also if only calls of other keys wait. An answer keeps it until its body ends.
 func TestPlaceOfProbe(t *testing.T) {
 	t.Parallel()
@@ -239,6 +252,20 @@ func TestInFlightOfKeys(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		require.Equal(t, 8, g.Stats().MaxInFlight)
 		require.Equal(t, []gate.Hold{{Limit: "account", Key: "a", Until: g.Holds()[0].Until}}, g.Holds())
+	})
+}
+
+// A refusal that holds several keys halves the places once.
+func TestInFlightOfCallWithKeys(t *testing.T) {
+	t.Parallel()
+	limits := []gate.Limit{{Name: "account", Key: gate.ByCall}, {Name: "method", Key: gate.ByCall}}
+	withStoreAndWithout(t, gate.Config{InFlight: 8, Limits: limits}, func(t tester, g *gate.Gate) {
+		refused(t, g, gate.Call{Keys: map[string]string{"account": "a", "method": "m"}}, 0, time.Second)
+		time.Sleep(100 * time.Millisecond)
+		require.Len(t, g.Holds(), 2)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, do(t.Context(), g, gate.Call{}, 0)) // with a Store, its answer has the number
+		require.Equal(t, 4, g.Stats().MaxInFlight)
 	})
 }
 
