@@ -65,6 +65,25 @@ func TestReserve(t *testing.T) {
 	})
 }
 
+// Reserve gives slots during a hold too, and its permits take no places.
+func TestReserveDuringHold(t *testing.T) {
+	t.Parallel()
+	withStoreAndWithout(t, gate.Config{InFlight: 1, Limits: perSecond(10)}, func(t tester, g *gate.Gate) {
+		p, err := g.Reserve(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		start := time.Now()
+		require.NoError(t, do(t.Context(), g, gate.Call{}, 0), "the permit has no place")
+		require.Less(t, time.Since(start), time.Second)
+		p.Cancel()
+		refused(t, g, gate.Call{}, 0, 5*time.Second)
+		time.Sleep(100 * time.Millisecond)
+		p, err = g.Reserve(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		require.Greater(t, time.Until(p.At), 4*time.Second)
+		p.Cancel()
+	})
+}
+
 // The slot of a permit is enough: its Wait does not need another one, and does not wait behind calls that do.
 func TestSlotOfPermit(t *testing.T) {
 	t.Parallel()

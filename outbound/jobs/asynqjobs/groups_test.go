@@ -74,6 +74,24 @@ func TestPrefix(t *testing.T) {
 	require.Equal(t, s.client.Keys(t.Context(), "*").Val(), s.client.Keys(t.Context(), "shop:1:groups:{batch:x}:*").Val())
 }
 
+// A queue that was quiet is looked at again when SetConfig has made FlushAfter shorter.
+func TestGroupsWithShorterFlushAfter(t *testing.T) {
+	t.Parallel()
+	store := groups.OpenStore(start(t, asynqjobs.Config{}).engine)
+	_, _, err := store.Add(t.Context(), "batch:x", groups.Record{ID: "1", Group: "a"}, groups.Rules{MaxPending: 9})
+	require.NoError(t, err)
+	terms := groups.Terms{ID: "p", FlushAfter: time.Hour, MaxRecords: 9, MaxBytes: 99, Ahead: 1, Again: time.Hour}
+	for range 2 { // the second look needs no script
+		b, _, err := store.Take(t.Context(), "batch:x", terms)
+		require.NoError(t, err)
+		require.Empty(t, b.ID)
+	}
+	terms.FlushAfter = time.Microsecond
+	b, _, err := store.Take(t.Context(), "batch:x", terms)
+	require.NoError(t, err)
+	require.Equal(t, "p", b.ID)
+}
+
 // What only a store in Redis does.
 func TestGroupsInRedis(t *testing.T) {
 	t.Parallel()

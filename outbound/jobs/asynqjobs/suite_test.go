@@ -274,13 +274,15 @@ func (s *suite) exists() {
 
 // retained needs no process after the end of Retain.
 func (s *suite) retained() {
-	s.enqueue(groups.Job{ID: "a", Retain: time.Millisecond})
+	const retain = 300 * time.Millisecond
+	s.enqueue(groups.Job{ID: "a", Retain: retain})
 	stop := s.run(1, done)
 	s.wait(1)
 	stop()
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		err := s.try(groups.Job{ID: "a"})
 		if err == nil {
+			require.GreaterOrEqual(s, time.Since(s.seenAt[0]), retain)
 			return
 		}
 		require.ErrorIs(s, err, groups.ErrExists)
