@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/gatestore"
 )
 
 func TestKeyNames(t *testing.T) {
@@ -33,5 +35,20 @@ func TestKeyNames(t *testing.T) {
 			require.False(t, strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }), "%q", key)
 			require.False(t, hash && !strings.Contains(key, ":#"), "%q is legible", key)
 		}
+	}
+}
+
+func TestKeyNamesOfGates(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	for hash, legible := range map[bool]int{false: 1, true: 0} {
+		s := newStore(t, client, Config{HashKeys: hash, Prefix: fmt.Sprintf("safe:%v", hash)})
+		gate, err := s.OpenGate("ads")
+		require.NoError(t, err)
+		held := gatestore.Hold{Key: gatestore.Key{Limit: "account", Key: "secret"}, For: time.Minute}
+		_, _, err = gate.Report(t.Context(), gatestore.Report{Holds: []gatestore.Hold{held}})
+		require.NoError(t, err)
+		require.Len(t, client.Keys(t.Context(), fmt.Sprintf("safe:%v*", hash)).Val(), 2)
+		require.Len(t, client.Keys(t.Context(), fmt.Sprintf("safe:%v*secret*", hash)).Val(), legible)
 	}
 }

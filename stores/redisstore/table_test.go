@@ -425,6 +425,16 @@ func TestClockGoesBackInAlignedWindow(t *testing.T) {
 	}
 }
 
+// An aligned window begins at a multiple of its period since 1970, also if no year begins with one.
+func TestAlignedWeek(t *testing.T) {
+	t.Parallel()
+	const week = 7 * 24 * time.Hour
+	s := newStore(t, startServer(t).virtual(t), Config{})
+	now := time.Unix(0, 0).Add(3000*week - time.Second)
+	s.clock = func() time.Time { return now }
+	require.Equal(t, time.Second, take(t, open(t, s, "week"), "k", ratelimit.AlignedWindow(1, week), 1).FullAfter)
+}
+
 func TestMemoryUsage(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
