@@ -101,6 +101,23 @@ func TestReadersShareOneReading(t *testing.T) {
 	})
 }
 
+// Instances of two kinds can have the same name.
+func TestReadingsOfOneName(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := &core.Registry{}
+		for _, kind := range []string{"jobs", "gate"} {
+			put(t, all, kind, "outbox", registry.Source{Rows: func(context.Context) ([]registry.Row, error) {
+				time.Sleep(time.Millisecond) // both are read at the same time
+				return []registry.Row{{Key: "row of " + kind}}, nil
+			}})
+		}
+		page := get(handler(t, all, dash.Config{}), "/").Body.String()
+		require.Contains(t, page, "<td>row of jobs</td>")
+		require.Contains(t, page, "<td>row of gate</td>")
+	})
+}
+
 // Views, changes of the registry and readings that fail, at once.
 func TestManyReadersAtOnce(t *testing.T) {
 	t.Parallel()
