@@ -103,9 +103,9 @@ func (s *shared) Name() string { return s.life.Name() }
 // Config returns the Config of New or NewGroup, or of the last SetConfig.
 func (s *shared) Config() Config { return s.life.Load().Config }
 
-// SetConfig replaces the Config while the breaker is in use. The state stays; a window of another size begins empty. An empty Name and a
-// nil Registry stay as they are. Another Name or Registry, and each error of Config.Validate, is a *core.ConfigError, and nothing changes.
-// For a breaker of a Group, it always returns a *core.ConfigError.
+// SetConfig replaces the Config while the breaker is in use. The state stays; a resized window begins empty. An empty Name and a nil
+// Registry stay as they are. Another Name or Registry, and each error of Config.Validate, is a *core.ConfigError, and nothing changes. For
+// a breaker of a Group, it always returns a *core.ConfigError.
 func (b *Breaker) SetConfig(cfg Config) error {
 	if b.group {
 		return &core.ConfigError{Field: "breaker.Breaker.SetConfig", Value: b.key, Reason: "must be called for its Group"}
