@@ -30,7 +30,7 @@ func Clean(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// values are a ratelimit.Values.
+// values is a ratelimit.Values.
 type values struct{ db *sql.DB }
 
 // Update runs f in a transaction that locks the database for writing when it begins, so nothing can change it between read and write.
