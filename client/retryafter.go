@@ -12,8 +12,8 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// RetryAfter returns how long the client should wait, counted from the arrival of a response: call it then. It returns
-// false if the response does not say so. Of these, the first that asks for a wait counts:
+// RetryAfter returns how long the client should wait from now on: call it when the response arrives. It returns false
+// if the response does not say so. Of these, the first that asks for a wait counts:
 //
 //   - retry-after-ms of a status from 400 on, in milliseconds
 //   - Retry-After of a status from 400 on, in seconds or as an HTTP date, which can have UTC or +0000 instead of GMT;
@@ -28,8 +28,8 @@ import (
 // means something else by such a field, use a function of your own.
 //
 // Servers cut a date to the second, so it means the end of that second. Dates and Unix times are taken relative to the
-// Date of the response, so that a wrong clock does no harm. The Date is cut too, so the wait can end up to two seconds
-// after the date. Numbers can have decimals, and are rounded up to the nanosecond; a number that is too large means the
+// Date of the response, so that a wrong clock does no harm. The Date is cut too, so the wait can be up to two seconds
+// too long. Numbers can have decimals, and are rounded up to the nanosecond; a number that is too large means the
 // longest duration. A field that cannot be read, 0, a negative number and a past time are ignored: a limited call is
 // never repeated at once. The result is not clamped: it can be a century.
 func RetryAfter(resp *http.Response) (time.Duration, bool) {
@@ -166,9 +166,9 @@ func serverNow(h http.Header) time.Time {
 	return time.Now()
 }
 
-// parseDate reads an HTTP date. Other abbreviations of zones are refused, since package time takes unknown ones for
-// UTC. If the program's local zone is named GMT, package time takes GMT for it, so the zone of the result does not tell
-// what was written.
+// parseDate reads an HTTP date. Zone names other than GMT and UTC are refused: package time takes unknown ones for UTC.
+// If the program's local zone is named GMT, package time takes GMT for it, so the zone of the result does not tell what
+// was written.
 func parseDate(s string) (time.Time, bool) {
 	if day, ok := strings.CutSuffix(s, " UTC"); ok {
 		s = day + " GMT"

@@ -50,9 +50,9 @@
 //
 // # Guarantees
 //
-//   - At most one goroutine reads an instance for viewers at a time, and they share the result; a control reads it anew. An instance that
-//     fails, panics or takes longer than 2 seconds is shown with its error, the others with their state. If reading an instance never
-//     returns, its goroutine remains.
+//   - At most one goroutine at a time reads an instance, for all viewers; a control reads it anew. An instance that fails, panics or takes
+//     longer than 2 seconds is shown with its error, the others with their state. If reading an instance never returns, its goroutine
+//     remains.
 //   - A response has at most 500 rows of a table, and the number of all. An error has at most 2 kB.
 //   - Every text is escaped. A Content-Security-Policy permits no script and no other origin, and the page is not kept in
 //     caches.

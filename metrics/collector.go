@@ -21,8 +21,8 @@ type Config struct {
 	Namespace string
 	// Durations adds histograms of the durations of calls through breakers, which then read the clock twice for each call.
 	Durations bool
-	// Hosts adds the label host to the metrics of breakers by host. Set it only if there are few hosts. The breaker that hosts share if their
-	// group is full has no such label.
+	// Hosts adds the label host to the metrics of breakers by host. Set it only if there are few hosts. The shared breaker of a full group has
+	// no such label.
 	Hosts bool
 }
 

@@ -22,7 +22,7 @@ import (
 // the Handler method of a Route outside of a pipeline panics, as ServeMux.Handle does.
 //
 // A pattern selects all spellings of a path that can reach its handler: those that a ServeMux redirects, such as //export, and those that
-// chi's StripSlashes, CleanPath and URLFormat change further in, such as /export/ and /export.json. If a request can reach the handlers of
+// inner StripSlashes, CleanPath and URLFormat of chi rewrite, such as /export/ and /export.json. If a request can reach the handlers of
 // several Routes, depending on the router, the plugins of each apply. So POST /export/ has both timeouts; and so has HEAD /export if the
 // pattern is GET /export, since not every router takes a HEAD for a GET. If http.StripPrefix or chi's PathRewrite is further in, the path
 // before it counts. Put middleware of your own that changes the path or the method outside of the pipeline; it must change the request

@@ -36,8 +36,8 @@ type ClientConfig struct {
 	// Total has no limit.
 	Attempt timeout.Config
 
-	// Gate admits each request. If nil, it is a gate without limits, which keeps the pauses that hosts ask for. A 429 without one begins a
-	// pause of 1 second, the next one of 2, and so on, up to a sixth of the Limit of Total (5 seconds if it has none). That gate does not
+	// Gate admits each request. If nil, it is a gate without limits, which enforces the pauses that hosts ask for. A 429 that asks for none
+	// begins one of 1 second, the next one of 2, and so on, up to a sixth of the Limit of Total (5 seconds if it has none). That gate does not
 	// repeat requests, since Retry does. A Gate of your own repeats those that the vendor refuses, up to its MaxAttempts in each attempt of
 	// Retry: by the defaults of both, a GET is sent up to 15 times.
 	Gate *gate.Gate
@@ -45,7 +45,7 @@ type ClientConfig struct {
 	Plugins []client.Plugin
 }
 
-// resolve fills in the names, the registries and the Limits of the timeout.
+// resolve fills in names, registries and the Limits of both timeouts.
 func (c *ClientConfig) resolve() {
 	c.Name = cmp.Or(c.Name, "standard")
 	named(&c.Total.Name, c.Name+"-total", &c.Total.Registry, c.Registry)

@@ -21,8 +21,8 @@ const (
 	maxWindow = 1 << 20
 )
 
-// Config configures a [Breaker] or a [Group]. The zero value is useful: it opens after 5 failures in a row, or if half of at least 20
-// calls among the last 100 have failed, for about half a minute at first.
+// Config configures a [Breaker] or a [Group]. The zero value is useful: it opens after 5 failures in a row, or if half of the last 20 to
+// 100 calls have failed. At first it stays open for about half a minute.
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
@@ -64,9 +64,9 @@ type Config struct {
 	MaxHalfOpen time.Duration
 	// Initial is the state in which a breaker begins. The zero value is Closed.
 	Initial State
-	// MaxKeys is the number of breakers of a [Group]. If it is reached, 16 are checked, and the first is evicted that is closed, that could
-	// have had a trial for an hour and had none, or that is ForcedOpen, Disabled or MetricsOnly as Initial says. If there is none, the new key
-	// shares one breaker with others. If zero, it is 1,024. [New] does not use it.
+	// MaxKeys is the number of breakers of a [Group]. If it is reached, 16 are checked, and the first idle one is evicted: one that is closed,
+	// had no trial for an hour in which it could, or is ForcedOpen, Disabled or MetricsOnly like Initial. If none is idle, the new key shares
+	// one breaker with others. If zero, it is 1,024. [New] does not use it.
 	MaxKeys int
 
 	// Classify returns the outcome of an operation of [Do]. If nil, it is the function [Classify].

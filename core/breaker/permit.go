@@ -8,8 +8,8 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// A Permit is an admitted call: end it with one of its methods. Only the goroutine of the call may use it. Ending it a second time does
-// nothing; neither does ending the zero Permit.
+// A Permit is an admitted call: end it with one of its methods. Only the goroutine of the call may use it. Ending it a second time, or
+// ending the zero Permit, does nothing.
 type Permit struct {
 	breaker *Breaker
 	ctx     context.Context //nolint:containedctx // for observers; a permit is part of one call

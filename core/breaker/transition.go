@@ -97,7 +97,7 @@ func (b *Breaker) decide(ctx context.Context, least, trip time.Duration) {
 	}
 }
 
-// open opens the breaker for the result of OpenDelay, but at least for least. If OpenDelay panics, the breaker is open for the default
+// open opens the breaker for OpenDelay's result or least, whichever is longer. If OpenDelay panics, the breaker is open for the default
 // time, and the lock is released.
 func (b *Breaker) open(ctx context.Context, least time.Duration, reason string) {
 	returned := false
@@ -136,7 +136,7 @@ func (b *Breaker) to(ctx context.Context, state State, reason string) {
 	b.queued = true
 }
 
-// enter sets all fields for the beginning of a state. For Open, opened and openFor are set before.
+// enter sets all fields for the beginning of a state. For Open, callers set opened and openFor.
 func (b *Breaker) enter(state State) {
 	b.state, b.since = state, b.now()
 	b.generation++

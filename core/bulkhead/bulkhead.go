@@ -72,7 +72,7 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string, n int) (Permit, erro
 		b.refused.Inc() // without the lock (BenchmarkAcquire/full)
 		return Permit{}, &c.full
 	}
-	generation := c.generation.Load() // the result of an older generation is not counted, so this is safe
+	generation := c.generation.Load() // before the take: if outdated by then, the result is not counted
 	if c.word.take(n) {
 		return Permit{cell: c, ctx: ctx, generation: generation, weight: int32(n)}, nil
 	}
@@ -189,8 +189,7 @@ type Permit struct {
 	weight     int32
 }
 
-// Done ends the call and returns its permits. Config.Backoff uses the outcome. A second Done does nothing; neither does Done of the zero
-// Permit.
+// Done ends the call and returns its permits. Config.Backoff uses the outcome. A second Done, or one of the zero Permit, does nothing.
 func (p *Permit) Done(outcome core.Outcome) {
 	ended := *p
 	if p.cell = nil; ended.cell != nil {

@@ -51,9 +51,9 @@ type Config struct {
 	// at once. If zero, it is twice the capacity of the limit, at least 1,000. If negative, every wait is refused.
 	MaxQueue int64
 
-	// MaxKeys is the number of keys that are kept in memory. Above it, the one with the least usage among 16 keys is
-	// evicted, and is charged for that usage if it returns; what it has reserved counts as one capacity. If zero, it is
-	// 1,048,576. It must be zero with a Store.
+	// MaxKeys is the number of keys that are kept in memory. Above it, the one of 16 keys with the least usage is evicted.
+	// If it returns, that usage is charged, with its reservations as one capacity. If zero, it is 1,048,576. It must be
+	// zero with a Store.
 	MaxKeys int
 	// Store keeps the keys: see stores/redisstore and [NewStore]. If nil, they are in the memory of this process. The
 	// limiter does not close the Store.

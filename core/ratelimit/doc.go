@@ -21,9 +21,9 @@
 // # Guarantees
 //
 // An operation on a key is one atomic step, even under several limits. A refusal changes nothing. Waiting exactly
-// RetryAfter is enough. A clock that goes backwards, a late refund or a change of the limit grants no permits.
+// RetryAfter is enough. A clock that goes backwards or a change of the limit grants no permits.
 //
-// In memory a key costs 16 bytes in a table without pointers. The number of keys is bounded; the usage of an evicted
+// In memory a key of a bucket or a fixed window takes 16 bytes. The number of keys is bounded; the usage of an evicted
 // key is remembered. A take from a window or a bucket allocates nothing.
 //
 // # When the store fails

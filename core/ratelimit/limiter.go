@@ -26,7 +26,7 @@ type Limiter struct {
 // A tally counts decisions.
 type tally struct{ allowed, rejected stripe.Counter }
 
-// shared is the state that a limiter shares with the limiters of its Under.
+// shared is the state that a limiter shares with those that Under returns.
 type shared struct {
 	life    instance.Instance[Config, struct{}]
 	current atomic.Pointer[settings]
@@ -69,7 +69,7 @@ func lifeCycle() *instance.Kind[Config, struct{}] {
 
 // New makes a limiter. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
 func New(cfg Config) (_ *Limiter, err error) {
-	cfg.Limits = maps.Collect(maps.All(cfg.Limits)) // the caller can write to its own; never nil
+	cfg.Limits = maps.Collect(maps.All(cfg.Limits)) // a copy of the caller's map; never nil
 	l := &Limiter{shared: &shared{}}
 	l.tally = &l.decisions
 	l.open, l.stop = context.WithCancel(context.Background())
@@ -128,8 +128,8 @@ func (l *Limiter) SetConfig(cfg Config) error {
 }
 
 // Under returns a limiter like l with the limit of that name in Config.Limits. The keys are the same: what a key has used under one limit
-// counts under the others too, so a user who changes the tier starts with the usage so far. To count keys separately, give them a prefix.
-// If Config.Limits does not have the name, Under returns l. Everything but the limit is that of l, SetConfig and Close included.
+// counts under the others too, so a user whose tier changes keeps the usage so far. To count keys separately, give them a prefix. If
+// Config.Limits does not have the name, Under returns l. Everything else, SetConfig and Close included, is that of l.
 func (l *Limiter) Under(name string) *Limiter {
 	if all := l.current.Load(); all.named[name] != nil {
 		return all.views[name]

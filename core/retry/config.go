@@ -57,7 +57,7 @@ type Retry struct {
 	Attempt int           // the number of the next attempt, from 2
 	Wait    time.Duration // the wait before it
 	Err     error         // of the last attempt
-	Result  any           // of the last attempt, such as an *http.Response; nil if Err is not
+	Result  any           // of the last attempt, such as an *http.Response; nil if Err is set
 }
 
 // Validate reports every field that cannot be used, joined. Each is a [*core.ConfigError].

@@ -55,7 +55,7 @@ func (a *actor) open() (err error) {
 	if a.Algorithm == demo.Control {
 		return nil
 	}
-	vendor := gate.Limit{} // that only keeps the pauses
+	vendor := gate.Limit{} // that only enforces the pauses
 	if a.limit > 0 {
 		vendor.N = int64(max(1, a.limit))
 		vendor.Per = max(time.Millisecond, a.scaled(time.Duration(float64(vendor.N)/a.limit*float64(time.Second))))

@@ -18,8 +18,8 @@ type ServerOptions struct {
 	Disabled bool
 
 	// Key is the key whose permits a request takes. A request without a key gets 403: to limit such requests by IP, use
-	// server.FirstOf(key, server.ClientIP). A key that begins with # gets a prefix, and a hash stands for one longer than 256 bytes: the
-	// methods of the limiter then need the Key of a LimitedError. If nil, it is server.ClientIP.
+	// server.FirstOf(key, server.ClientIP). A key that begins with # gets a prefix, and one longer than 256 bytes is hashed: the methods of
+	// the limiter then need the Key of a LimitedError. If nil, it is server.ClientIP.
 	Key server.Key
 	// Weight returns how many permits a request takes. If 0, it takes none and passes. If the error is a server.Rejection, that is the
 	// response; any other error is answered with 500. Weight must not read the body. If nil, each request takes 1.
@@ -62,11 +62,11 @@ type ServerOptions struct {
 // A Route gives the requests of a pattern a limit of their own.
 type Route struct {
 	// Pattern selects the requests. It is a pattern of [http.ServeMux]: "POST /export", "/users/{id}". Every spelling of a path that reaches
-	// the handler of the pattern is selected too: those that a ServeMux redirects, such as //export, and those that path middleware of chi
-	// changes further in, such as /export/ and /export.json. A request that can belong to several Routes takes permits of each. If
+	// the handler of the pattern is selected too: those that a ServeMux redirects, such as //export, and those that inner path middleware of
+	// chi rewrites, such as /export/ and /export.json. If spellings select several Routes, the request takes permits of each. If
 	// http.StripPrefix or chi's PathRewrite is further in, the path before it counts.
 	Pattern string
-	// Limit is a name in Config.Limits. Each key has permits of it, separate from those of other limits; Routes with the same Limit share
+	// Limit is a name in Config.Limits. Its permits are per key and separate from those of other limits; Routes with the same Limit share
 	// them. If empty, the limit is that of requests without a Route, and only the Weight can differ.
 	Limit string
 	// Weight returns how many permits a request takes. If nil, it is that of the options.
@@ -77,7 +77,7 @@ type Route struct {
 type Layer struct {
 	// Key is the key whose permits are taken. The layer does not apply to a request without a key. If nil, all requests share one key.
 	Key server.Key
-	// Limit is a name in Config.Limits. No two Layers can have the same Limit. While SetConfig has removed the name, the layer does not apply.
+	// Limit is a name in Config.Limits. No two Layers can have the same Limit. If SetConfig has removed the name, the layer does not apply.
 	Limit string
 }
 

@@ -35,7 +35,7 @@ type Server struct {
 	layers []*rule
 }
 
-// shared is the state that a Server shares with those of its Named.
+// shared is the state that a Server shares with those that Named returns.
 type shared struct {
 	limiter    *Limiter
 	under      string // the name of a limiter of Under; otherwise empty
@@ -105,7 +105,7 @@ func (s *shared) limit(name string) *limit {
 }
 
 // Keys of requests under Config.Limit are unchanged, so that they can be used with the limiter, unless they begin with # or are long. All
-// other keys get a prefix, and a hash stands for a long one. Names in Config.Limits contain no colon.
+// other keys get a prefix, and long ones are hashed. Names in Config.Limits contain no colon.
 const (
 	markKey     = "#key:"
 	markLimit   = "#limit:"

@@ -27,7 +27,7 @@ type ClientOptions struct {
 	// Repeatable reports whether a request can be sent twice. It is not called if nothing was sent. If nil, it is
 	// [client.Idempotent].
 	Repeatable func(req *http.Request) bool
-	// ModifyRequest is called with the copy of the request for each retry, for example to sign it again. attempt is its number, from 2. If it
+	// ModifyRequest is called with the copy of the request for each retry, for example to sign it again. attempt is 2 the first time. If it
 	// sets another body, both bodies are closed. An error ends the call, and is returned. It can be nil.
 	ModifyRequest func(req *http.Request, attempt int) error
 	// MaxBuffer is how many bytes of a body without GetBody are kept, so that it can be sent again. If zero, none are kept: such a request is
