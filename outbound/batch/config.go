@@ -45,15 +45,15 @@ type Config[T, R any] struct {
 	Registry *core.Registry
 
 	// Send makes one call, and returns a result for each record, in the order of the records. Several calls run at once.
-	// It must return when its context ends, and not end its goroutine, as FailNow of a test does.
+	// It must return when its context ends, and never call runtime.Goexit or FailNow of a test.
 	Send func(ctx context.Context, option string, records []T) ([]Result[R], error)
-	// Gate admits each call before Send is called. The first call that Send makes through the Gate, such as a request over
-	// its Transport, uses the same permit, and waits again only as GateCall says. If nil, there is no limit.
+	// Gate admits each call before Send is called. Send's first call through the Gate, such as a request over its
+	// Transport, uses the same permit, and waits again only as described at GateCall. If nil, there is no limit.
 	Gate *gate.Gate
-	// GateCall returns the keys and costs of a call at its Gate. If nil, there are none. Return every key that is
-	// known: for a key that only the request has, such as its host, for a connection of a gate.Pool, and if a hold begins
-	// before the call is sent, it waits in Send, for up to 2 seconds that count toward Timeout. If it would have to wait
-	// longer, its error is a *gate.LimitedError: return it, and the call is made later, without using an attempt.
+	// GateCall returns the keys and costs of a call at its Gate. If nil, there are none. Return every key that is known.
+	// The call waits in Send, for up to 2 seconds that count toward Timeout, for a key that only the request has, such as
+	// its host, for a connection of a gate.Pool, and for a hold that begins later. If it would have to wait longer, its
+	// error is a *gate.LimitedError: return it, and the call is made later, without using an attempt.
 	GateCall func(option string, records []T) gate.Call
 	// Engine keeps the records, and shares the groups between processes. If nil, it is jobs.Memory(). SetConfig cannot
 	// change it. Records and results are encoded as JSON.
@@ -86,8 +86,8 @@ type Config[T, R any] struct {
 	Backoff backoff.Strategy
 	// MaxAttempts is the number of calls in which a record can fail; then it has failed. If zero, it is 25.
 	MaxAttempts int
-	// MaxDeliveries is the number of processes that can die while they send a record; then it has failed. After two, a
-	// call is halved. If zero, it is 5.
+	// MaxDeliveries is how many processes in a row can die while they send a record; then it has failed. After two, a call
+	// is halved. If zero, it is 5.
 	MaxDeliveries int
 	// MaxPending is the number of records that can be kept, failed ones included. Beyond it, Add returns [ErrFull]. If
 	// zero, it is 1,000,000.

@@ -17,7 +17,7 @@ import (
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// Config configures a [Gate]. The zero value has no limits: it only keeps the pauses that each host asks for.
+// Config configures a [Gate]. The zero value has no limits: it only enforces the pauses that each host asks for.
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
@@ -34,12 +34,12 @@ type Config struct {
 	// of them reserves a token. If nil, there is none.
 	Limiter *rate.Limiter
 	// InFlight is the number of calls that can be in flight; with a Store, in all processes together. A hold that affects all present calls
-	// halves the number in force, which grows again while calls succeed. A request is in flight until the body of its response is closed or
-	// read to its end, or its context ends; a probe without an answer, for 10 seconds. If zero, there is no limit.
+	// halves the number in force, which grows again while calls succeed. A request is in flight until its response body is closed or read to
+	// its end, or its context ends; a probe, at most 10 seconds without an answer. If zero, there is no limit.
 	InFlight int
-	// Slack is the largest difference, between any two calls, in the time from the slot to the vendor. A call that is not
-	// sent within half of Slack gets another slot; the other half is for the network. With a Store, a slot whose reply is
-	// late by more than that is given back. The rate is N in each Per + Slack. If zero, it is 50 milliseconds.
+	// Slack is how much the delay from the slot to the vendor can differ between any two calls. A call that is not sent
+	// within half of Slack gets another slot; the other half is for the network. With a Store, a slot whose reply is late
+	// by over Slack / 2 is given back. The rate is N in each Per + Slack. If zero, it is 50 milliseconds.
 	Slack time.Duration
 
 	// Classify returns what a response, or an error, says about limits. It is called for each response and each error of a call, except for
@@ -81,8 +81,8 @@ type Limit struct {
 	// Per is the period, 1 millisecond to 31 days. Calls are spaced so that no period has more than N, wherever it begins
 	// on the vendor's clock.
 	Per time.Duration
-	// Burst is the number of units that can be sent at once after a pause, and so the highest cost of a call. It is a part
-	// of N: the steady rate is N - Burst + 1 in each Per. If zero, it is 1, or with Cost a tenth of N.
+	// Burst is the number of units that can be sent at once when idle, and so the highest cost of a call. It is a part of
+	// N: the steady rate is N - Burst + 1 in each Per. If zero, it is 1, or with Cost a tenth of N.
 	Burst int64
 	// Key returns the key of a request, such as an account, and whether the limit applies to the request at all. If nil,
 	// it applies to every call, with the key "". A [Call] can give another key. See also [ByCall].
@@ -191,8 +191,7 @@ type want struct {
 	cost int64
 }
 
-// wants returns the limits that apply to a call. An earlier element of calls overrides later ones, and each of them the request, which can
-// be nil.
+// wants returns the limits that apply to a call. An earlier element of calls overrides later ones, and all override the request, if any.
 func (s *settings) wants(r *http.Request, calls []Call) (all []want, err error) {
 	for _, c := range calls {
 		for name := range c.Keys {

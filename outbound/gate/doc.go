@@ -42,9 +42,9 @@
 // # Guarantees
 //
 // A Gate is safe for concurrent use, and starts no goroutine without a Store; one timer serves all calls that wait. Calls that need slots
-// of a key are sent in the order of their arrival, after the permits of Reserve. A call that needs slots of several keys can be passed by
-// calls that need one of them. At most 65,536 keys are held; a hold of one more key holds the whole vendor. At most 65,536 keys without
-// calls and holds are counted: above that, those with the least usage are evicted, and their usage is charged to new keys.
+// of a key are sent in the order of arrival; permits of Reserve come first. A call that needs slots of several keys can be passed by calls
+// that need one of them. At most 65,536 keys are held; a hold of one more key holds the whole vendor. At most 65,536 keys without calls and
+// holds are counted: above that, those with the least usage are evicted, and their usage is charged to new keys.
 //
 // # Several processes
 //
@@ -57,8 +57,8 @@
 //
 // While the Store is unavailable, a process uses its share of the limits for 10 seconds: N and InFlight divided by the number of processes
 // that were seen lately. After that, calls wait for the Store, unless Config.AllowOnStoreError is set. A process that has made no call for 10
-// seconds has no share: its first call waits. A gate with a Store has one goroutine from its first call until Close, and one for each request
-// for permits under way.
+// seconds has no share: its first call waits. A gate with a Store has one goroutine from its first call until Close, and one for each
+// pending request for permits.
 //
 // # When not to use it
 //
@@ -67,9 +67,9 @@
 //
 // # Failure mode
 //
-// A gate knows of a hold when the answer arrives: calls that are on their way then arrive during the pause. If the vendor punishes these
-// too, its limit must not be exceeded at all: set Limits, and a small InFlight. Keep InFlight within the streams that an HTTP/2 vendor
-// permits, and do not set StrictMaxConcurrentRequests: a wait for a stream comes after the last check.
+// A gate knows of a hold when the answer arrives: calls already on their way arrive during the pause. If the vendor punishes these too, its
+// limit must not be exceeded at all: set Limits, and a small InFlight. Keep InFlight within the streams that an HTTP/2 vendor permits, and
+// do not set StrictMaxConcurrentRequests: a wait for a stream comes after the last check.
 //
 // Set Config.MaxWait, or give each call a deadline: otherwise a call waits as long as the vendor asks, even for a day.
 // A function that ignores its context, and a [Permit] that is never ended, keep their places in flight.

@@ -13,7 +13,7 @@ import (
 	"github.com/gresil/gresil/outbound/gate"
 )
 
-// An http.Client that stays below a limit of its vendor, and keeps the pauses that the vendor asks for. Any SDK can use it.
+// An http.Client that stays below a limit of its vendor, and observes the pauses that the vendor asks for. Any SDK can use it.
 func Example() {
 	ads, err := gate.New(gate.Config{
 		Name:     "ads",

@@ -16,7 +16,7 @@ const (
 	fullRoom  = 64               // a ramp with this room has ended
 	probeTime = 10 * time.Second // after which a turn without an answer is given up, and a ramp without a refusal ends
 	pad       = 50 * time.Millisecond
-	maxHeld   = 65_536 // held keys; one more hold is one of the whole vendor
+	maxHeld   = 65_536 // held keys; one more hold holds the whole vendor
 	maxKept   = 65_536 // keys with usage, but without calls and holds
 )
 

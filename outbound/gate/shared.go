@@ -43,14 +43,14 @@ type shared struct {
 	ends    []gatestore.End
 	renewed time.Time      // when the leases were renewed
 	untried bool           // there are reports that were never sent: they go before any other request
-	urgent  int            // how many of ends give slots back: these, and those before them, go first too
+	urgent  int            // how many of ends go first too: up to the last one that gives a slot back
 	flights map[*turn]bool // with a place in the Store
 
 	trip   time.Duration // the round trip of a request for calls
 	late   bool          // the last reply came so late that the time of its slots is not known
 	dial   time.Duration // from a grant until the call has its connection
 	state  gatestore.State
-	proven time.Time // until when the others count this process, which so has a share without the Store
+	proven time.Time // until then the others count this process: it has a share without the Store
 	failed error     // of the last request; nil if the Store is available
 	since  time.Time // when the Store became unavailable
 }
@@ -65,7 +65,7 @@ type granted struct {
 	met     bool      // the call is connected
 }
 
-// alone reports whether this process may use its share only, or nothing.
+// alone reports whether this process may use at most its share.
 func (g *Gate) alone() bool {
 	return g.shared != nil && g.failed != nil && !g.settings().AllowOnStoreError
 }
@@ -76,8 +76,8 @@ func (g *Gate) byStore() bool {
 	return g.shared != nil && g.failed == nil || g.alone() && !g.now.Before(g.proven)
 }
 
-// share returns what this process may use of a limit: all of it, or its share while the Store is unavailable. Until the Store failed, other
-// processes can have used the whole limit.
+// share returns what this process may use of a limit: all of it, or its share while the Store is unavailable. The share begins a slot late:
+// others may have used the whole limit.
 func (g *Gate) share(name string) *limit {
 	l := g.settings().named[name]
 	if l == nil || !g.alone() {
@@ -96,7 +96,7 @@ func (g *Gate) ask() {
 		return
 	}
 	sh.out = true
-	g.kick() // it renews leases
+	g.kick() // to renew leases
 	ask := g.askFor(gatestore.Pass)
 	var calls [][]*call
 	for _, c := range sh.asked {
@@ -123,8 +123,8 @@ func (g *Gate) ask() {
 	})
 }
 
-// answer admits the calls that the Store has granted. The others wait for the time or the end that its answer names. Calls that have given
-// up are no longer in asked.
+// answer admits the calls that the Store has granted. The others wait for a time, or for the end of another call. Calls that have given up
+// are no longer in asked.
 func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*call) {
 	asked, to, at := &g.asked, &g.ready, g.now.Add(answer.Again)
 	calls = slices.DeleteFunc(calls, func(c *call) bool { return c.queue != asked })
@@ -175,7 +175,7 @@ func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time) {
 	}
 }
 
-// refuseUntil refuses those calls that cannot wait until a time, before which the scope has a hold or no slot.
+// refuseUntil refuses the calls that cannot wait until the end of the scope's hold, or its next slot.
 func (g *Gate) refuseUntil(s *scope, until time.Time) {
 	_, held := s.held(g.now)
 	for c := range g.calls {
@@ -212,7 +212,7 @@ func (c *call) took(p *granted) bool {
 		}
 		cl := c.claims[i]
 		if c.given, cl.slot = p, (slot{at: p.at}); cl.counts() {
-			cl.tail = later(cl.tail, p.at.Add(span(cl.cost, cl.spacing))) // or a call without the Store is too early
+			cl.tail = later(cl.tail, p.at.Add(span(cl.cost, cl.spacing))) // else calls without the Store are early
 		}
 	}
 	return true
@@ -252,7 +252,7 @@ func (g *Gate) pass(ask gatestore.Ask) (grant gatestore.Grant, ok bool, unlock f
 		}
 		sh.trip = cmp.Or(sh.trip, took)
 		if sh.late = took > sh.trip+g.settings().slack()/2; sh.late {
-			part = 4 // if all replies take longer now, they are soon in time
+			part = 4 // adapt fast if all replies take longer now
 		}
 		sh.trip = min(took, sh.trip+(took-sh.trip)/part)
 	}
@@ -264,7 +264,7 @@ func (g *Gate) granted(slot gatestore.Slot, draws []gatestore.Draw) *granted {
 	p := &granted{Slot: slot, draws: draws, at: g.now.Add(slot.At), checked: g.now}
 	if g.late && slices.Max(slot.Tails) > 0 {
 		g.refuse(p)
-		g.urgent = len(g.ends) // so that the next request can be granted it
+		g.urgent = len(g.ends) // so that the next request can get it
 		return nil
 	}
 	return p

@@ -51,19 +51,18 @@ type Config struct {
 
 // A Queue says how this process runs the jobs of one queue. Handler is required.
 type Queue struct {
-	// Handler makes the call of a job, once or more often. It must return when its context ends, and not end its goroutine,
-	// as FailNow of a test does.
+	// Handler makes the call of a job, once or more often. It must return when its context ends, and never call
+	// runtime.Goexit or FailNow of a test.
 	Handler func(ctx context.Context, job Job) error
-	// Gate admits each attempt before its handler is called. The first call that the handler makes through the Gate, such as a request over
-	// its Transport, uses the permit of the attempt, and waits again only as GateCall says. While the vendor is held, no job is taken. A
-	// handler that returns without a call counts as a call that was made, unless its error matches core.ErrRejected. If nil, handlers are
-	// called at once.
+	// Gate admits each attempt before its handler is called. The handler's first call through the Gate, such as a request over its Transport,
+	// uses the permit of the attempt, and waits again only as described at GateCall. While the vendor is held, few jobs are taken. A handler
+	// that returns without a call counts as a call that was made, unless its error matches core.ErrRejected. If nil, handlers are called at
+	// once.
 	Gate *gate.Gate
-	// GateCall returns the keys and costs of a job at its Gate. If nil, there are none. Return every key that is
-	// known: for a key that only the request has, such as its host, for a connection of a gate.Pool, and if a hold begins
-	// before the call is sent, it waits in the handler, for up to 2 seconds that count toward Timeout. If it would have to
-	// wait longer, its error is a *gate.LimitedError: return it, and the job goes back to the queue, without using an
-	// attempt.
+	// GateCall returns the keys and costs of a job at its Gate. If nil, there are none. Return every key that is known.
+	// The call waits in the handler, for up to 2 seconds that count toward Timeout, for a key that only the request has,
+	// such as its host, for a connection of a gate.Pool, and for a hold that begins later. If it would have to wait
+	// longer, its error is a *gate.LimitedError: return it, and the job goes back to the queue, without using an attempt.
 	GateCall func(job Job) gate.Call
 	// Concurrency is the number of handlers that run at once in this process. If zero, it is 10. SetConfig cannot change
 	// it.
@@ -74,7 +73,7 @@ type Queue struct {
 	// Backoff is the wait after a failed attempt. If nil, it grows from 15 seconds so that 25 attempts take two and a half
 	// weeks.
 	Backoff backoff.Strategy
-	// MaxDeliveries is the number of processes that can die while they run the job; then the job has failed. If zero, it is 5.
+	// MaxDeliveries is how many processes in a row can die while they run the job; then it has failed. If zero, it is 5.
 	MaxDeliveries int
 }
 

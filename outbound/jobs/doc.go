@@ -36,13 +36,13 @@
 //
 // When Enqueue returns nil, the engine has the job. A durable engine delivers it at least once. It is delivered again if its process dies
 // before the engine has noted its end, so send Job.ID to the vendor as an idempotency key. A job whose process died Queue.MaxDeliveries
-// times has failed. A handler never runs before Job.NotBefore. Jobs are taken in the order in which they become due; up to
+// times in a row has failed. A handler never runs before Job.NotBefore. Jobs are taken in the order in which they become due; up to
 // Queue.Concurrency of them begin in no particular order. Campaigns that are fed ([Runner.Feed]) take turns. A job that would wait for its
 // gate for more than 2 seconds goes back to the queue meanwhile: in memory to its place, on asynq behind the jobs that are pending.
 //
 // # Failure mode
 //
 // While the engine fails, Enqueue returns its error, Feed waits, and no job begins. A handler that ignores its context keeps occupying its
-// place. Config.MaxPending bounds the memory of each queue, without that of done jobs with a Retain. A Runner that does not run has no
+// place. Config.MaxPending bounds the memory of each queue, except for done jobs with a Retain. A Runner that does not run has no
 // goroutine.
 package jobs

@@ -17,15 +17,15 @@
 //   - A job is never early, and up to 1.3 seconds late, as asynq keeps whole seconds. A wait of up to 2 seconds for a limit or by RunAt is
 //     exact.
 //   - If a process dies, its jobs run again about a minute later in another one, or if there is none, once one is
-//     started. Each of them then runs alone in its process, so that only the job that ends processes is charged for it. While it waits for
-//     that, also while its vendor is held, other jobs of the process do not begin, for up to a minute.
+//     started. Each of them then runs alone in its process, so that only the job that ends processes is charged for it. Other jobs of the
+//     process wait for such a job for up to a minute, even if its vendor is held.
 //   - If a process loses Redis for 30 seconds, the contexts of its handlers end, and the jobs run again elsewhere.
 //   - Neither a limited job nor the death of a process counts as a retry or a failure of asynq.
 //   - A hold of a vendor is a pause of asynq that expires, so no process is needed to end it. It neither replaces nor ends the pause of an
 //     operator.
 //   - Processes that share a queue can together exceed jobs.Config.MaxPending a little.
-//   - The clocks of the processes should agree. NotBefore holds up to a difference of 2 seconds. From 50 seconds on, running jobs are taken
-//     for lost, and run twice.
+//   - The clocks of the processes should agree. NotBefore is observed up to a difference of 2 seconds. From 50 seconds on, running jobs are
+//     taken for lost, and run twice.
 //
 // Tasks of other clients run too, but by the rules of asynq: each has a timeout after which its handler is abandoned, and a task that has
 // used its MaxRetry is archived when it is limited. Enqueue them with MaxRetry(math.MaxInt32).
@@ -33,6 +33,7 @@
 // # Failure mode
 //
 // If the server cannot execute an operation, it returns an error within the timeouts of the client, and within the deadline of ctx if the
-// client's ContextTimeoutEnabled is set; a list of jobs uses no context. An operation whose reply was lost may have been executed. Run
-// continues when Redis is back. A task that is active without a lease, which happens after some errors of Redis, runs again too.
+// client's ContextTimeoutEnabled is set; listing jobs checks ctx between pages only. An operation whose reply was lost may have been
+// executed. Run continues when Redis is back. A task that is active without a lease, which happens after some errors of Redis, runs again
+// too.
 package asynqjobs
