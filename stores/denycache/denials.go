@@ -64,7 +64,7 @@ type question struct {
 	sent  time.Duration
 }
 
-// refuse refuses a take that the store would certainly refuse. Otherwise learn can note the answer of the store to q.
+// refuse refuses a take like one that the store has just refused. Otherwise learn can note the answer of the store to q.
 func (d *denials) refuse(table, key string, plan *limits.Plan, op limits.Op) (r limits.Result, refused bool, q question) {
 	if op.Kind != limits.Take || op.Cost <= 0 {
 		return r, false, q

@@ -1,4 +1,4 @@
-// Package denycache refuses takes of a key without asking the store, while the store would certainly refuse them. So a
+// Package denycache refuses takes of a key without asking the store again, for up to a second after a refusal. So a
 // client that ignores refusals costs the server very little:
 //
 //	cache, err := denycache.New(redis, denycache.Config{MaxKeys: 10_000})
@@ -21,9 +21,9 @@
 //
 // # When the store is unavailable
 //
-// Keys that the cache refuses are refused until the second is over. For all others the error of the store is returned,
-// and the limiter applies [ratelimit.Config].OnStoreError. To decide by a share of the limit meanwhile, wrap the cache
-// in stores/share: share.New(cache, share.Config{}). In the other order, there is no share.
+// Keys that the cache refuses stay refused for their second. For all others the error of the store is returned, and the
+// limiter applies [ratelimit.Config].OnStoreError. To decide by a share of the limit meanwhile, wrap the cache in
+// stores/share: share.New(cache, share.Config{}). In the other order, there is no share.
 //
 // # Bounds
 //

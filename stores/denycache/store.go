@@ -42,8 +42,8 @@ type cache struct {
 	closed  atomic.Bool
 }
 
-// New wraps a store. The Close method of the result closes that store too. The error is that of [Config.Validate], or
-// says that the name is in use.
+// New wraps a store. The Close method of the result closes that store too. The error is about the Config, a nil store,
+// or a name in use.
 func New(store ratelimit.Store, cfg Config) (ratelimit.Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ type table struct {
 // Unwrap returns the table of the wrapped store.
 func (t *table) Unwrap() limits.Table { return t.Table }
 
-// Apply refuses a take that the store would certainly refuse. The store decides all other operations.
+// Apply refuses a take like one that the store has just refused. The store decides all other operations.
 func (t *table) Apply(ctx context.Context, key string, plan *limits.Plan, op limits.Op) (limits.Result, error) {
 	s := t.store
 	denied, refused, asked := s.denials.refuse(t.name, key, plan, op)

@@ -16,9 +16,9 @@ type Mode string
 const (
 	// Strict sends each decision separately, in one round trip.
 	Strict Mode = "strict"
-	// Coalesced sends decisions that arrive while a request is under way together, in the next request. If the server is near, no timer is
-	// involved. Decisions on one key keep the order of the calls. It uses two connections, or one to each server of a Cluster. To a server
-	// whose round trip is longer than a third of Timeout, it uses up to eight times as many (see Distance above).
+	// Coalesced sends the decisions that arrive during a request together, in the next one. If the server is near, no timer is involved, and
+	// decisions on one key keep the order of the calls. It uses two connections, or one to each server of a Cluster. To a server whose round
+	// trip is longer than a third of Timeout, it uses up to eight times as many (see Distance above).
 	Coalesced Mode = "coalesced"
 )
 
@@ -47,8 +47,8 @@ type Config struct {
 	// A decision takes one round trip, so Timeout must be longer than that: set at least twice the round trip. The default
 	// fits a round trip of up to 25 ms; [Store.Check] measures it.
 	Timeout time.Duration
-	// HashKeys writes only hashes of keys to the server, for keys that are secrets. If false, short, plain keys can be
-	// read there. Changing HashKeys changes the names of these keys, so they start without usage.
+	// HashKeys writes only hashes of keys to the server, for keys that are secrets. If false, short plain keys can be read
+	// there. Changing HashKeys changes the names of these keys, so they start without usage.
 	HashKeys bool
 }
 

@@ -28,8 +28,8 @@
 //
 // A server that starts empty has lost all usage. A replica that becomes the primary lacks the usage that was not
 // replicated. Each time, a key can be granted its capacity once more, and no more than that. If the server's clock goes
-// back, no key recovers early, and no usage lasts longer than it did when it was charged, except to the end of an
-// aligned window. If the clock goes forward, usage recovers early, up to the capacity.
+// back, no key recovers early, and no usage lasts longer than it was charged for, except to the end of an aligned
+// window. If the clock goes forward, usage recovers early, up to the capacity.
 //
 // # Differences from memory
 //
@@ -39,8 +39,8 @@
 //     billion and seven permits a day.
 //   - The refund of a reservation gives back its permits. In memory it also gives back the permits that the reservation
 //     skipped: the rest of a window that was too small for it.
-//   - A changed limit applies in the process that changed it. While processes have limits that differ in number, they admit
-//     at most what the higher one allows; if they differ in kind, at most the sum of both.
+//   - A changed limit applies in the process that changed it. While processes have limits that differ in size, they admit at most what the
+//     higher one allows; if they differ in kind, at most the sum of both.
 //   - For a key with joined limits, or one that was counted under another limit, the script for all algorithms decides.
 //     The first such operation can take two round trips.
 //   - If another program wrote the value of a key, operations on that key return an error until the value is deleted.
@@ -50,27 +50,26 @@
 //
 // A decision fails after [Config].Timeout at the latest. After several failures in a row, decisions fail at once
 // ([ErrUnavailable]), while one call at a time is sent to find out whether the server is available again. The limiter
-// then applies [ratelimit.Config].OnStoreError. A take is sent once: if its reply is lost, it might have been counted,
-// so a failure can cost permits, but never grants more. In a Cluster, one server can be unavailable while decisions on
-// the keys of the others continue: set cluster-require-full-coverage to no.
+// then applies [ratelimit.Config].OnStoreError. A take whose reply is lost might have been counted, and is not sent
+// again: a failure can cost permits, but never grants more. In a Cluster, one server can be unavailable while decisions
+// on the keys of the others continue: set cluster-require-full-coverage to no.
 //
 // After a failover behind one address, such as that of a proxy or a Service, the connections of the client still lead
 // to the demoted server. If a server refuses a decision because it is not the primary (READONLY, NOREPLICAS, LOADING,
 // MASTERDOWN), nothing was decided. Then the store closes the idle connections of the client, and sends the decision
-// again at once, over a new connection, within Timeout. If Timeout is too short to make a connection, or the address
-// leads to the new primary only later, decisions work again within a second of that. The connections of a
-// [redis.ClusterClient] stay open.
+// again at once, over a new connection, within Timeout. If Timeout is too short for that, decisions work again within a
+// second; if the address is switched later, within a second after that. The connections of a [redis.ClusterClient] stay
+// open.
 //
-// By default, the client tries five times to connect, 100ms apart. If you set DialerRetries in its options to 1, a
-// refused connection counts as a failure at once, otherwise after Timeout.
+// By default, the client tries five times to connect, 100ms apart. A refused connection counts as a failure after
+// Timeout, or at once if the client's DialerRetries is 1.
 //
 // To decide by a share of the limit meanwhile, wrap the store in share.New of stores/share. Then the store counts the instances that use
 // the server with the same Prefix, from the first decision of a limiter with [ratelimit.Local] until [Store.Close]; decisions do not wait
 // for that. So services that share a server each need a Prefix of their own. An instance sends a heartbeat every two seconds, and more
-// often in its first two seconds; an instance without a heartbeat for ten seconds is not counted. The number that was read last applies. A
-// lower number applies only after ten seconds in which every reading was lower, so shares can take up to 25 seconds to grow after an
-// instance was lost. Other instances can miss one that joined less than two seconds ago. An instance that has never reached the server uses
-// the whole limit.
+// often in its first two seconds; an instance without a heartbeat for ten seconds is not counted. A higher reading applies at once, a lower
+// one only after ten seconds in which every reading was lower, so shares can take up to 25 seconds to grow after an instance was lost.
+// Other instances can miss one that joined less than two seconds ago. An instance that has never reached the server uses the whole limit.
 //
 // If clients ignore refusals, wrap the store in denycache.New of stores/denycache, which refuses their takes without
 // asking the server, and put share.New around both.

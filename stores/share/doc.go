@@ -58,7 +58,7 @@
 // refund of permits that were already charged has no effect on the store: they recover with time. With joined limits,
 // usage that has recovered under the shorter limit is charged for the longer one, and the store might count it under
 // both: then the shorter limit can refuse for one more period. While the store is unavailable, Reset clears the usage
-// in this process, but not that in the store. The times of such decisions are those of the process's clock.
+// in this process, but not that in the store. Decisions made here use the clock of the process.
 //
 // After an error that says that the store is unavailable, or after eight failures in a row, nothing is sent for the key
 // for a second.

@@ -41,8 +41,7 @@ type sharer struct {
 }
 
 // New wraps a store. It does not use the store yet, and starts no goroutine. The Close method of the result charges the
-// store once more, for up to a second, and closes it. The error is that of [Config.Validate], or says that the name is
-// in use.
+// store once more, for up to a second, and closes it. The error is about the Config, a nil store, or a name in use.
 func New(store ratelimit.Store, cfg Config) (ratelimit.Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -128,7 +127,7 @@ func (s *sharer) indebted() {
 	}
 }
 
-// available has the debts charged soon, since the store has just decided.
+// available wakes the charging of debts: the store has just decided.
 func (s *sharer) available() {
 	if s.owing.Load() != 0 {
 		select {
