@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -267,5 +268,29 @@ func TestDoAroundRetryAndBreaker(t *testing.T) {
 		require.ErrorIs(t, err, breaker.ErrOpen)
 		require.Equal(t, 1, calls)
 		require.Empty(t, g.Holds())
+	})
+}
+
+// A refused call goes back into the queue also if that is full: it was accepted.
+func TestRefusedCallInFullQueue(t *testing.T) {
+	t.Parallel()
+	withStoreAndWithout(t, gate.Config{InFlight: 1, MaxQueue: 1}, func(t tester, g *gate.Gate) {
+		var group sync.WaitGroup
+		n := 0
+		group.Go(func() {
+			require.NoError(t, g.Do(t.Context(), gate.Call{}, func(context.Context) error {
+				time.Sleep(time.Second)
+				if n++; n == 1 {
+					return refusal{time.Second}
+				}
+				return nil
+			}))
+		})
+		time.Sleep(100 * time.Millisecond)
+		group.Go(func() { require.NoError(t, do(t.Context(), g, gate.Call{}, 0)) })
+		time.Sleep(100 * time.Millisecond)
+		require.ErrorIs(t, do(t.Context(), g, gate.Call{}, 0), gate.ErrFull)
+		group.Wait()
+		require.Equal(t, 2, n)
 	})
 }

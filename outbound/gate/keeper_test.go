@@ -1157,3 +1157,28 @@ func TestSharedWaits(t *testing.T) {
 		require.ErrorContains(t, err, "is required with a Store")
 	})
 }
+
+// A hold that the Store does not know yet, since it is unavailable, does not come back after Resume.
+func TestResumeDuringOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newRedis(2 * time.Millisecond)
+		gates, _ := gatesOf(t, f, 2, gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}})
+		defer closeAll(gates)
+		p, err := gates[0].Wait(t.Context(), account("a"))
+		require.NoError(t, err)
+		f.down.Store(true)
+		p.Done(refusal{time.Hour})
+		time.Sleep(time.Second)
+		require.Len(t, gates[0].Holds(), 1)
+		_ = gates[0].Resume(t.Context(), "", "") // the Store cannot be told
+		f.down.Store(false)
+		time.Sleep(5 * time.Second)
+		for _, g := range gates {
+			require.Empty(t, g.Holds())
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			require.NoError(t, do(ctx, g, account("a"), 0))
+			cancel()
+		}
+	})
+}

@@ -220,3 +220,24 @@ func TestClosePermit(t *testing.T) {
 		p.Cancel()
 	})
 }
+
+// A slot that was given back before the limit was lowered is not given again.
+func TestSpareSlotOfFormerLimit(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{Limits: perSecond(10)}, func(t tester, g *gate.Gate) {
+		var permits []*gate.Permit
+		for range 3 {
+			p, err := g.Reserve(t.Context(), gate.Call{})
+			require.NoError(t, err)
+			permits = append(permits, p)
+		}
+		permits[1].Cancel()
+		require.NoError(t, g.SetConfig(gate.Config{Limits: perSecond(1)}))
+		p, err := g.Reserve(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		require.Greater(t, p.At.Sub(permits[2].At), time.Second)
+		for _, p := range append(permits, p) {
+			p.Cancel()
+		}
+	})
+}

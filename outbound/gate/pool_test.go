@@ -656,3 +656,46 @@ func TestStream(t *testing.T) {
 		}
 	}
 }
+
+// The error of a page that was not sent does not have the refusal of the page before.
+func TestStreamThatCannotGoOn(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{MaxWait: 10 * time.Second, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}, func(t tester, g *gate.Gate) {
+		n := 0
+		fetch := func(context.Context, string, int) ([]int, int, error) {
+			if n++; n == 1 {
+				return nil, 0, refusal{time.Second}
+			}
+			return []int{n}, n, nil
+		}
+		var last error
+		for _, err := range gate.Stream(t.Context(), (&connections{}).pool(g, 1), "a", 1, fetch) {
+			if last = err; err == nil {
+				refused(t, g, account("a"), 0, time.Hour)
+				time.Sleep(time.Millisecond)
+			}
+		}
+		require.ErrorIs(t, last, core.ErrRejected)
+		require.Equal(t, 2, n)
+	})
+}
+
+// A connection whose call outlives Close is closed at the end of the call.
+func TestPoolAfterClose(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := &connections{}
+		g := core.Must(gate.New(gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}))
+		p := x.pool(g, 1)
+		go func() {
+			_, _ = gate.Do(t.Context(), p, "a", func(context.Context, string) (int, error) { time.Sleep(time.Minute); return 0, nil })
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, g.Close(ctx), context.DeadlineExceeded)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, []string{"a1"}, x.gone())
+	})
+}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -357,5 +359,49 @@ func TestLimitedErrorText(t *testing.T) {
 		} {
 			require.EqualError(t, err, want)
 		}
+	})
+}
+
+// The places that a hold has left stay within a new InFlight.
+func TestInFlightIsChangedAfterHold(t *testing.T) {
+	t.Parallel()
+	for to, want := range map[int]int{2: 2, 6: 4, 0: 0} {
+		bubble(t, gate.Config{InFlight: 8}, func(t tester, g *gate.Gate) {
+			refused(t, g, gate.Call{}, 0, time.Second)
+			time.Sleep(time.Millisecond)
+			require.Equal(t, 4, g.Stats().MaxInFlight)
+			require.NoError(t, g.SetConfig(gate.Config{InFlight: to}))
+			require.Equal(t, want, g.Stats().MaxInFlight)
+		})
+	}
+}
+
+// A refusal after Resume halves the places as any other.
+func TestInFlightAfterResume(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{InFlight: 8}, func(t tester, g *gate.Gate) {
+		for _, want := range []int{4, 2} {
+			refused(t, g, gate.Call{}, 0, time.Hour)
+			time.Sleep(time.Second)
+			require.Equal(t, want, g.Stats().MaxInFlight)
+			require.NoError(t, g.Resume(t.Context(), "", ""))
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A broken connection is no answer: after a hold, it makes no room for more calls.
+func TestProbeOfBrokenConnection(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
+		refused(t, g, gate.Call{}, 0, time.Second)
+		time.Sleep(2 * time.Second)
+		reset := &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+		require.Equal(t, reset, g.Do(t.Context(), gate.Call{}, func(context.Context) error { return reset }))
+		for range 2 {
+			go func() { _ = do(t.Context(), g, gate.Call{}, time.Second) }()
+		}
+		synctest.Wait()
+		require.Equal(t, 1, g.Stats().InFlight)
 	})
 }

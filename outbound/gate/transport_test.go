@@ -712,3 +712,38 @@ func TestCloseDrains(t *testing.T) {
 		})
 	}
 }
+
+// A call that was sent, and that Close ends while it waits for its next attempt, is not one that was not sent.
+func TestCloseCutsRefusedCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := core.Must(gate.New(gate.Config{}))
+		result := make(chan error)
+		go func() {
+			result <- g.Do(t.Context(), gate.Call{}, func(context.Context) error { return refusal{time.Minute} })
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, g.Close(ctx), context.DeadlineExceeded)
+		err := <-result
+		require.ErrorIs(t, err, gate.ErrClosed)
+		require.NotErrorIs(t, err, core.ErrRejected)
+	})
+}
+
+// A refusal that comes as an error can be of a call that was executed: a POST is not sent again.
+func TestRefusalAsError(t *testing.T) {
+	t.Parallel()
+	for method, want := range map[string]int{http.MethodGet: 5, http.MethodPost: 1} {
+		bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
+			sent := 0
+			rt := g.Transport(roundTrip(func(*http.Request) (*http.Response, error) { sent++; return nil, refusal{time.Second} }))
+			req, err := http.NewRequestWithContext(t.Context(), method, "http://vendor.test", nil)
+			require.NoError(t, err)
+			_, err = rt.RoundTrip(req) //nolint:bodyclose // there is none
+			require.ErrorAs(t, err, &refusal{})
+			require.Equal(t, want, sent, method)
+		})
+	}
+}
