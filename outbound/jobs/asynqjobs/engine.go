@@ -84,7 +84,9 @@ func (e *engine) Enqueue(ctx context.Context, job groups.Job, most int) error {
 	}
 	options := []asynq.Option{
 		asynq.Queue(job.Queue), asynq.TaskID(job.ID), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(forever),
-		asynq.Retention(job.Retain + time.Second - 1), // it counts whole seconds
+	}
+	if job.Retain > 0 {
+		options = append(options, asynq.Retention(job.Retain+2*time.Second-1)) // it cuts this, and the time of the end, to whole seconds
 	}
 	if job.NotBefore.After(time.Now()) {
 		options = append(options, asynq.ProcessAt(nextSecond(job.NotBefore)))
