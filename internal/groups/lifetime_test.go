@@ -82,3 +82,21 @@ func TestLifetime(t *testing.T) {
 		})
 	}
 }
+
+// An error after the end of its context is none of the engine. The next one is, and so is the end of the outage.
+func TestEngineIs(t *testing.T) {
+	t.Parallel()
+	var l groups.Lifetime
+	listeners := &registry.Listeners{}
+	l.Init(nil, nil, listeners)
+	var seen []string
+	listeners.Add(false, func(_ context.Context, e registry.Event) { seen = append(seen, e.Text) })
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	l.EngineIs(ended, context.Canceled)
+	l.EngineIs(t.Context(), nil)
+	require.Empty(t, seen)
+	l.EngineIs(t.Context(), errors.New("out of reach"))
+	l.EngineIs(ended, nil)
+	require.Equal(t, []string{"engine failed", "engine has recovered"}, seen)
+}

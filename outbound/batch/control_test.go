@@ -59,6 +59,26 @@ func TestControl(t *testing.T) {
 	})
 }
 
+// Failed reads as many records as there are.
+func TestManyFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := &vendor{answer: func(context.Context, int, []record) ([]result, error) { return nil, errors.New("down") }}
+		b := v.start(t, func(c *config) { c.FlushSize, c.MaxAttempts = 100, 1 })
+		const n = 1200
+		for i := range n {
+			add(t, b, "o", fmt.Sprint(i))
+		}
+		time.Sleep(time.Minute)
+		failed := map[string]bool{}
+		for f, err := range b.Failed(t.Context(), "o") {
+			require.NoError(t, err)
+			failed[f.Record.Content] = true
+		}
+		require.Len(t, failed, n)
+	})
+}
+
 // What is in flight is not deleted, and nothing takes its place.
 func TestDelete(t *testing.T) {
 	t.Parallel()

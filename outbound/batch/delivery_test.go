@@ -60,6 +60,13 @@ func TestDelivery(t *testing.T) {
 			return results, nil
 		}
 	}
+	limitsOfRecords := func(_ context.Context, n int, records []record) ([]result, error) {
+		results := all(records)
+		if n < 6 {
+			results[0].Err = limitedError(time.Second)
+		}
+		return results, nil
+	}
 	for name, row := range map[string]struct {
 		answer func(context.Context, int, []record) ([]result, error)
 		calls  []string
@@ -106,15 +113,34 @@ func TestDelivery(t *testing.T) {
 			calls: []string{"0 o: a b c d"}, stats: batch.Stats{Calls: 1, Sent: 3, Failed: 1},
 		},
 		"limits of records": {
+			answer: limitsOfRecords,
+			calls:  []string{"0 o: a b c d", "1 o: a", "2 o: a", "3 o: a", "4 o: a", "5 o: a"}, keys: 6,
+			stats: batch.Stats{Calls: 6, Limited: 5, Sent: 4},
+		},
+		"limits of records, with a gate": {
+			answer: limitsOfRecords,
+			calls:  []string{"0 o: a b c d", "1 o: a", "2 o: a", "3 o: a", "4 o: a", "5 o: a"}, keys: 6,
+			stats: batch.Stats{Calls: 6, Limited: 5, Sent: 4},
+		},
+		"different limits of records": {
 			answer: func(_ context.Context, n int, records []record) ([]result, error) {
 				results := all(records)
-				if n < 6 {
-					results[0].Err = limitedError(time.Second)
+				if n == 1 {
+					results[0].Err, results[1].Err = limitedError(10*time.Second), limitedError(time.Second)
 				}
 				return results, nil
 			},
-			calls: []string{"0 o: a b c d", "1 o: a", "2 o: a", "3 o: a", "4 o: a", "5 o: a"}, keys: 6,
-			stats: batch.Stats{Calls: 6, Limited: 5, Sent: 4},
+			calls: []string{"0 o: a b c d", "10 o: a b"}, keys: 2, stats: batch.Stats{Calls: 2, Limited: 1, Sent: 4},
+		},
+		"halves keep the attempts": {
+			answer: func(_ context.Context, n int, _ []record) ([]result, error) {
+				if n == 2 {
+					return nil, core.Permanent(down)
+				}
+				return nil, down
+			},
+			calls:  []string{"0 o: a b c d", "10 o: a b c d", "10 o: a b", "10 o: c d", "20 o: a b", "20 o: c d"},
+			failed: "abcd", keys: 3, stats: batch.Stats{Calls: 6, Split: 1, Failed: 4},
 		},
 		"panic": {
 			answer: func(_ context.Context, n int, records []record) ([]result, error) {
@@ -153,6 +179,9 @@ func TestDelivery(t *testing.T) {
 				}
 				b := v.start(t, func(c *config) {
 					c.FlushSize, c.MaxAttempts, c.Backoff, c.Timeout, c.Concurrency = 4, 3, backoff.Constant{Delay: 10 * time.Second}, 5*time.Second, 1
+					if name == "limits of records, with a gate" {
+						c.Gate = core.Must(gate.New(gate.Config{}))
+					}
 					if name == "panic of GateCall" {
 						asked := 0
 						c.Gate, c.GateCall = core.Must(gate.New(gate.Config{})), func(string, []record) gate.Call {

@@ -129,6 +129,27 @@ func TestCallOfOneKey(t *testing.T) {
 	})
 }
 
+// A Call that gives up takes the result of no other one.
+func TestCallOfOneKeyGivesUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := &vendor{}
+		b := v.start(t, func(c *config) { c.Key = func(record) string { return "k" } })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		go func() {
+			_, err := b.Call(ctx, record{"o", "1"})
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+		}()
+		synctest.Wait()
+		patient, end := context.WithTimeout(t.Context(), time.Hour)
+		defer end()
+		value, err := b.Call(patient, record{"o", "2"})
+		require.NoError(t, err)
+		require.Equal(t, "of 2", value)
+	})
+}
+
 func TestResult(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
