@@ -60,6 +60,7 @@ func TestVerdict(t *testing.T) {
 		"refused":             {fmt.Errorf("call: %w", refusal{time.Minute}), groups.Limited, time.Minute, 66*time.Second + 100*time.Millisecond},
 		"refused, no time":    {refusal{}, groups.Limited, 15 * time.Second, 15*time.Second + 100*time.Millisecond},
 		"panic":               {nil, groups.Failed, 0, 0},
+		"another gate":        {&gate.LimitedError{Gate: "other", Err: no}, groups.Limited, 15 * time.Second, 0},
 		"panic of GateCall":   {nil, groups.Failed, 0, 0},
 		"timeout":             {nil, groups.Failed, 0, 0},
 	} {

@@ -278,6 +278,22 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, []int{10, 10}, []int{i.Pending, i.Scheduled})
 }
 
+// Cancel deletes failed jobs too.
+func TestCancelOfFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error { return errors.New("no") }})
+		for i := range 6 {
+			enqueue(t, r, jobs.Job{Campaign: fmt.Sprint(i % 2), MaxAttempts: 1})
+		}
+		time.Sleep(time.Second)
+		require.Equal(t, 6, inspect(t, r).Failed)
+		n, err := r.Cancel(t.Context(), "q", "1")
+		require.NoError(t, err)
+		require.Equal(t, []int{3, 3}, []int{n, inspect(t, r).Failed})
+	})
+}
+
 func TestJobsOfUnknownState(t *testing.T) {
 	t.Parallel()
 	r, err := jobs.New(jobs.Config{})

@@ -296,6 +296,36 @@ func TestSuspectRunsAlone(t *testing.T) {
 	eventually(t, func() bool { return r.Stats().Succeeded == 12 }, "all run")
 }
 
+// A job that its process has survived has no losses any more, also if its next attempt is not made.
+func TestLossesOfSurvivor(t *testing.T) {
+	t.Parallel()
+	s, ctx := start(t, asynqjobs.Config{Poll: 5 * time.Millisecond}), t.Context()
+	require.NoError(t, s.Enqueue(ctx, groups.Job{ID: "a", Queue: "q", MaxAttempts: 9}, 10))
+	require.NoError(t, s.client.LMove(ctx, "asynq:{q}:pending", "asynq:{q}:active", "RIGHT", "LEFT").Err())
+	require.NoError(t, s.client.HSet(ctx, "asynq:{q}:t:a", "state", "active").Err())
+	require.NoError(t, s.client.ZAdd(ctx, "asynq:{q}:lease", redis.Z{Member: "a"}).Err())
+	running, stop := context.WithCancel(ctx)
+	var ended sync.WaitGroup
+	defer ended.Wait()
+	defer stop()
+	var losses []int
+	ended.Go(func() {
+		s.Run(running, "q", groups.Worker{Concurrency: 1, Handle: func(_ context.Context, e groups.Entry) groups.Verdict {
+			if losses = append(losses, e.Losses); len(losses) == 1 {
+				return groups.Verdict{End: groups.Limited, At: time.Now().Add(20 * time.Millisecond), Err: errors.New("wait"), Made: true}
+			}
+			return groups.Verdict{End: groups.Limited, At: time.Now().Add(time.Hour), Err: errors.New("held")}
+		}})
+	})
+	eventually(t, func() bool {
+		return s.counts(t).Scheduled == 1 && s.client.ZScore(ctx, "asynq:{q}:retry", "a").Val() > float64(time.Now().Unix()+600)
+	}, "it waits for an hour")
+	require.False(t, s.client.HExists(ctx, "asynq:{q}:t:a", "gresil-lost").Val())
+	stop()
+	ended.Wait()
+	require.Equal(t, []int{1, 1}, losses)
+}
+
 // After Close it does not run beside the jobs that still run: it goes back to its queue.
 func TestSuspectAfterClose(t *testing.T) {
 	t.Parallel()

@@ -122,6 +122,20 @@ func TestTasksOfAnotherClient(t *testing.T) {
 	require.Equal(t, []any{3, "p"}, []any{got.MaxAttempts, string(got.Payload)})
 }
 
+// Delete frees the lock of a task that another client has enqueued as unique.
+func TestDeleteOfUniqueTask(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{})
+	client := asynq.NewClientFromRedisClient(s.client)
+	for range 2 {
+		task, err := client.Enqueue(asynq.NewTask("mail:send", []byte("p")), asynq.Queue("q"), asynq.Unique(time.Hour))
+		require.NoError(t, err)
+		_, err = client.Enqueue(asynq.NewTask("mail:send", []byte("p")), asynq.Queue("q"), asynq.Unique(time.Hour))
+		require.ErrorIs(t, err, asynq.ErrDuplicateTask)
+		require.NoError(t, s.Control(t.Context(), "q", groups.Delete, task.ID))
+	}
+}
+
 // The clock of another process is ahead: it has made a job pending too early. The job waits for its time.
 func TestClockOfAnotherProcess(t *testing.T) {
 	t.Parallel()

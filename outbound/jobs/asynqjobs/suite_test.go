@@ -43,6 +43,7 @@ func TestEngines(t *testing.T) {
 		"failed": (*suite).failed, "replaced": (*suite).replaced, "exists": (*suite).exists, "retained": (*suite).retained,
 		"paused": (*suite).paused, "held": (*suite).held, "stopped": (*suite).stopped, "listed": (*suite).listed, "due": (*suite).due,
 		"concurrency": (*suite).concurrency, "full": (*suite).full, "full at once": (*suite).fullAtOnce, "texts": (*suite).texts, "place": (*suite).place,
+		"run now": (*suite).runNow, "far away": (*suite).farAway,
 	} {
 		t.Run("memory/"+name, func(t *testing.T) {
 			t.Parallel()
@@ -224,6 +225,29 @@ func (s *suite) failed() {
 	require.NoError(s, s.queue.Control(s.Context(), s.name, groups.Delete, "a"))
 	require.Equal(s, 1, s.list("pending")[0].Attempt)
 	s.await(4, groups.Counts{Pending: 1})
+}
+
+// runNow gives a job that waits for its next attempt all of its attempts again.
+func (s *suite) runNow() {
+	s.enqueue(groups.Job{ID: "a"})
+	s.run(1, func(context.Context, groups.Entry) groups.Verdict {
+		return groups.Verdict{End: groups.Retried, At: time.Now().Add(time.Hour), Err: errors.New("no route"), Made: true}
+	})
+	s.await(1, groups.Counts{Scheduled: 1})
+	require.NoError(s, s.queue.Control(s.Context(), s.name, groups.Retry, "a"))
+	s.await(2, groups.Counts{Scheduled: 1})
+	require.Equal(s, 1, s.attempts()[1].Attempt)
+}
+
+// farAway is a job that waits for a very late time: it has not failed.
+func (s *suite) farAway() {
+	s.enqueue(groups.Job{ID: "a"})
+	s.run(1, func(context.Context, groups.Entry) groups.Verdict {
+		return groups.Verdict{End: groups.Limited, At: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), Err: errors.New("later")}
+	})
+	s.await(1, groups.Counts{Scheduled: 1})
+	require.Len(s, s.list("scheduled"), 1)
+	require.ErrorIs(s, s.try(groups.Job{ID: "a"}), groups.ErrExists)
 }
 
 // replaced is a failed job: one of those with its ID replaces it.
