@@ -616,3 +616,14 @@ func TestGateErrors(t *testing.T) {
 	_, err = s.OpenGate("vendor")
 	require.ErrorIs(t, err, limits.ErrClosed)
 }
+
+// A gate has more time for a reply than a decision.
+func TestGateOfDistantServer(t *testing.T) {
+	t.Parallel()
+	proxy, client := startProxy(t)
+	table, err := newStore(t, client, Config{Timeout: 10 * time.Millisecond}).OpenGate("ads")
+	require.NoError(t, err)
+	proxy.Delay(50 * time.Millisecond)
+	_, _, err = table.Report(t.Context(), gatestore.Report{Process: "p"})
+	require.NoError(t, err)
+}

@@ -26,11 +26,12 @@ func TestLaneRefundsCanceledTakes(t *testing.T) {
 		take(t, table, name, l, 10)
 		resume := pause(t, client)
 		var wg sync.WaitGroup
-		for range 20 { // one is under way when the rest comes
+		for i := range 20 { // one is under way when the rest comes
+			kind := []limits.OpKind{limits.Take, limits.Reserve}[i%2]
 			wg.Go(func() {
 				short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 				defer cancel()
-				_, err := table.Apply(short, name, id, limits.Op{Cost: 1})
+				_, err := table.Apply(short, name, id, limits.Op{Kind: kind, Cost: 1})
 				if err == nil {
 					t.Error("answered by a server that was paused")
 				}
@@ -40,6 +41,38 @@ func TestLaneRefundsCanceledTakes(t *testing.T) {
 		resume()
 		require.Eventually(t, func() bool { return take(t, table, name, l, 0).Remaining == 90 }, time.Minute, 10*time.Millisecond, name)
 	}
+}
+
+// A caller that gives up in the queue knows that nothing was sent.
+func TestLaneWithoutSending(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	s := newStore(t, client, Config{Mode: Coalesced})
+	table := open(t, s, "t")
+	id := planned(t, table, ratelimit.PerHour(9))
+	decides(t, table, "k", id)
+	l := s.laneOf(keyName(keyPrefix(defaultPrefix, "t"), "k", false))
+	resume := pause(t, client, l)
+	first := make(chan error)
+	go func() {
+		_, err := table.Apply(context.Background(), "k", id, limits.Op{Cost: 1})
+		first <- err
+	}()
+	require.Eventually(t, queued(l, 0), time.Minute, time.Millisecond) // it is under way
+	ctx, cancel := context.WithCancel(t.Context())
+	second := make(chan error)
+	go func() {
+		_, err := table.Apply(ctx, "k", id, limits.Op{Cost: 1})
+		second <- err
+	}()
+	require.Eventually(t, queued(l, 1), time.Minute, time.Millisecond)
+	cancel()
+	err := <-second
+	require.ErrorIs(t, err, context.Canceled)
+	_, unsent := limits.IsUnsent(err)
+	require.True(t, unsent)
+	resume()
+	require.NoError(t, <-first)
 }
 
 func TestLaneClose(t *testing.T) {

@@ -373,6 +373,24 @@ func TestExhaustedPool(t *testing.T) {
 	}
 }
 
+// Decisions without a connection say nothing of a server that answers on others meanwhile.
+func TestServerThatAnswersOthers(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, startServer(t).client(t), Config{})
+	ctx := t.Context()
+	var trips []trip
+	for range 2 * failures {
+		late, err := s.first.admit(ctx)
+		require.NoError(t, err)
+		trips = append(trips, late)
+	}
+	trips[0].ended(core.Success, true)
+	for _, late := range trips[1:] {
+		late.ended(core.Failure, false)
+	}
+	require.Equal(t, breaker.Closed, s.first.guard.State())
+}
+
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, mode Mode) {

@@ -550,6 +550,18 @@ func TestContextEndsADecision(t *testing.T) {
 	})
 }
 
+// A client that ignores the deadlines of contexts waits as long as the longest Timeout.
+func TestLongTimeout(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: silent(t)})
+	t.Cleanup(func() { _ = client.Close() })
+	for timeout, want := range map[time.Duration]time.Duration{time.Second: longest, time.Minute: time.Minute} {
+		copied, ok := newStore(t, client, Config{Timeout: timeout}).client.(*redis.Client)
+		require.True(t, ok)
+		require.Equal(t, want, copied.Options().ReadTimeout)
+	}
+}
+
 // TestDefaultTimeout: a server that takes connections and says nothing keeps nobody longer than
 // 50ms, which is what is promised to who configures nothing.
 func TestDefaultTimeout(t *testing.T) {
