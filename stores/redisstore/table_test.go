@@ -425,6 +425,36 @@ func TestClockGoesBackInAlignedWindow(t *testing.T) {
 	}
 }
 
+// The value of a bucket lasts for as long as it needs to know how refunds have moved takes.
+func TestLifeOfRefund(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	table, l := open(t, newStore(t, client, Config{}), "t"), ratelimit.TokenBucket(4, 40*time.Second, 4)
+	first := take(t, table, "k", l, 2)
+	take(t, table, "k", l, 2)
+	_, err := table.Apply(t.Context(), "k", planned(t, table, l), limits.Op{Kind: limits.Refund, Cost: 2, Receipt: first.Receipt})
+	require.NoError(t, err)
+	take(t, table, "k", l, 1)
+	require.Greater(t, client.PTTL(t.Context(), keyName(keyPrefix(defaultPrefix, "t"), "k", false)).Val(), 40*time.Second)
+}
+
+// Reservations of a sliding counter shift with the clock of the server.
+func TestClockGoesBackBehindReservations(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, startServer(t).virtual(t), Config{})
+	now := time.Now()
+	s.clock = func() time.Time { return now }
+	table, l := open(t, s, "t"), ratelimit.SlidingCounter(10, time.Minute)
+	take(t, table, "k", l, 10)
+	r, err := table.Apply(t.Context(), "k", planned(t, table, l), limits.Op{Kind: limits.Reserve, Cost: 5, MaxWait: time.Hour})
+	require.NoError(t, err)
+	require.True(t, r.Allowed)
+	now = now.Add(-time.Hour)
+	require.False(t, take(t, table, "k", l, 5).Allowed)
+	now = now.Add(5 * time.Minute)
+	require.True(t, take(t, table, "k", l, 5).Allowed)
+}
+
 // An aligned window begins at a multiple of its period since 1970, also if no year begins with one.
 func TestAlignedWeek(t *testing.T) {
 	t.Parallel()
