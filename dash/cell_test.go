@@ -79,6 +79,9 @@ func TestSecretsInTexts(t *testing.T) {
 			require.NotContains(t, get(h, "/").Body.String(), "cret")
 			require.Equal(t, given, rowA(t, state(t, open, "")).Cells["last_error"])
 		}
+		long := strings.Repeat("x", 2<<10-len(" redis://user:sec")) + " redis://user:secret@host"
+		f.rows[0].Cells = []registry.Cell{{Name: "last_error", Value: long, Secret: true}}
+		require.NotContains(t, get(h, "/state").Body.String(), "sec")
 		f.rows[0].Cells = []registry.Cell{{Name: "last_error", Value: strings.Repeat("é", 1<<20), Secret: true}}
 		require.Less(t, get(h, "/").Body.Len(), 32<<10)
 		require.Less(t, get(h, "/state").Body.Len(), 32<<10)

@@ -118,6 +118,21 @@ func TestReadingsOfOneName(t *testing.T) {
 	})
 }
 
+// Figures and Config are shown with the row of the whole instance, wherever it stands.
+func TestRowOfTheWhole(t *testing.T) {
+	t.Parallel()
+	all := &core.Registry{}
+	put(t, all, "batch", "outbox", registry.Source{
+		Config: func() any { return settled{URL: "x"} },
+		Rows:   func(context.Context) ([]registry.Row, error) { return []registry.Row{{Key: "a"}, {Key: ""}}, nil },
+	})
+	shown := map[string]bool{}
+	for _, row := range state(t, handler(t, all, dash.Config{}), "").Tables[0].Rows {
+		shown[*row.Row] = len(row.Config) > 0
+	}
+	require.Equal(t, map[string]bool{"": true, "a": false}, shown)
+}
+
 // Views, changes of the registry and readings that fail, at once.
 func TestManyReadersAtOnce(t *testing.T) {
 	t.Parallel()

@@ -222,6 +222,21 @@ func TestNoRefusalIsCachedWhileATakeMightBeRefunded(t *testing.T) {
 	})
 }
 
+// A take that was not sent changes no refusal.
+func TestAnUnsentTakeKeepsTheDenial(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &ratelimittest.Failing{Store: inMemory()}
+		table, l := open(t, newStore(t, store, Config{})), ratelimit.PerHour(9)
+		take(t, table, "k", l, 5)
+		require.False(t, take(t, table, "k", l, 5).Allowed)
+		store.Down()
+		_, err := table.Apply(t.Context(), "k", planned(t, table, l), limits.Op{Cost: 1})
+		require.ErrorIs(t, err, ratelimittest.ErrDown)
+		require.False(t, take(t, table, "k", l, 5).Allowed, "without the store")
+	})
+}
+
 func TestADenialLastsAsLongAsItIsTrue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -775,6 +775,60 @@ func TestRepliesThatOvertakeEachOther(t *testing.T) {
 	}
 }
 
+// A take whose reply is lost is charged to the share once, before or after that.
+func TestALostTakeIsChargedOnce(t *testing.T) {
+	t.Parallel()
+	k := &known{flying: 3, covered: 2}
+	k.landed(1, true)
+	require.EqualValues(t, 1, k.unknown)
+	k.landed(2, true)
+	require.Equal(t, []int64{1, 0, 0}, []int64{k.unknown, k.flying, k.covered}, "two were charged when they were under way")
+	k.learn(&plan{}, &limits.Result{}, k.lostAt)
+	require.EqualValues(t, 1, k.unknown, "the reply to what was sent before says nothing of it")
+	k.learn(&plan{}, &limits.Result{}, k.lostAt.Add(1))
+	require.Zero(t, k.unknown)
+}
+
+// denying refuses without asking the store, as a deny cache does, while it is set.
+type denying struct {
+	ratelimit.Store
+	set atomic.Bool
+}
+
+type denyingTable struct {
+	limits.Table
+	of *denying
+}
+
+func (d *denying) Open(name string) (limits.Table, error) {
+	t, err := d.Store.Open(name)
+	return denyingTable{t, d}, err
+}
+
+func (t denyingTable) Apply(ctx context.Context, key string, p *limits.Plan, op limits.Op) (limits.Result, error) {
+	if t.of.set.Load() {
+		return limits.Result{Limit: 100, Remaining: 100, RetryAfter: time.Second, Receipt: limits.Receipt{At: -1, Plan: p}}, nil
+	}
+	return t.Table.Apply(ctx, key, p, op)
+}
+
+// What was decided without the store says nothing of the permits that are left there.
+func TestADenialIsNoStateOfTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		scripted := &scripted{Store: inMemory()}
+		cache := &denying{Store: scripted}
+		l := newLimiter(t, newStore(t, cache, Config{}), ratelimit.PerHour(100))
+		take(t, l, "k", 90)
+		time.Sleep(time.Second)
+		cache.set.Store(true)
+		require.False(t, take(t, l, "k", 1).Allowed)
+		cache.set.Store(false)
+		scripted.fail(func(string) error { return ratelimittest.ErrDown }, nil)
+		require.EqualValues(t, 10, takeAll(t, l, "k"))
+	})
+}
+
 func TestConfigOfAShare(t *testing.T) {
 	t.Parallel()
 	_, err := New(inMemory(), Config{Instances: -1})
