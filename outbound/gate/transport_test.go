@@ -741,7 +741,7 @@ func TestRefusalAsError(t *testing.T) {
 			rt := g.Transport(roundTrip(func(*http.Request) (*http.Response, error) { sent++; return nil, refusal{time.Second} }))
 			req, err := http.NewRequestWithContext(t.Context(), method, "http://vendor.test", nil)
 			require.NoError(t, err)
-			_, err = rt.RoundTrip(req) //nolint:bodyclose // there is none
+			_, err = rt.RoundTrip(req)
 			require.ErrorAs(t, err, &refusal{})
 			require.Equal(t, want, sent, method)
 		})
