@@ -5,6 +5,6 @@
 //
 // Changes of a breaker's state, pauses that a server asked for, the recovery of a store, and "config replaced" are logged at Info. Failures
 // of a store, losses, and "config refused, the old one is kept" are logged at Warn, at most once a minute for each text and instance, with
-// the count since the last record. Messages are constant. Each record has the attributes kind and name, and for a breaker by host also
+// the count since the last record. Messages are constant. Each record has the attributes kind and name; that of a breaker by host also
 // host.
 package logs

@@ -90,9 +90,9 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time
 }
 
 // Refund gives back the permits of a take. Call it at most once for each take, and not after a Reset of the key: it could give back
-// permits of later takes. It does nothing for a refusal, for permits that have recovered since, for a take that was counted under another
-// limit, and for a reservation that was the first take under a new limit, if this is a bucket, if the algorithm or the period differs, or
-// if a window has more in use than it allows now. It runs even if ctx is done; a Store has a second for it.
+// permits of later takes. It does nothing for a refusal, permits that have recovered since, a take that was counted under another limit,
+// or a reservation that was the first take under a new limit which is a bucket, has another algorithm or period, or is a window with more
+// in use than it allows. It runs even if ctx is done; a Store has a second for it.
 //
 // While there are reservations for later times (see [Limiter.Reserve]), only permits that lie after all of them are
 // given back. A window whose permits are all given back still ends at the same time.

@@ -51,8 +51,8 @@ type Config[T, R any] struct {
 	// Transport, uses the same permit, and waits again only as described at GateCall. If nil, there is no limit.
 	Gate *gate.Gate
 	// GateCall returns the keys and costs of a call at its Gate. If nil, there are none. Return every key that is known.
-	// The call waits in Send, for up to 2 seconds that count toward Timeout, for a key that only the request has, such as
-	// its host, for a connection of a gate.Pool, and for a hold that begins later. If it would have to wait longer, its
+	// In Send, the call waits for a key that only the request has, such as its host, for a connection of a gate.Pool, and for a hold that
+	// begins later: up to 2 seconds, which count toward Timeout. If it would have to wait longer, its
 	// error is a *gate.LimitedError: return it, and the call is made later, without using an attempt.
 	GateCall func(option string, records []T) gate.Call
 	// Engine keeps the records, and shares the groups between processes. If nil, it is jobs.Memory(). SetConfig cannot
@@ -69,7 +69,7 @@ type Config[T, R any] struct {
 	// MaxBytes is the highest total size of the records in a call, encoded as JSON. Add refuses a single record that is
 	// larger. If zero, there is no limit.
 	MaxBytes int
-	// FlushAfter is the age of its oldest record at which a group is due, at most 31 days. If zero, it is 1 minute.
+	// FlushAfter is the age of the oldest record at which its group is due, at most 31 days. If zero, it is 1 minute.
 	FlushAfter time.Duration
 	// FlushSize is the number of records at which a group is due before FlushAfter. If zero, a group is not due because of
 	// its size.

@@ -32,9 +32,9 @@ type call struct {
 
 	permits int   // given to functions so far, of which only the last one can be used
 	used    bool  // a request has used the permit that the context carries
-	refused bool  // the last of these requests was refused
-	counted bool  // judge has counted one of these requests
-	outer   *call // the call under whose context this one is made, after its permit was used; nil if there is none
+	refused bool  // the last request to use it was refused
+	counted bool  // judge has counted a request with it
+	outer   *call // the call under whose context this one is made, if that had used its permit; nil if none
 	passed  bool  // the last call under the context was not refused
 }
 
@@ -119,7 +119,7 @@ func (c *call) end() {
 	}
 	g.leaveRamp(c, false)
 	g.land(c.turn)
-	if c.given != nil && c.turn == nil { // or it may have been sent
+	if c.given != nil && c.turn == nil { // else perhaps it was sent
 		g.tell(c.given, gatestore.End{Of: c.given.Slot})
 	}
 	c.turn = nil
@@ -142,7 +142,7 @@ func (c *call) pass(ctx context.Context) error {
 	most := renewEvery // the answer of the Store is known by then
 	if end, has := ctx.Deadline(); !c.asks {
 		if most = time.Until(c.deadline); has && end.Equal(c.deadline) {
-			most += pad // the context ends first, unless its deadline only limits the wait
+			most += pad // so that the context ends first, if its deadline does end it
 		}
 	}
 	c.sleep(ctx, most, wait)

@@ -60,8 +60,8 @@ type Queue struct {
 	// once.
 	Gate *gate.Gate
 	// GateCall returns the keys and costs of a job at its Gate. If nil, there are none. Return every key that is known.
-	// The call waits in the handler, for up to 2 seconds that count toward Timeout, for a key that only the request has,
-	// such as its host, for a connection of a gate.Pool, and for a hold that begins later. If it would have to wait
+	// In the handler, the call waits for a key that only the request has, such as its host, for a connection of a gate.Pool, and for a
+	// hold that begins later: up to 2 seconds, which count toward Timeout. If it would have to wait
 	// longer, its error is a *gate.LimitedError: return it, and the job goes back to the queue, without using an attempt.
 	GateCall func(job Job) gate.Call
 	// Concurrency is the number of handlers that run at once in this process. If zero, it is 10. SetConfig cannot change

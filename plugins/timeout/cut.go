@@ -9,7 +9,7 @@ import (
 	"github.com/gresil/gresil/internal/reject"
 )
 
-// errPanic is the error of a handler that has not returned.
+// errPanic is the error if the handler does not return.
 var errPanic = errors.New("timeout: the handler panicked")
 
 // cutText is the body that distinguishes the response of http.TimeoutHandler from that of a handler.
@@ -68,7 +68,7 @@ type cutWriter struct {
 	cut     bool
 }
 
-// Header is called by http.TimeoutHandler before it copies the header of the handler, which began with all fields of this one.
+// Header is called by http.TimeoutHandler before it copies the header of the handler, which began as a copy of this one.
 func (w *cutWriter) Header() http.Header {
 	h := w.ResponseWriter.Header()
 	clear(h) // the handler may have deleted some
@@ -96,7 +96,7 @@ func (w *cutWriter) Write(p []byte) (int, error) {
 	if w.status != 0 && string(p) == cutText {
 		w.status, w.cut = 0, true
 		if r := w.serving.r; r.ContentLength > 0 {
-			r.ContentLength = -1 // for a rejection, which tries a body of a known length: the handler may still read it
+			r.ContentLength = -1 // else the rejection reads a body of known length, which the handler may still read
 		}
 		w.serving.answer()
 		return len(p), nil

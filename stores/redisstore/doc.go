@@ -27,9 +27,9 @@
 // evicts keys with usage, and [Store.Check] reports it.
 //
 // A server that starts empty has lost all usage. A replica that becomes the primary lacks the usage that was not
-// replicated. Each time, a key can be granted its capacity once more, and no more than that. If the server's clock goes
-// back, no key recovers early, and no usage lasts longer than it was charged for, except to the end of an aligned
-// window. If the clock goes forward, usage recovers early, up to the capacity.
+// replicated. Each time, a key can be granted its capacity once more, and no more than that. If the server's clock goes back, no key
+// recovers early, and usage lasts no longer than charged, except to the end of an aligned window. If the clock goes forward, usage recovers
+// early, up to the capacity.
 //
 // # Differences from memory
 //
@@ -41,7 +41,7 @@
 //     skipped: the rest of a window that was too small for it.
 //   - A changed limit applies in the process that changed it. While processes have limits that differ in size, they admit at most what the
 //     higher one allows; if they differ in kind, at most the sum of both.
-//   - For a key with joined limits, or one that was counted under another limit, the script for all algorithms decides.
+//   - The script for all algorithms decides on a key with joined limits, or one counted under another limit.
 //     The first such operation can take two round trips.
 //   - If another program wrote the value of a key, operations on that key return an error until the value is deleted.
 //     This applies to every value that does not have the form of a limit, such as a text of several words.
@@ -67,8 +67,8 @@
 // To decide by a share of the limit meanwhile, wrap the store in share.New of stores/share. Then the store counts the instances that use
 // the server with the same Prefix, from the first decision of a limiter with [ratelimit.Local] until [Store.Close]; decisions do not wait
 // for that. So services that share a server each need a Prefix of their own. An instance sends a heartbeat every two seconds, and more
-// often in its first two seconds; an instance without a heartbeat for ten seconds is not counted. A higher reading applies at once, a lower
-// one only after ten seconds in which every reading was lower, so shares can take up to 25 seconds to grow after an instance was lost.
+// often in its first two seconds; an instance without a heartbeat for ten seconds is not counted. A higher count applies at once, a lower
+// one only after ten seconds in which every count was lower, so shares can take up to 25 seconds to grow after an instance was lost.
 // Other instances can miss one that joined less than two seconds ago. An instance that has never reached the server uses the whole limit.
 //
 // If clients ignore refusals, wrap the store in denycache.New of stores/denycache, which refuses their takes without
@@ -109,8 +109,8 @@
 // 20 for 1,000 decisions a second. If all connections of the client are in use, the error says so, and matches [redis.ErrPoolTimeout].
 //
 // The client closes connections that are idle for longer than its ConnMaxIdleTime, 30 minutes by default, those older
-// than its ConnMaxLifetime, and idle ones beyond its MaxIdleConns. For each connection that must be made again to a
-// distant server, or that a load balancer has cut, a decision can fail after Timeout. For a distant server set
+// than its ConnMaxLifetime, and idle ones beyond its MaxIdleConns. A decision can fail after Timeout for each connection that a load
+// balancer cut, or that must be made to a distant server again. For a distant server set
 // ConnMaxIdleTime to -1, and leave ConnMaxLifetime and MaxIdleConns at 0.
 //
 // In Coalesced, decisions on one key keep the order of the calls if the round trip is less than a third of Timeout. To
@@ -120,7 +120,7 @@
 // # Servers
 //
 // The store supports Redis from 7.0 on and Valkey 8: one server, Sentinel or a Cluster, depending on the client.
-// Another Prefix changes the names of all keys, and HashKeys those of short, plain keys; they then start without usage. A
+// Another Prefix renames all keys, and a change of HashKeys the short, plain ones; these then start without usage. A
 // restricted user needs these rules, where gresil is the Prefix:
 //
 //	ACL SETUSER limiter on >secret ~gresil:* +eval +evalsha +get +set +del +time +info +ping

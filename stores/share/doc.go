@@ -38,7 +38,7 @@
 //     can have the same.
 //   - While the store is available to some instances only, for example just after a failure, the others grant their
 //     shares in addition: of n instances, up to (n-1)/n of the limit, so the total is always less than twice the limit.
-//     A window grants that once, however often the store fails.
+//     A window grants them once, however often the store fails.
 //   - A key starts with a share of the permits that were left after its last decision in this
 //     process. A key that this process has not used starts with the whole share. Each limiter
 //     remembers the last 65,536 keys with usage.
@@ -60,6 +60,5 @@
 // both: then the shorter limit can refuse for one more period. While the store is unavailable, Reset clears the usage
 // in this process, but not that in the store. Decisions made here use the clock of the process.
 //
-// After an error that says that the store is unavailable, or after eight failures in a row, nothing is sent for the key
-// for a second.
+// After an error that says that the store is unavailable, or eight failures of a key in a row, nothing is sent for it for a second.
 package share

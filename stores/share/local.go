@@ -192,13 +192,13 @@ func (l *local) remote(ctx context.Context, key string, p *plan, op limits.Op) (
 	_, unsent := limits.IsUnsent(err)
 	k.landed(cost, err != nil && !unsent)
 	switch {
-	case err != nil && op.Kind != limits.Refund && blame.EndedBy(ctx, err): // the caller has; a refund has a time of its own
+	case err != nil && op.Kind != limits.Refund && blame.EndedBy(ctx, err): // the caller ended it; a refund has its own time
 	case err != nil:
 		k.failed(err)
 	case op.Kind == limits.Reset:
 		_, _ = l.forget(ctx, s, key, p, l.table.instances().n)
 	case r.Receipt.At >= 0:
-		if k.failures = 0; r.Permits > 0 || k.plan == nil || k.plan == p { // other limits do not say how those of the last take stand
+		if k.failures = 0; r.Permits > 0 || k.plan == nil || k.plan == p { // r of another limit says nothing of the last take's limit
 			k.learn(p, &r, sent)
 			l.prune(k, p)
 		}

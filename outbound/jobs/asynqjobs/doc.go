@@ -32,7 +32,7 @@
 //
 // # Failure mode
 //
-// If the server cannot execute an operation, it returns an error within the timeouts of the client, and within the deadline of ctx if the
+// An operation that the server cannot execute returns an error within the timeouts of the client, and within the deadline of ctx if the
 // client's ContextTimeoutEnabled is set; listing jobs checks ctx between pages only. An operation whose reply was lost may have been
 // executed. Run continues when Redis is back. A task that is active without a lease, which happens after some errors of Redis, runs again
 // too.
