@@ -2,14 +2,14 @@ package client
 
 import (
 	"cmp"
-	"math"
 	"net/http"
 	"net/textproto"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dunglas/httpsfv"
+
+	"github.com/gresil/gresil/internal/fields"
 )
 
 // RetryAfter returns how long the client should wait from now on: call it when the response arrives. It returns false
@@ -58,19 +58,19 @@ func longest(lines []string, read func(string) time.Duration) (wait time.Duratio
 }
 
 func readMillis(s string) time.Duration {
-	n, _ := parseNumber(s)
-	return n.times(time.Millisecond)
+	n, _ := fields.ParseNumber(s)
+	return n.Times(time.Millisecond)
 }
 
 func readRetryAfter(s string, h http.Header) time.Duration {
-	if n, ok := parseNumber(s); ok {
-		return n.times(time.Second)
+	if n, ok := fields.ParseNumber(s); ok {
+		return n.Times(time.Second)
 	}
-	at, ok := parseDate(s)
+	at, ok := fields.ParseDate(s)
 	if !ok {
 		return 0
 	}
-	return at.Add(time.Second).Sub(serverNow(h))
+	return at.Add(time.Second).Sub(fields.Now(h))
 }
 
 // readLimits returns the wait of the rate-limit fields, for limits of which nothing remains.
@@ -79,7 +79,7 @@ func readLimits(h http.Header) time.Duration {
 	if len(field)+len(draft)+len(x) == 0 {
 		return 0
 	}
-	if age, ok := parseNumber(textproto.TrimString(h.Get("Age"))); ok && age != (number{}) {
+	if fields.Cached(h) {
 		return 0
 	}
 	return cmp.Or(readStructured(field), readPair(h["Ratelimit-Remaining"], draft, h), readPair(h["X-Ratelimit-Remaining"], x, h))
@@ -91,8 +91,8 @@ func readPair(remaining, resets []string, h http.Header) (wait time.Duration) {
 		return 0
 	}
 	for i, line := range remaining {
-		left, ok := parseNumber(textproto.TrimString(line))
-		if ok && left == (number{}) {
+		left, ok := fields.ParseNumber(textproto.TrimString(line))
+		if ok && left == (fields.Number{}) {
 			wait = max(wait, readReset(textproto.TrimString(resets[i]), h))
 		}
 	}
@@ -106,15 +106,14 @@ const (
 )
 
 func readReset(s string, h http.Header) time.Duration {
-	n, _ := parseNumber(s)
+	n, _ := fields.ParseNumber(s)
 	switch {
-	case n.whole < firstUnix:
-		return n.times(time.Second)
-	case n.whole < firstUnixMilli:
-		return time.Unix(n.whole, n.billionths).Sub(serverNow(h))
+	case n.Whole < firstUnix:
+		return n.Times(time.Second)
+	case n.Whole < firstUnixMilli:
+		return n.Unix(time.Second).Sub(fields.Now(h))
 	}
-	millis := number{n.whole % 1000, n.billionths}
-	return time.Unix(n.whole/1000, int64(millis.times(time.Millisecond))).Sub(serverNow(h))
+	return n.Unix(time.Millisecond).Sub(fields.Now(h))
 }
 
 // readStructured reads RateLimit, a structured field.
@@ -127,9 +126,9 @@ func readStructured(lines []string) (wait time.Duration) {
 				wait = max(wait, usedUp(remaining, seconds))
 			}
 		}
-	} else if fields, err := httpsfv.UnmarshalDictionary(lines); err == nil { // draft 07
-		remaining, _ := fields.Get("remaining")
-		seconds, _ := fields.Get("reset")
+	} else if policy, err := httpsfv.UnmarshalDictionary(lines); err == nil { // draft 07
+		remaining, _ := policy.Get("remaining")
+		seconds, _ := policy.Get("reset")
 		wait = usedUp(remaining, seconds)
 	}
 	return wait
@@ -137,75 +136,23 @@ func readStructured(lines []string) (wait time.Duration) {
 
 // usedUp returns the wait of a limit that is used up, or 0 if something remains.
 func usedUp(remaining, seconds any) time.Duration {
-	if left, ok := numberOf(remaining); !ok || left != (number{}) {
+	if left, ok := numberOf(remaining); !ok || left != (fields.Number{}) {
 		return 0
 	}
 	n, _ := numberOf(seconds)
-	return n.times(time.Second)
+	return n.Times(time.Second)
 }
 
 // numberOf returns the number of an item of a structured field.
-func numberOf(item any) (number, bool) {
+func numberOf(item any) (fields.Number, bool) {
 	if i, ok := item.(httpsfv.Item); ok {
 		item = i.Value
 	}
 	switch v := item.(type) {
 	case int64:
-		return parseNumber(strconv.FormatInt(v, 10))
+		return fields.ParseNumber(strconv.FormatInt(v, 10))
 	case float64:
-		return parseNumber(strconv.FormatFloat(v, 'f', -1, 64))
+		return fields.ParseNumber(strconv.FormatFloat(v, 'f', -1, 64))
 	}
-	return number{}, false
-}
-
-// serverNow returns the time at which the server sent its response, by its own clock if there is a Date.
-func serverNow(h http.Header) time.Time {
-	if date, ok := parseDate(textproto.TrimString(h.Get("Date"))); ok {
-		return date
-	}
-	return time.Now()
-}
-
-// parseDate reads an HTTP date. Zone names other than GMT and UTC are refused: package time takes unknown ones for UTC.
-// If the program's local zone is named GMT, package time takes GMT for it, so the zone of the result does not tell what
-// was written.
-func parseDate(s string) (time.Time, bool) {
-	if day, ok := strings.CutSuffix(s, " UTC"); ok {
-		s = day + " GMT"
-	}
-	if at, err := http.ParseTime(s); err == nil {
-		return at, strings.HasSuffix(s, " GMT") || !strings.Contains(s, ",") // the form without a zone
-	}
-	at, err := time.Parse(time.RFC1123Z, s)
-	return at, err == nil
-}
-
-// A number is a decimal that is not negative.
-type number struct {
-	whole      int64
-	billionths int64 // rounded up, at most 1e9
-}
-
-// parseNumber reads any number of digits, with or without a fraction. If ok is false, n is 0.
-func parseNumber(s string) (n number, ok bool) {
-	whole, fraction, _ := strings.Cut(s, ".")
-	if digits := whole + fraction; digits == "" || strings.Trim(digits, "0123456789") != "" {
-		return number{}, false
-	}
-	n.whole, _ = strconv.ParseInt("0"+whole, 10, 64) // the largest int64 if there are more digits
-	fraction = strings.TrimRight(fraction, "0")
-	n.billionths, _ = strconv.ParseInt((fraction + "000000000")[:9], 10, 64)
-	if len(fraction) > 9 {
-		n.billionths++
-	}
-	return n, true
-}
-
-// times returns n units, rounded up to the nanosecond. The unit must divide a second.
-func (n number) times(unit time.Duration) time.Duration {
-	if n.whole > math.MaxInt64/int64(unit) {
-		return math.MaxInt64
-	}
-	d, part := time.Duration(n.whole)*unit, int64(time.Second/unit)
-	return d + min(time.Duration((n.billionths+part-1)/part), math.MaxInt64-d)
+	return fields.Number{}, false
 }

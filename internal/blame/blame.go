@@ -87,6 +87,21 @@ func Permanent(err error) bool {
 	}](err)
 }
 
+// A FinalError is the error of a call that its vendor refuses for good, or has executed: nothing may send it again.
+type FinalError struct{ Err error }
+
+// Error is that of Err.
+func (e *FinalError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *FinalError) Unwrap() error { return e.Err }
+
+// Permanent says that it is as a core.Permanent.
+func (e *FinalError) Permanent() bool { return true }
+
+// RetryAfter says that waiting does not help.
+func (e *FinalError) RetryAfter() time.Duration { return -1 }
+
 // ErrHeld is the cause of the end of the context of a try that a gate holds back: it counts for nothing, and is made later.
 var ErrHeld = fmt.Errorf("gate: held back: %w", core.ErrRejected)
 

@@ -124,4 +124,5 @@ type Hold struct {
 	For        time.Duration
 	Generation uint64 // of the attempt that was refused
 	Halve      bool   // the number of places
+	Busy       bool   // halve it alone, at most once a second; nothing is held
 }

@@ -150,6 +150,8 @@ func (d *delivery[T, R]) judge(id string, err error, stopped bool, records []int
 	permanent := d.Called && blame.Permanent(cmp.Or(d.Err, err))
 	n := d.batch.Attempts + 1
 	switch {
+	case blame.Has[*blame.FinalError](err): // halves would not fare better
+		d.fail(err, records)
 	case permanent && id != "":
 		d.halve(cmp.Or(d.Err, err))
 	case permanent:

@@ -220,6 +220,42 @@ func TestDelivery(t *testing.T) {
 	require.Empty(t, batch.IdempotencyKey(t.Context()))
 }
 
+// After an answer for which a call is never sent again, its records have failed: parts of the call are not sent either.
+func TestDeliveryAfterLastAnswer(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		says gate.Signal
+		wrap func(error) error
+	}{
+		"permanent":                     {gate.Signal{Permanent: true}, func(err error) error { return err }},
+		"permanent, and Send says so":   {gate.Signal{Limited: true, Permanent: true}, core.Permanent},
+		"executed":                      {gate.Signal{Limited: true, Executed: true}, func(err error) error { return err }},
+		"executed, and permanent error": {gate.Signal{Busy: true, Executed: true}, core.Permanent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := core.Must(gate.New(gate.Config{Classify: func(resp *http.Response, _ error) (s gate.Signal) {
+					if resp != nil {
+						s = row.says
+					}
+					return s
+				}}))
+				post := posts(&http.Client{Transport: g.Transport(resiltest.NewScript(resiltest.Reply{Status: http.StatusPaymentRequired}))}, "")
+				v := &vendor{answer: func(ctx context.Context, n int, records []record) ([]result, error) {
+					_, err := post(ctx, n, records)
+					return nil, row.wrap(err)
+				}}
+				b := v.start(t, func(c *config) { c.Gate, c.FlushSize = g, 4 })
+				add(t, b, "o", "a", "b", "c", "d")
+				time.Sleep(time.Hour)
+				require.Equal(t, []string{"0 o: a b c d"}, v.seen())
+				require.Equal(t, batch.Stats{Added: 4, Calls: 1, Failed: 4}, b.Stats())
+			})
+		})
+	}
+}
+
 // A call that waits for its gate goes back to its group, and comes again before its time, so that others can pass and Flush, Pause,
 // Delete and gate.Gate.Resume are felt.
 func TestDeliveryWaitsForGate(t *testing.T) {

@@ -27,7 +27,8 @@
 //
 // After an error of one [Result], its record is sent again, with others of its call that failed. After an error of the
 // whole call, the same call is sent again, with the same [IdempotencyKey]. If that error is core.Permanent, a single
-// record can be at fault: each half of the call is sent by itself, and so on until the record is found. A call that waits for
+// record can be at fault: each half of the call is sent by itself, and so on until the record is found. After an answer with
+// gate.Signal.Permanent or Executed, an error of the call is that of all its records, which have failed. A call that waits for
 // another attempt is halved too if SetConfig has lowered MaxRecords or MaxBytes below its size. A refusal by a limit, and an error
 // that matches core.ErrRejected, use no attempt. The wait that they ask for is extended by up to a tenth, at most a minute, so
 // that calls of many processes do not return together. A record has failed when it has used MaxAttempts, or its own error is

@@ -29,10 +29,12 @@ type call struct {
 	err      error         // of the wait
 	attempts int           // made so far
 	last     error         // of the last attempt
+	tried    bool          // its answer, which is being read, has begun trial holds
 
 	permits int   // given to functions so far, of which only the last one can be used
 	used    bool  // a request has used the permit that the context carries
 	refused bool  // the last request to use it was refused
+	final   bool  // a request under the context is not to be sent again, by whomever
 	counted bool  // judge has counted a request with it
 	outer   *call // the call under whose context this one is made, if that had used its permit; nil if none
 	passed  bool  // the last call under the context was not refused
@@ -42,11 +44,14 @@ type call struct {
 const unreserved = 1 << 63
 
 // weigh counts a waiting call, and its cost in the units of its keys, or takes it off. A call in the queue of one key counts for that key
-// only: when it will need the others is not known.
+// only: when it will need the others is not known. One that the Store is asked about can be in flight any time.
 func (c *call) weigh(sign int) {
 	here := func(cl *claim) bool { return c.queue == &cl.parked }
-	apart := slices.ContainsFunc(c.claims, here)
+	apart, asked := slices.ContainsFunc(c.claims, here), c.g.shared != nil && c.queue == &c.g.asked
 	for _, cl := range c.claims {
+		if asked {
+			cl.flying += int64(sign) * cl.weight()
+		}
 		if !apart || here(cl) {
 			cl.units += int64(sign) * cl.cost
 		}
@@ -60,6 +65,7 @@ func (c *call) weigh(sign int) {
 type claim struct {
 	*scope
 
+	route  gatestore.Key // the key before the vendor named its bucket
 	cost   int64
 	seen   uint64 // the generation of the scope at the admission
 	stored uint64 // the generation in the Store at the admission
@@ -86,11 +92,11 @@ func (g *Gate) accept(ctx context.Context, wants []want) (*call, error) {
 
 // claim adds a claim, or changes its cost.
 func (c *call) claim(w want) {
-	i := slices.IndexFunc(c.claims, func(cl *claim) bool { return cl.Key == w.Key })
+	i := slices.IndexFunc(c.claims, func(cl *claim) bool { return cl.route == w.Key })
 	if i < 0 {
-		s := c.g.scope(w.Key)
+		s := c.g.scope(c.g.bucket(w.Key))
 		s.calls++
-		c.claims = append(c.claims, &claim{scope: s, cost: w.cost, seen: s.gen})
+		c.claims = append(c.claims, &claim{scope: s, route: w.Key, cost: w.cost, seen: s.gen})
 		return
 	}
 	if cl, p := c.claims[i], c.given; cl.cost != w.cost {
@@ -152,6 +158,11 @@ func (c *call) pass(ctx context.Context) error {
 	case c.queue != nil:
 		if c.g.move(c, nil); err == nil {
 			at, limit, _ := c.estimate()
+			for _, cl := range c.claims {
+				if until := c.g.quotaWait(c, cl); until.After(at) {
+					at, limit = until, cl.Limit
+				}
+			}
 			err = c.limited(at, limit)
 		}
 		if c.g.shared != nil && c.g.failed != nil && c.g.byStore() && c.attempts == 0 {
@@ -373,15 +384,14 @@ func (c *call) judge(sig Signal, success bool, err error) {
 	}
 	c.attempts++
 	g.stats.Sent++
-	if c.refused = sig.Limited; sig.Limited {
+	c.refused, c.final = sig.again(), c.final || sig.forGood()
+	if sig.Limited {
 		g.stats.Limited++
 		c.last, success = err, false
 	}
-	if sig.Limited || sig.Pause > 0 {
-		g.stop(c, sig)
-	}
+	g.apply(c, sig)
 	if c.outer != nil {
-		c.outer.passed = success
+		c.outer.passed, c.outer.final = success, c.outer.final || c.final
 	}
 	if g.leaveRamp(c, success); success && c.current() {
 		if g.grow(); c.turn != nil {
@@ -392,13 +402,17 @@ func (c *call) judge(sig Signal, success bool, err error) {
 	c.token, c.counted = false, true
 }
 
-// hold begins a hold outside of judge: while the answer to an attempt is still being read, or later, because of an error of the function.
+// hold begins a hold outside of judge: because of an error of the function, or without one on trial, while an answer is being read.
 func (c *call) hold(sig Signal, err error) {
 	defer c.g.lock()()
-	if sig.Limited && c.g.calls[c] {
-		if c.g.stop(c, sig); err != nil {
-			c.last = err
-		}
+	switch {
+	case !sig.Limited || !c.g.calls[c]:
+	case err == nil:
+		c.tried = true
+		c.g.stop(c, sig, onTrial)
+	default:
+		c.g.apply(c, sig)
+		c.last = err
 	}
 }
 
@@ -429,6 +443,7 @@ func (c *call) again(ctx context.Context, n int) error {
 	}
 	g.land(c.turn)
 	c.turn = nil
+	c.useBuckets()
 	c.putConn()
 	return nil
 }

@@ -8,18 +8,20 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/internal/blame"
+	"github.com/gresil/gresil/internal/fields"
 )
 
 // A Signal is what a response, or an error, says about limits.
 type Signal struct {
 	// Limited reports whether the vendor has refused the call because of a limit. Then its keys are held, and the call is
-	// sent again.
+	// sent again. It need not be set with Busy.
 	Limited bool
 	// Limit is the name of the limit that the vendor means; the key of the call in this limit is held. If it is empty, or the
 	// call is not under it, the keys of the call in all of its limits are held, or if it is under none, the whole vendor.
@@ -27,6 +29,22 @@ type Signal struct {
 	// Pause is the length of the hold. If zero, the vendor did not give it, and Config.Backoff applies. A Pause without Limited begins a hold
 	// too, but the response is returned unchanged.
 	Pause time.Duration
+
+	// Busy reports whether the vendor has refused the call because too many were in flight. Half as many can be then, and the call is sent
+	// again; nothing is held, whatever the Pause. If the last such change was less than a second ago, the keys of the call are held until that
+	// is over. If Config.InFlight is zero, or only one call can be in flight already, it is an ordinary refusal.
+	Busy bool
+	// Permanent reports whether waiting does not help, as for a spent balance: nothing is held, whatever Pause and Quotas are, and the call is
+	// not sent again, also not by jobs and batch. If a function under Do or Stream returns an error then, that becomes a core.Permanent. A retry
+	// around Transport sees the response only: its predicate has to know what it means.
+	Permanent bool
+	// Executed reports whether the vendor has executed the call in spite of the refusal, which it is sent again no more than with Permanent.
+	// Its keys are held.
+	Executed bool
+	// Reason is a word for pages and events, such as "secondary".
+	Reason string
+	// Quotas are what the response says about limits, whether it is a refusal or not. They are not only advice: see [Quota].
+	Quotas []Quota
 }
 
 // Classify is the default of Config.Classify. It reports a refusal because of a limit for a response with the status 429, a response with a
@@ -37,8 +55,8 @@ type Signal struct {
 func Classify(resp *http.Response, err error) Signal {
 	retried, ok := errors.AsType[*retry.Error](err)
 	switch {
-	case errors.Is(err, core.ErrRejected), ok && retried.Reason == "rejected": // by one of our mechanisms, not by the vendor
-		return Signal{}
+	case errors.Is(err, core.ErrRejected), ok && retried.Reason == "rejected", blame.Has[*blame.FinalError](err):
+		return Signal{} // one of our mechanisms has rejected it, not the vendor, or a gate inside has found that it must not be sent again
 	case err != nil:
 		pause, told := core.RetryAfter(err)
 		return Signal{Limited: told || blame.Throttled(err), Pause: pause}
@@ -69,6 +87,21 @@ func byHeader(resp *http.Response) Signal {
 	return Signal{Limited: told || resp.StatusCode == http.StatusTooManyRequests, Pause: pause}
 }
 
+// plain makes the fields agree: nothing is held if waiting does not help, and a call that found the vendor busy was refused.
+func (s Signal) plain() Signal {
+	if s.Permanent {
+		return Signal{Permanent: true, Reason: s.Reason}
+	}
+	s.Limited = s.Limited || s.Busy
+	return s
+}
+
+// again reports whether the call is to be sent again.
+func (s Signal) again() bool { return s.Limited && !s.Executed }
+
+// forGood reports whether nothing may send the call again.
+func (s Signal) forGood() bool { return s.Permanent || s.Executed }
+
 // googleJSON reads the errors of Google Cloud, Workspace and Ads.
 func googleJSON(body io.Reader) (s Signal, ok bool) {
 	type answer struct { // the names match without regard to case
@@ -91,12 +124,11 @@ func googleJSON(body io.Reader) (s Signal, ok bool) {
 		return s, false
 	}
 	more := func(delay, limit string) { // the delay is seconds, as in 57.5s, or empty
-		told := http.Header{"Retry-After": {strings.TrimSuffix(delay, "s")}}
-		pause, _ := client.RetryAfter(&http.Response{StatusCode: http.StatusTooManyRequests, Header: told})
+		seconds, _ := fields.ParseNumber(strings.TrimSuffix(delay, "s"))
 		if s.Limited && s.Limit != limit {
 			limit = "" // several limits: hold the keys of all
 		}
-		s = Signal{Limited: true, Limit: limit, Pause: max(s.Pause, pause)}
+		s = Signal{Limited: true, Limit: limit, Pause: max(s.Pause, seconds.Times(time.Second))}
 	}
 	for _, a := range all {
 		for _, d := range a.Error.Details {
@@ -118,24 +150,26 @@ const (
 	maxPeek   = 64 << 10
 	peekTime  = 5 * time.Second       // for the body that Classify reads; then it is closed
 	stallTime = 10 * time.Millisecond // how long a hold waits for the body of a refusal
-	stallHold = 2 * time.Second       // the hold while the body is read: Classify can still find that there is no limit
+	stallHold = 2 * time.Second       // the trial hold while the body is read: Classify can still find that there is no limit
 )
 
 // signal classifies a response, whose body can be read again afterwards. While it waits for the body of a refusal, there is a hold.
 func (s *sending) signal(resp *http.Response) Signal {
 	classify := s.gate.settings().Classify
 	if resp.Body == nil || resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
-		return classify(resp, nil)
+		return classify(resp, nil).plain()
 	}
 	if early := byHeader(resp); early.Limited || early.Pause > 0 {
 		early.Limited, early.Pause = true, stallHold
 		ctx, read := context.WithCancel(s.ctx)
+		var held sync.WaitGroup
+		defer held.Wait()
 		defer read()
-		go func() {
+		held.Go(func() {
 			for wait := stallTime; s.call.sleep(ctx, wait, nil); wait = stallHold / 4 { // so that the hold lasts until Classify has decided
 				s.call.hold(early, nil)
 			}
-		}()
+		})
 	}
 	var seen bytes.Buffer
 	body := resp.Body
@@ -151,5 +185,5 @@ func (s *sending) signal(resp *http.Response) Signal {
 			}{io.MultiReader(&seen, body), body}
 		}
 	}()
-	return classify(resp, nil)
+	return classify(resp, nil).plain()
 }

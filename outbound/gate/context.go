@@ -39,7 +39,7 @@ func (c *call) carry(ctx context.Context) context.Context {
 	in := c.g.carried(ctx)
 	defer c.g.lock()()
 	c.permits++
-	c.used, c.refused, c.counted, c.passed = false, false, false, false
+	c.used, c.refused, c.final, c.counted, c.passed = false, false, false, false, false
 	if in.permit, in.number = c, c.permits; c.pool != nil {
 		in.pools = append(slices.Clip(in.pools), c.pool)
 	}
@@ -71,7 +71,7 @@ func (c *call) adopt(number int, wants []want) bool {
 		return false
 	}
 	missing := func(w want) bool {
-		return !slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.Key == w.Key && cl.cost == w.cost })
+		return !slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.route == w.Key && cl.cost == w.cost })
 	}
 	if c.used = true; slices.ContainsFunc(wants, missing) {
 		c.g.undo(c)

@@ -11,11 +11,13 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 )
 
 // Do calls fn as soon as the vendor permits it. If the error of fn is a refusal (Config.Classify), fn is called again, up to
 // Config.MaxAttempts times in all; then the error is a [*LimitedError]. The same applies if a request of fn over Transport was refused
-// under fn's context, unless fn has repeated it with success and returns nil. Every other error of fn is returned unchanged.
+// under fn's context, unless fn has repeated it with success and returns nil. An error of fn after an answer with Signal.Permanent or
+// Executed becomes a core.Permanent. Every other error of fn is returned unchanged.
 // [Gate.Transport] says what happens under the context of another call. What fn begins under its context must have ended when fn returns.
 //
 //nolint:contextcheck // that of the call is made of ctx
@@ -43,7 +45,8 @@ func repeat[R any](ctx context.Context, c *call, again bool, open func(context.C
 			return r, err
 		}
 		r, err = fn(c.carry(ctx))
-		if !c.finish(err) || !again {
+		var refused bool
+		if refused, err = c.finish(err); !refused || !again {
 			c.g.landed(c.admitted())
 			return r, err
 		}
@@ -74,8 +77,9 @@ func (c *call) sendable(ctx context.Context, slots bool, open func(context.Conte
 	}
 }
 
-// finish judges the error of a function, unless a request of the function was judged already. It reports whether the call was refused.
-func (c *call) finish(err error) bool {
+// finish judges the error of a function, unless a request of the function was judged already. It reports whether the call is to be sent
+// again, and returns the error for the caller.
+func (c *call) finish(err error) (again bool, result error) {
 	unlock := c.g.lock()
 	if !c.used {
 		c.g.mixed.Store(c.g.now.Add(time.Minute).UnixNano())
@@ -85,16 +89,21 @@ func (c *call) finish(err error) bool {
 	// After a success, a later request that passed is taken for a repetition of the refused one.
 	inside, ok := errors.AsType[*LimitedError](err)
 	final := ok && inside.Err != nil && inside.Gate == c.g.Name() // a call inside has used up its attempts
-	counted, refused := c.counted, c.refused && !final && (err != nil || !c.passed)
+	counted, refused, forGood := c.counted, c.refused && !final && (err != nil || !c.passed), c.final
 	unsent := c.turn == nil
 	unlock()
+	defer func() {
+		if forGood && err != nil {
+			again, result = false, &blame.FinalError{Err: err}
+		}
+	}()
 	rejected := errors.Is(err, core.ErrRejected)
 	if !counted && (rejected && client.NotSent(err) || unsent) {
 		c.back()
-		return false
+		return false, err
 	}
 	sig := Signal{}
-	if !refused {
+	if !refused && !forGood {
 		sig = c.classify(err)
 	}
 	if counted {
@@ -102,14 +111,15 @@ func (c *call) finish(err error) bool {
 	} else {
 		c.judge(sig, answer(err), err)
 	}
-	return refused || sig.Limited
+	forGood = forGood || sig.forGood()
+	return refused || sig.again(), err
 }
 
 // classify returns what the error of a function says about limits.
 func (c *call) classify(err error) (sig Signal) {
 	none := func(e error) bool { return errors.Is(err, e) }
 	if err != nil && !slices.ContainsFunc([]error{core.ErrRejected, ErrLimited, context.Canceled, context.DeadlineExceeded}, none) {
-		sig = c.g.settings().Classify(nil, err)
+		sig = c.g.settings().Classify(nil, err).plain()
 	}
 	return sig
 }
@@ -192,4 +202,5 @@ func (c *call) turned() {
 	defer c.g.lock()()
 	c.g.seq++
 	c.seq, c.turn, c.last, c.since = c.g.seq+unreserved, nil, nil, time.Time{}
+	c.useBuckets()
 }

@@ -29,7 +29,8 @@
 // If the vendor refuses a call because of a limit, a hold begins: no call with one of its keys is sent until the longest pause that any
 // answer asked for is over. Then one call is sent, the probe, and after its success 2, 4, 8 and so on. If the probe has no answer after 10
 // seconds, another one is sent. The refused call is sent again, up to Config.MaxAttempts times in all. With InFlight, a hold that affects
-// all present calls halves the number of calls that can be in flight, which grows again while calls succeed.
+// all present calls halves the number of calls that can be in flight, which grows again while calls succeed. A [Signal] can also say that
+// too many calls are in flight, that waiting does not help, or how much is left of a limit (see [Headers]).
 //
 // # Why no period has more than N calls
 //

@@ -12,3 +12,10 @@ func (g *Gate) Wakes() int {
 	defer g.mu.Unlock()
 	return len(g.wakes)
 }
+
+// Buckets returns how many keys have the name of a bucket.
+func (g *Gate) Buckets() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.buckets)
+}

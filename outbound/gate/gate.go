@@ -45,10 +45,14 @@ type Gate struct {
 	flying, limit, most int       // places in use; places in force; Config.InFlight
 	won                 int       // successes since limit has changed
 	soon                bool      // limit grows fast
-	resumed             time.Time // the end of the last hold that has halved limit
+	turns, lowered      uint64    // so far; when limit was last halved as too many calls were in flight
+	eased               time.Time // of that
+	resumed             time.Time // the end of the last hold that has halved limit, or until when too many calls in flight do not again
 	probes              []*turn   // without an answer, the oldest first
 	tokens
 	*shared // nil without a Store
+
+	buckets map[gatestore.Key]bucket // by the key before
 
 	held, sweepAt int
 	floor         map[string]time.Time // the usage of evicted keys, by limit
@@ -73,7 +77,7 @@ func lifeCycle() *instance.Kind[Config, *settings] {
 func New(cfg Config) (*Gate, error) {
 	cfg.Limits = slices.Clone(cfg.Limits)
 	g := &Gate{
-		calls: map[*call]bool{}, scopes: map[gatestore.Key]*scope{}, floor: map[string]time.Time{},
+		calls: map[*call]bool{}, scopes: map[gatestore.Key]*scope{}, floor: map[string]time.Time{}, buckets: map[gatestore.Key]bucket{},
 		sweepAt: 1024, limit: cfg.InFlight, most: cfg.InFlight,
 	}
 	g.unlock = g.release
@@ -135,9 +139,10 @@ func (g *Gate) SetConfig(cfg Config) error {
 
 // A Hold is a pause of one key of a limit.
 type Hold struct {
-	Limit string
-	Key   string // it can be a secret
-	Until time.Time
+	Limit  string
+	Key    string // it can be a secret
+	Until  time.Time
+	Reason string // Signal.Reason, or "quota" if nothing is left of a Quota; empty if another process has begun the hold
 }
 
 const (
@@ -146,7 +151,7 @@ const (
 )
 
 // Holds returns the holds in force, at most 1,000, those that end last first; with a Store, those that this process knows. The hold of the
-// whole vendor has neither Limit nor Key.
+// whole vendor has neither Limit nor Key. That of a Quota.Bucket is listed under its name, and under each key that it has replaced.
 func (g *Gate) Holds() []Hold {
 	all := g.holds()
 	slices.SortFunc(all, func(a, b Hold) int { return b.Until.Compare(a.Until) })
@@ -155,10 +160,22 @@ func (g *Gate) Holds() []Hold {
 
 func (g *Gate) holds() (all []Hold) {
 	defer g.lock()()
-	for _, s := range g.scopes {
-		if until, ok := s.held(g.now); ok {
-			all = append(all, Hold{s.Limit, s.Key.Key, until})
+	add := func(of gatestore.Key, s *scope) (ok bool) {
+		if s != nil {
+			var until time.Time
+			if until, ok = s.held(g.now); ok {
+				all = append(all, Hold{of.Limit, of.Key, until, s.hold.reason})
+			}
 		}
+		return ok
+	}
+	for of, s := range g.scopes {
+		if g.bucket(of) == of {
+			add(of, s)
+		}
+	}
+	for of, to := range g.buckets {
+		_ = add(of, g.scopes[to.Key]) || add(of, g.scopes[of])
 	}
 	return all
 }
@@ -169,7 +186,12 @@ func (g *Gate) holds() (all []Hold) {
 func (g *Gate) Resume(ctx context.Context, limit, key string) (err error) {
 	var keys []gatestore.Key // nil: all
 	if limit != "" || key != "" {
-		keys = []gatestore.Key{{Limit: limit, Key: key}}
+		unlock := g.lock()
+		of := gatestore.Key{Limit: limit, Key: key}
+		if keys = []gatestore.Key{of}; g.bucket(of) != of {
+			keys = append(keys, g.bucket(of))
+		}
+		unlock()
 	}
 	of := func(s *scope) bool { return keys == nil || slices.Contains(keys, s.Key) }
 	if g.shared != nil { // first, or a call that waits learns of the hold again

@@ -45,6 +45,7 @@ type report struct {
 	until time.Time
 	seen  uint64 // the generation in the Store when the attempt was admitted
 	halve bool
+	busy  bool // nothing is held; until then, it is not sent again
 }
 
 // send sends what is due, and returns how long to wait before the next look, and whether the gate is closed and nothing is left. While the
@@ -67,7 +68,7 @@ func (g *Gate) send() (next time.Duration, over bool) {
 		holds, sh.reports = slices.Clone(sh.reports[:n]), slices.Delete(sh.reports, 0, n)
 	}
 	for _, h := range holds {
-		r.Holds = append(r.Holds, gatestore.Hold{Key: h.Key, For: h.until.Sub(begun), Generation: h.seen, Halve: h.halve})
+		r.Holds = append(r.Holds, gatestore.Hold{Key: h.Key, For: h.until.Sub(begun), Generation: h.seen, Halve: h.halve, Busy: h.busy})
 	}
 	if due {
 		if sh.renewed = begun; idle {
@@ -99,7 +100,7 @@ func (g *Gate) send() (next time.Duration, over bool) {
 	for i, h := range holds {
 		switch is := inForce[i]; {
 		case is.For > 0:
-			g.extend(h.scope, g.now.Add(is.For))
+			g.learn(h.scope, g.now.Add(is.For))
 		case h.hold != nil && h.hold.until.Equal(h.until): // the Store knows that this hold is over
 			g.resume(h.scope)
 		}

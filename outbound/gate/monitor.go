@@ -61,7 +61,7 @@ func (g *Gate) roomy() bool {
 		one := g.settings().Limiter != nil // its tokens are taken one by one
 		return !sh.out && !sh.over && sh.failed == nil && !sh.untried && sh.urgent == 0 && len(sh.asked) < maxAsk && (!one || len(sh.asked) == 0)
 	case g.alone():
-		return g.most == 0 || g.flying < min(g.most, sh.state.MaxInFlight)/max(1, sh.state.Processes)
+		return g.most == 0 || g.flying < min(g.limit, sh.state.MaxInFlight)/max(1, sh.state.Processes)
 	}
 	for g.limit > 0 && g.flying >= g.limit && len(g.probes) > 0 && g.now.Sub(g.probes[0].at) >= probeTime {
 		g.land(g.probes[0])
@@ -76,7 +76,7 @@ func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
 	for _, cl := range c.claims {
 		until, shut := g.shut(cl.scope)
 		if !shut {
-			until = g.admits(c, cl)
+			until = later(g.admits(c, cl), g.quotaWait(c, cl))
 		}
 		if until.After(at) {
 			s, at = cl.scope, until
@@ -118,7 +118,11 @@ func (g *Gate) admit(c *call) {
 
 // begin admits a call that waits.
 func (g *Gate) begin(c *call, t *turn) {
-	t.at, t.flying, c.turn = g.now, true, t
+	g.turns++
+	t.at, t.n, t.claims, t.flying, c.turn = g.now, g.turns, c.claims, true, t
+	for _, cl := range t.claims {
+		cl.flying += cl.weight()
+	}
 	g.flying++
 	if c.token = g.settings().Limiter != nil && g.credit > 0; c.token { // the Store may have been asked before there was a Limiter
 		g.credit--
@@ -163,7 +167,7 @@ func (g *Gate) leaveRamp(c *call, success bool) {
 			g.renewed = time.Time{} // its lease goes on from now
 		}
 		if g.tell(t.granted, gatestore.End{Turn: true, Success: success}); success && t.Probe {
-			g.emit(c, "calls are made again", c.claims[0].scope)
+			g.emit(c, "calls are made again", c.claims[0].scope, "")
 		}
 	}
 	for _, cl := range c.claims {
@@ -177,7 +181,7 @@ func (g *Gate) leaveRamp(c *call, success bool) {
 		s.hold.out = slices.DeleteFunc(s.hold.out, own)
 		if fresh && t != nil && t.granted == nil {
 			if s.hold.room++; s.hold.room == 2 {
-				g.emit(c, "calls are made again", s, slog.Time("held_until", s.hold.until))
+				g.emit(c, "calls are made again", s, "", slog.Time("held_until", s.hold.until))
 			}
 		}
 		g.wake(s, time.Time{})
@@ -189,6 +193,11 @@ func (g *Gate) land(t *turn) {
 	if t != nil && t.flying {
 		t.flying = false
 		g.flying--
+		for _, cl := range t.claims {
+			if cl.flying -= cl.weight(); g.now.Before(cl.quotaReset) {
+				g.wake(cl.scope, time.Time{})
+			}
+		}
 		if t.granted != nil && g.flights[t] {
 			delete(g.flights, t)
 			g.tell(t.granted, gatestore.End{Place: true, Success: t.success})
@@ -204,6 +213,15 @@ func (g *Gate) halve(until time.Time) {
 		g.limit, g.won = max(1, g.limit/2), 0
 	}
 	g.resumed = until
+}
+
+// places returns how many calls are in flight, and how many can be; with a Store in all processes, as far as this one knows.
+func (g *Gate) places() (used, most int) {
+	used, most = g.flying, g.limit
+	if sh := g.shared; sh != nil && g.byStore() && sh.state.Processes > 0 {
+		used, most = max(used, sh.state.InFlight), min(g.most, sh.state.MaxInFlight)
+	}
+	return used, most
 }
 
 // grow counts a success, after enough of which more calls can be in flight.
@@ -227,7 +245,7 @@ func (g *Gate) move(c *call, to *queue) {
 		to.add(c)
 	}
 	for _, cl := range c.claims {
-		if first && from == &cl.parked {
+		if first && from == &cl.parked || g.shared != nil && from == &g.asked && g.now.Before(cl.quotaReset) {
 			cl.wake = cl.quiet // it was that of the call
 		}
 		g.wake(cl.scope, cl.wake)

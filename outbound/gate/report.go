@@ -22,10 +22,8 @@ func (g *Gate) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.stats
-	s.Waiting, s.InFlight, s.MaxInFlight = g.waiting, g.flying, g.limit
-	if sh := g.shared; sh != nil && g.byStore() && sh.state.Processes > 0 {
-		s.InFlight, s.MaxInFlight = max(s.InFlight, sh.state.InFlight), min(g.most, sh.state.MaxInFlight)
-	}
+	s.Waiting = g.waiting
+	s.InFlight, s.MaxInFlight = g.places()
 	for _, p := range g.pools {
 		s.Connections += p.used
 	}

@@ -19,7 +19,7 @@ func (g *Gate) rows(context.Context) ([]registry.Row, error) {
 		}
 		rows = append(rows, registry.Row{
 			Key: h.row(), Secret: h.Key != "" && !g.hosts(), Alarm: registry.Notice, Verbs: rows[0].Verbs,
-			Cells: []registry.Cell{{Name: "held_until", Value: h.Until}, {Name: "limit", Value: h.Limit}},
+			Cells: []registry.Cell{{Name: "held_until", Value: h.Until}, {Name: "limit", Value: h.Limit}, {Name: "reason", Value: h.Reason}},
 		})
 	}
 	rows[0].Cells = []registry.Cell{

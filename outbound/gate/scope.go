@@ -1,8 +1,10 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -29,9 +31,17 @@ type scope struct {
 	units int64 // the cost of the waiting calls, except for those in the queue of another scope
 
 	gen      uint64 // counts holds: only a hold makes the answers to earlier calls late
+	begun    uint64 // the last turn before the last hold
 	hold     *hold
 	refusals int // in a row, without a pause given by the vendor
 	pause    time.Duration
+
+	flying int64 // the weight of the calls in flight, and of those that the Store is asked about
+
+	// of the last Quota
+	quotaLeft  int64
+	quotaReset time.Time
+	quotaTurn  uint64 // the last turn before it
 
 	parked queue     // calls that this scope blocks
 	wake   time.Time // the first of these is blocked until then
@@ -49,12 +59,17 @@ type hold struct {
 	room       int       // how many turns there may be at once
 	out        []*turn   // the turns that have not ended, the oldest first
 	asked      time.Time // when the Store last confirmed the hold
+	trial      *call     // whose answer, when it is read, can end the hold; nil if it stays
+	before     *hold     // the ramp that goes on then; nil if there was none
+	reason     string    // Signal.Reason of the answer that asked for until
 }
 
 // A turn is one admission of a call.
 type turn struct {
 	at       time.Time
-	flying   bool // it has a place; before the send, the turn was given up if it has none
+	n        uint64   // of the turns of the gate
+	claims   []*claim // of the call
+	flying   bool     // it has a place; before the send, the turn was given up if it has none
 	success  bool
 	*granted // nil if this process admitted the call by itself
 }
@@ -127,14 +142,14 @@ func (g *Gate) drop(s *scope) (used bool) {
 	if s.calls > 0 || s.hold != nil || s.Vendor {
 		return false
 	}
-	if used = s.tail.After(g.now) || s.quiet.After(g.now); !used {
+	if used = s.tail.After(g.now) || s.quiet.After(g.now) || s.quotaReset.After(g.now); !used {
 		delete(g.scopes, s.Key)
 	}
 	return used
 }
 
-// sweep removes scopes whose hold and usage are over. If too many are left, it evicts those with the least usage, and charges that usage to
-// every new key.
+// sweep removes scopes whose hold and usage are over, and the names of buckets that are not in use. If too many scopes are left, it evicts
+// those with the least usage, and charges that usage to every new key.
 func (g *Gate) sweep() {
 	var idle []*scope
 	for _, s := range g.scopes {
@@ -150,15 +165,74 @@ func (g *Gate) sweep() {
 			g.stats.evicted++
 		}
 	}
+	maps.DeleteFunc(g.buckets, func(_ gatestore.Key, to bucket) bool { return g.scopes[to.Key] == nil })
 	g.sweepAt = len(g.scopes) + min(max(1024, len(g.scopes)), maxKept/2)
 }
 
-// stop begins or extends the holds that the answer to a call asks for.
-func (g *Gate) stop(c *call, sig Signal) {
-	claims := c.claims[min(1, len(c.claims)-1):] // the whole vendor is held only if the call has no key
-	one := slices.IndexFunc(c.claims, func(cl *claim) bool { return !cl.Vendor && cl.Limit == sig.Limit })
-	if sig.Limit != "" && one >= 0 {
-		claims = c.claims[one : one+1]
+// Why keys are held.
+type why int
+
+const (
+	answered why = iota // an answer asks for it
+	usedUp              // nothing is left of a quota
+	onTrial             // an answer that is being read can ask for it
+)
+
+// apply does what the answer to a call asks for.
+func (g *Gate) apply(c *call, sig Signal) {
+	for _, q := range sig.Quotas {
+		g.alias(c, q)
+	}
+	if (sig.Limited || sig.Pause > 0) && (!sig.Busy || !g.lower(c, &sig)) {
+		g.stop(c, sig, answered)
+	}
+	for _, q := range sig.Quotas {
+		switch {
+		case q.Reset <= 0 || q.Remaining < 0:
+		case q.Remaining == 0 && sig.Limited && sig.Pause > 0 && (sig.Limit == "" || sig.Limit == q.Limit): // the reset can be when all is free
+		case q.Remaining == 0:
+			g.stop(c, Signal{Limit: q.Limit, Pause: q.Reset, Reason: cmp.Or(sig.Reason, "quota")}, usedUp)
+		default:
+			for _, cl := range g.keys(c, q.Limit) {
+				g.noteQuota(c, cl.scope, q)
+			}
+		}
+	}
+	if c.tried && g.shared == nil { // in a Store, it ends by itself
+		for _, cl := range g.keys(c, "") {
+			if _, ok := cl.held(g.now); ok && cl.hold.trial == c {
+				cl.gen-- // no call was admitted meanwhile
+				before := cl.hold.before
+				if g.end(cl.scope); before != nil {
+					g.held++
+				}
+				cl.hold = before
+				g.wake(cl.scope, time.Time{})
+			}
+		}
+	}
+	c.tried = false
+}
+
+// keys returns the claims of a call in a limit, or without a name in all limits, or if it is under none that of the whole vendor. A bucket
+// that the vendor has named since the call was accepted is one more.
+func (g *Gate) keys(c *call, limit string) (all []*claim) {
+	for _, cl := range c.claims {
+		if cl.Vendor && len(c.claims) > 1 || limit != "" && (cl.Vendor || cl.Limit != limit) {
+			continue
+		}
+		if all = append(all, cl); g.bucket(cl.route) != cl.Key {
+			all = append(all, g.bucketClaim(c, cl))
+		}
+	}
+	return all
+}
+
+// stop begins or extends the holds that an answer to a call asks for.
+func (g *Gate) stop(c *call, sig Signal, why why) {
+	claims := g.keys(c, sig.Limit)
+	if len(claims) == 0 && why != usedUp {
+		claims = g.keys(c, "")
 	}
 	for _, cl := range claims {
 		if cl.hold == nil && !cl.Vendor && g.held >= maxHeld {
@@ -167,20 +241,21 @@ func (g *Gate) stop(c *call, sig Signal) {
 				cl = c.claims[0]
 			}
 		}
-		g.holdScope(c, cl, sig)
+		g.holdScope(c, cl, sig, why)
 	}
 }
 
 // holdScope begins or extends the hold of a scope. Once a pause is over, the answers to calls that were sent before it change nothing.
-func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
+func (g *Gate) holdScope(c *call, cl *claim, sig Signal, why why) {
 	s, set := cl.scope, g.settings()
 	end, inForce := s.held(g.now)
 	if cl.seen != s.gen && (!inForce || cl.seen+1 != s.gen) {
 		return
 	}
+	begins := !inForce || s.hold.trial != nil && why != onTrial
 	pause := sig.Pause
 	if pause <= 0 {
-		if !inForce || s.pause == 0 {
+		if begins || s.pause == 0 {
 			s.refusals++
 			s.pause = max(0, set.Backoff.Next(s.refusals, s.pause))
 		}
@@ -188,24 +263,31 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal) {
 	}
 	halve, until := false, g.now.Add(min(pause, set.MaxHold, math.MaxInt64-2*pad)+pad+rand.N(pad)) //nolint:gosec // jitter keeps no secret
 	switch {
-	case !inForce:
-		g.end(s)
-		s.gen++
-		if halve = s.calls == len(g.calls) && g.now.After(g.resumed); halve { // it affects all present calls; once for all keys of the call
+	case begins:
+		if before := s.hold; inForce {
+			if s.hold.trial, s.hold.before = nil, nil; g.shared == nil {
+				s.hold.until = time.Time{}
+			}
+		} else if g.beginHold(s); why == onTrial {
+			if s.hold.trial = c; g.shared == nil {
+				s.hold.before = before
+			}
+		}
+		if halve = why == answered && s.calls == len(g.calls) && g.now.After(g.resumed); halve { // it affects all present calls; once for all keys of the call
 			g.halve(until)
 		}
 	case !until.After(end):
 		return
 	}
 	g.extend(s, until)
-	if g.shared != nil {
-		g.reports, g.untried = append(g.reports, report{s, until, cl.stored, halve}), true
+	if s.hold.reason = sig.Reason; g.shared != nil {
+		g.reports, g.untried = append(g.reports, report{s, until, cl.stored, halve, false}), true
 		g.kick()
 	}
-	if until.Sub(s.hold.told) >= time.Second { // refusals of calls that were in flight together count as one hold
+	if why != onTrial && until.Sub(s.hold.told) >= time.Second { // refusals of calls that were in flight together count as one hold
 		s.hold.told = until
 		g.stats.Holds++
-		g.emit(c, "calls are held back", s, slog.Time("until", until), slog.Duration("pause", until.Sub(g.now)))
+		g.emit(c, "calls are held back", s, sig.Reason, slog.Time("until", until), slog.Duration("pause", until.Sub(g.now)))
 	}
 }
 
@@ -217,21 +299,29 @@ func (g *Gate) end(s *scope) {
 	s.hold = nil
 }
 
-// extend begins or extends a hold.
+// beginHold begins a hold, without its end, in place of a ramp.
+func (g *Gate) beginHold(s *scope) {
+	g.end(s)
+	s.hold = &hold{room: 1}
+	s.gen, s.begun = s.gen+1, g.turns
+	g.held++
+}
+
+// extend extends a hold.
 func (g *Gate) extend(s *scope, until time.Time) {
-	if s.hold == nil {
-		s.hold = &hold{room: 1}
-		g.held++
-	}
 	s.hold.until, s.hold.asked = later(s.hold.until, until), g.now
 	s.hold.end = s.hold.until.Add(probeTime)
-	g.wake(s, time.Time{})
-	g.refuseUntil(s, until)
+	if g.wake(s, time.Time{}); s.hold.trial == nil {
+		g.refuseUntil(s, until)
+	}
 }
 
 // emit queues an event about a scope.
-func (g *Gate) emit(c *call, text string, s *scope, attrs ...slog.Attr) {
+func (g *Gate) emit(c *call, text string, s *scope, reason string, attrs ...slog.Attr) {
 	if g.life.Listening() {
+		if reason != "" {
+			attrs = append(attrs, slog.String("reason", reason))
+		}
 		e := registry.Event{Text: text, Key: s.Key.Key, Attrs: append(attrs, slog.String("limit", s.Limit))}
 		g.announce(context.WithoutCancel(c.ctx), e)
 	}

@@ -1,11 +1,14 @@
 package gate_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +21,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/registry"
+	"github.com/gresil/gresil/internal/resiltest"
 	"github.com/gresil/gresil/outbound/gate"
 )
 
@@ -318,18 +322,29 @@ func TestManyCountedKeys(t *testing.T) {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	r := &registry.Registry{}
-	bubble(t, gate.Config{Name: "ads", Registry: (*core.Registry)(r), Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}, func(t tester, g *gate.Gate) {
+	cfg := gate.Config{Name: "ads", Registry: (*core.Registry)(r), InFlight: 8, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}
+	cfg.Classify = func(_ *http.Response, err error) gate.Signal {
+		s := gate.Classify(nil, err)
+		s.Busy, s.Reason = s.Limited && s.Pause <= 0, "secondary"
+		return s
+	}
+	bubble(t, cfg, func(t tester, g *gate.Gate) {
 		e, _ := r.Get("gate", "ads")
 		require.False(t, e.Source.Hosts())
 		var seen []string
 		e.Source.Events(false, func(_ context.Context, e registry.Event) {
 			g.Stats() // no lock is held
-			seen = append(seen, fmt.Sprint(e.Text, " ", e.Key, " ", e.Attr("limit"), " ", e.Attr("pause").Any() != nil))
+			seen = append(seen, fmt.Sprint(e.Text, " ", e.Key, " ", e.Attr("limit"), " ", e.Attr("pause").Any() != nil, " ", e.Attr("reason")))
 		})
 		refused(t, g, account("a"), 0, time.Second)
 		time.Sleep(time.Millisecond)
+		require.Equal(t, "secondary", g.Holds()[0].Reason)
 		require.NoError(t, do(t.Context(), g, account("a"), 0))
-		require.Equal(t, []string{"calls are held back a account true", "calls are made again a account false"}, seen)
+		refused(t, g, account("a"), 0, 0)
+		time.Sleep(time.Millisecond)
+		require.Equal(t, []string{
+			"calls are held back a account true secondary", "calls are made again a account false <nil>", "too many calls were in flight   false secondary",
+		}, seen)
 	})
 }
 
@@ -403,5 +418,650 @@ func TestProbeOfBrokenConnection(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Equal(t, 1, g.Stats().InFlight)
+	})
+}
+
+// left is a vendor whose answers say what is left of the limit "account", until a reset.
+func left(fields func() (left, reset string)) http.RoundTripper {
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}
+		if left, reset := fields(); left != "" {
+			resp.Header = http.Header{"Left": {left}, "Reset": {reset}}
+		}
+		return resp, nil
+	})
+}
+
+// readLeft reads these answers.
+func readLeft() gate.Config {
+	read := gate.Headers(gate.Header{Name: "Left", Format: gate.Remaining, Limit: "account"}, gate.Header{Name: "Reset", Format: gate.ResetIn, Limit: "account"})
+	return gate.Config{
+		Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}, {Name: "all", Key: gate.ByCall}},
+		Classify: func(resp *http.Response, err error) gate.Signal {
+			s := read(resp, err)
+			if resp != nil && resp.Header.Get("Left") == "-1" {
+				s.Quotas = []gate.Quota{{Remaining: -1, Reset: time.Hour}}
+			}
+			return s
+		},
+	}
+}
+
+// An answer that says that nothing is left begins a hold, like a refusal, but is no reason to lower the number of calls in flight.
+func TestQuotaUsedUp(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		left, reset string
+		call        string
+		held        time.Duration
+	}{
+		"nothing":          {"0", "60", "a", time.Minute},
+		"beyond MaxHold":   {"0", "99999", "a", 2 * time.Minute},
+		"no reset":         {"0", "0", "a", 0},
+		"not known":        {"-1", "60", "a", 0},
+		"one":              {"1", "60", "a", 0},
+		"another key":      {"0", "60", "b", 0},
+		"not of this call": {"0", "60", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := readLeft()
+			cfg.MaxHold, cfg.InFlight = 2*time.Minute, 8
+			withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+				rt := g.Transport(left(func() (string, string) { return row.left, row.reset }))
+				under := g.WithCall(t.Context(), account("a"))
+				if row.call == "" {
+					under = t.Context()
+				}
+				require.NoError(t, get(under, rt))
+				time.Sleep(10 * time.Millisecond)
+				require.Equal(t, 8, g.Stats().MaxInFlight)
+				if holds := g.Holds(); row.held > 0 {
+					require.Equal(t, []gate.Hold{{Limit: "account", Key: "a", Until: holds[0].Until, Reason: "quota"}}, holds)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				start := time.Now()
+				err := do(ctx, g, account(row.call), 0)
+				require.Less(t, time.Since(start), 10*time.Millisecond)
+				if row.held == 0 {
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorIs(t, err, core.ErrRejected)
+				wait, _ := core.RetryAfter(err)
+				require.InDelta(t, row.held, wait, float64(200*time.Millisecond))
+				require.NoError(t, do(t.Context(), g, account(row.call), 0))
+				require.InDelta(t, row.held, time.Since(start), float64(200*time.Millisecond))
+			})
+		})
+	}
+}
+
+// No more calls are in flight than the vendor has left. Only an answer to a later call can raise that number.
+func TestQuotaLeft(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		answers []string // what is left; the first three calls are sent together, and answered one after the other
+		reset   string
+		call    string
+		cost    int64
+		after   time.Duration
+		want    int
+	}{
+		"lowered":             {[]string{"9", "5", "7"}, "3600", "a", 1, 0, 5},
+		"last one is lowest":  {[]string{"5", "7", "3"}, "3600", "a", 1, 0, 3},
+		"raised by a new one": {[]string{"5", "7", "3", "6"}, "3600", "a", 1, 0, 6},
+		"lowered by an older": {[]string{"5", "5", "5", "6", "2"}, "3600", "a", 1, 0, 2},
+		"says nothing":        {[]string{"5", "7", "3", ""}, "3600", "a", 1, 0, 3},
+		"units":               {[]string{"9", "9", "9"}, "3600", "a", 2, 0, 4},
+		"too few units":       {[]string{"9", "9", "9"}, "3600", "a", 10, 0, 1},
+		"no cost":             {[]string{"9", "9", "9"}, "3600", "a", 0, 0, 20},
+		"another key":         {[]string{"1", "1", "1"}, "3600", "b", 1, 0, 20},
+		"reset":               {[]string{"1", "1", "1"}, "3600", "a", 1, time.Hour, 20},
+		"not known":           {[]string{"-1", "-1", "-1"}, "3600", "a", 1, 0, 20},
+		"another limit":       {[]string{"1", "1", "1"}, "3600", "", 1, 0, 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withStoreAndWithout(t, readLeft(), func(t tester, g *gate.Gate) {
+				n := 0
+				rt := g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
+					n++
+					said := row.answers[n-1]
+					time.Sleep(time.Duration(n) * 100 * time.Millisecond)
+					return left(func() (string, string) { return said, row.reset }).RoundTrip(r)
+				}))
+				ctx := g.WithCall(t.Context(), gate.Call{Keys: map[string]string{"account": "a", "all": ""}})
+				var group sync.WaitGroup
+				for i := range row.answers {
+					if i == 3 { // the next ones come after the answers to these
+						group.Wait()
+					}
+					group.Go(func() { require.NoError(t, get(ctx, rt)) })
+				}
+				group.Wait()
+				time.Sleep(row.after)
+				var c counter
+				for range 20 {
+					group.Go(func() {
+						call := gate.Call{Keys: map[string]string{"all": ""}, Costs: map[string]int64{"account": row.cost}}
+						if row.call != "" {
+							call.Keys["account"] = row.call
+						}
+						require.NoError(t, g.Do(t.Context(), call, func(context.Context) error {
+							c.call(time.Minute)
+							return nil
+						}))
+					})
+				}
+				start := time.Now()
+				group.Wait()
+				require.Equal(t, row.want, c.most)
+				require.InDelta(t, time.Duration((20+row.want-1)/row.want)*time.Minute, time.Since(start), float64(30*time.Second), "a place is used at once when it is free")
+			})
+		})
+	}
+}
+
+// A call under no limit has the vendor's. What is left is raised at the answer, before its body ends.
+func TestQuotaOfVendor(t *testing.T) {
+	t.Parallel()
+	cfg := gate.Config{Limits: []gate.Limit{{Key: gate.ByCall}}, Classify: func(resp *http.Response, _ error) (s gate.Signal) {
+		if resp != nil && resp.ContentLength > 0 {
+			s.Quotas = []gate.Quota{{Remaining: resp.ContentLength, Reset: time.Hour}}
+		}
+		return s
+	}}
+	withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+		says := func(left int64, takes, body time.Duration) error {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://vendor.test", nil)
+			require.NoError(t, err)
+			resp, err := g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
+				time.Sleep(takes)
+				return &http.Response{StatusCode: http.StatusOK, ContentLength: left, Body: io.NopCloser(strings.NewReader("text")), Request: r}, nil
+			})).RoundTrip(req)
+			require.NoError(t, err)
+			time.Sleep(body)
+			return resp.Body.Close()
+		}
+		require.NoError(t, says(1, 0, 0))
+		start := time.Now()
+		go func() { _ = says(3, time.Second, time.Minute) }()
+		time.Sleep(10 * time.Millisecond)
+		require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+		require.InDelta(t, time.Second, time.Since(start), float64(100*time.Millisecond))
+		time.Sleep(time.Hour)
+	})
+}
+
+// Processes share what is left.
+func TestQuotaOfProcesses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, readLeft())
+		defer closeAll(gates)
+		var c counter
+		var group sync.WaitGroup
+		for range 2 { // at first, they do not know of each other
+			for _, g := range gates {
+				require.NoError(t, get(g.WithCall(t.Context(), account("a")), g.Transport(left(func() (string, string) { return "5", "3600" }))))
+			}
+		}
+		for range 10 {
+			for _, g := range gates {
+				group.Go(func() {
+					require.NoError(t, g.Do(t.Context(), account("a"), func(context.Context) error { c.call(time.Second); return nil }))
+				})
+			}
+		}
+		group.Wait()
+		require.Equal(t, 4, c.most)
+	})
+}
+
+// A call that gives up while the Store is asked about it does not keep the place of another one.
+func TestQuotaOfCallThatGivesUp(t *testing.T) {
+	t.Parallel()
+	withStoreAndWithout(t, readLeft(), func(t tester, g *gate.Gate) {
+		require.NoError(t, get(g.WithCall(t.Context(), account("a")), g.Transport(left(func() (string, string) { return "1", "3600" }))))
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = do(ctx, g, account("a"), 0) }()
+		synctest.Wait()
+		time.AfterFunc(500*time.Microsecond, cancel)
+		start := time.Now()
+		require.NoError(t, do(t.Context(), g, account("a"), 0))
+		require.Less(t, time.Since(start), time.Second)
+	})
+}
+
+// Too many calls in flight: half of them can be then, once for all that are refused together, and nothing is held.
+func TestBusy(t *testing.T) {
+	t.Parallel()
+	busy := errors.New("busy")
+	cfg := gate.Config{InFlight: 60, Classify: func(_ *http.Response, err error) gate.Signal {
+		return gate.Signal{Busy: errors.Is(err, busy), Reason: "concurrency"}
+	}}
+	withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+		burst := func(n, refused int) {
+			var all []*gate.Permit
+			for range n {
+				p, err := g.Wait(t.Context(), gate.Call{})
+				require.NoError(t, err)
+				all = append(all, p)
+			}
+			for i, p := range all {
+				if i < refused {
+					p.Done(busy)
+				} else {
+					time.AfterFunc(time.Second, func() { p.Done(nil) })
+				}
+			}
+			time.Sleep(10 * time.Millisecond)
+			require.Empty(t, g.Holds())
+		}
+		burst(12, 5)
+		require.Equal(t, 6, g.Stats().MaxInFlight)
+		_, err := g.Wait(ended(t), gate.Call{})
+		require.Error(t, err, "seven are in flight")
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 6, g.Stats().MaxInFlight, "it grows slowly")
+		burst(6, 1)
+		require.Equal(t, 3, g.Stats().MaxInFlight)
+		time.Sleep(2 * time.Second)
+		burst(1, 1)
+		require.Equal(t, 1, g.Stats().MaxInFlight)
+		for range 20 {
+			require.NoError(t, do(t.Context(), g, gate.Call{}, 10*time.Millisecond))
+		}
+		time.Sleep(10 * time.Millisecond)
+		require.Equal(t, 2, g.Stats().MaxInFlight, "it grows slowly")
+	})
+}
+
+// ended returns a context whose wait is short.
+func ended(t tester) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// used returns how much later calls are in a bucket, since the usage of the key before counts. In a Store, it does not.
+func used(g *gate.Gate, d time.Duration) time.Duration {
+	if g.Config().Store != nil {
+		return 0
+	}
+	return d
+}
+
+// The next attempt of a call, and the next page of a stream, use the bucket that the last answer has named. A hold of the key before is one
+// of the bucket.
+func TestBucketOfNextAttempt(t *testing.T) {
+	t.Parallel()
+	cfg := gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall, N: 1, Per: time.Minute}}}
+	cfg.Classify = func(resp *http.Response, err error) gate.Signal {
+		s := gate.Classify(resp, err)
+		if resp != nil {
+			s.Quotas = []gate.Quota{{Bucket: resp.Header.Get("Bucket")}}
+		}
+		return s
+	}
+	bucket := func(replies ...resiltest.Reply) http.RoundTripper {
+		for i := range replies {
+			replies[i].Header = http.Header{"Bucket": {"x"}}
+			if replies[i].Status != 0 {
+				replies[i].Header.Set("Retry-After", "30")
+			}
+		}
+		return resiltest.NewScript(replies...)
+	}
+	refusal := resiltest.Reply{Status: http.StatusTooManyRequests}
+	withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+		start := time.Now()
+		require.NoError(t, get(g.WithCall(t.Context(), account("a")), g.Transport(bucket(refusal, resiltest.Reply{}))))
+		require.InDelta(t, 30*time.Second+used(g, 30*time.Second), time.Since(start), float64(time.Second))
+	})
+	withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+		p, err := gate.NewPool(g, gate.PoolConfig[string, string]{
+			Dial: func(context.Context, string) (string, error) { return "", nil }, Call: account,
+		})
+		require.NoError(t, err)
+		start, rt, n := time.Now(), g.Transport(bucket(resiltest.Reply{})), 0
+		var at []time.Duration
+		for _, err := range gate.Stream(t.Context(), p, "a", 1, pages(3, func(ctx context.Context) error { return get(ctx, rt) })) {
+			require.NoError(t, err)
+			at = append(at, time.Since(start).Round(time.Minute))
+			n++
+		}
+		late := used(g, time.Minute)
+		require.Equal(t, []time.Duration{0, late, time.Minute + late}, at)
+	})
+	withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+		rt := g.Transport(bucket(resiltest.Reply{Delay: time.Second}))
+		require.NoError(t, get(g.WithCall(t.Context(), account("b")), rt))
+		time.Sleep(time.Minute)
+		go func() { _ = get(g.WithCall(t.Context(), account("a")), rt) }()
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, g.SetConfig(func() gate.Config { c := g.Config(); c.Limits[0].N = 1000; return c }()))
+		refused(t, g, account("a"), 0, time.Hour)
+		time.Sleep(time.Second)
+		require.Len(t, g.Holds(), 3, "the bucket and both of its keys")
+	})
+	cfg.Limits = []gate.Limit{{Name: "account", Key: gate.ByCall, N: 10, Per: 10 * time.Second}, {Name: "path", Key: func(r *http.Request) (string, bool) { return r.URL.Path, true }}}
+	withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+		rt, start := g.Transport(bucket(resiltest.Reply{})), time.Now()
+		for range 4 { // with the first key, and then three with the bucket
+			require.NoError(t, g.Do(t.Context(), account("a"), func(ctx context.Context) error { return get(ctx, rt) }))
+		}
+		require.InDelta(t, 2*time.Second+used(g, time.Second), time.Since(start), float64(100*time.Millisecond), "the request takes no further slot")
+	})
+}
+
+// Buckets that are not in use are forgotten.
+func TestManyBuckets(t *testing.T) {
+	t.Parallel()
+	cfg := gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}, Classify: func(resp *http.Response, _ error) gate.Signal {
+		return gate.Signal{Quotas: []gate.Quota{{Bucket: resp.Header.Get("Left")}}}
+	}}
+	bubble(t, cfg, func(t tester, g *gate.Gate) {
+		for i := range 10_000 {
+			rt := g.Transport(left(func() (string, string) { return fmt.Sprint("bucket ", i), "" }))
+			require.NoError(t, get(g.WithCall(t.Context(), account(fmt.Sprint(i))), rt))
+		}
+		require.Less(t, g.Buckets(), 3000)
+	})
+}
+
+// Keys for which the vendor names one bucket share slots and holds from then on.
+func TestBuckets(t *testing.T) {
+	t.Parallel()
+	route := func(r *http.Request) (string, bool) { return r.URL.Path, true }
+	limited := func(resp *http.Response, limit string) (s gate.Signal) {
+		if resp != nil {
+			if resp.StatusCode == http.StatusTooManyRequests {
+				s.Limited, s.Pause = true, 30*time.Second
+			}
+			s.Quotas = []gate.Quota{{Limit: limit, Bucket: resp.Header.Get("Bucket")}}
+		}
+		return s
+	}
+	for name, row := range map[string]struct {
+		limit gate.Limit
+		calls []string // path, bucket, status
+		want  []time.Duration
+		of    string // the limit of the bucket, if it is another one
+	}{
+		"slots": {
+			gate.Limit{N: 1, Per: time.Minute},
+			[]string{"/a x 200", "/b x 200", "/a x 200", "/b x 200", "/c y 200"},
+			[]time.Duration{0, 0, 0, time.Minute, time.Minute},
+			"",
+		},
+		"of another limit": {
+			gate.Limit{N: 1, Per: time.Minute},
+			[]string{"/a x 200", "/b x 200", "/a x 200", "/b x 200"},
+			[]time.Duration{0, 0, time.Minute, time.Minute},
+			"other",
+		},
+		"no bucket": {
+			gate.Limit{N: 1, Per: time.Minute},
+			[]string{"/a  200", "/b  200", "/a  200", "/b  200"},
+			[]time.Duration{0, 0, time.Minute, time.Minute},
+			"",
+		},
+		"another bucket": {
+			gate.Limit{N: 1, Per: time.Minute},
+			[]string{"/a x 200", "/b x 200", "/a z 200", "/b x 200", "/a z 200"},
+			[]time.Duration{0, 0, 0, time.Minute, time.Minute},
+			"",
+		},
+		"hold":                  {gate.Limit{}, []string{"/a x 200", "/b x 200", "/a x 429", "/b x 200", "/c  200"}, []time.Duration{0, 0, 0, 30 * time.Second, 30 * time.Second}, ""},
+		"learned with the hold": {gate.Limit{}, []string{"/b x 200", "/a x 429", "/b x 200"}, []time.Duration{0, 0, 30 * time.Second}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			row.limit.Name, row.limit.Key = "route", route
+			cfg := gate.Config{Limits: []gate.Limit{row.limit}, MaxAttempts: 1, Classify: func(resp *http.Response, _ error) gate.Signal {
+				return limited(resp, cmp.Or(row.of, "route"))
+			}}
+			withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+				start := time.Now()
+				for i, call := range row.calls {
+					word := strings.Split(call, " ")
+					rt := g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
+						resp := &http.Response{Header: http.Header{"Bucket": {word[1]}}, Body: http.NoBody, Request: r}
+						_, _ = fmt.Sscan(word[2], &resp.StatusCode)
+						return resp, nil
+					}))
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://vendor.test"+word[0], nil)
+					require.NoError(t, err)
+					resp, err := rt.RoundTrip(req)
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+					want := row.want[i]
+					if i > 1 && row.of == "" && row.limit.N > 0 && word[1] != "" {
+						want += used(g, time.Minute)
+					}
+					require.InDelta(t, want, time.Since(start), float64(time.Second), "%d", i)
+				}
+			})
+		})
+	}
+}
+
+// The vendor is busy again within a second: its keys are held until another change is possible. A hold of other keys changes nothing.
+func TestBusyAgain(t *testing.T) {
+	t.Parallel()
+	busy := errors.New("busy")
+	cfg := gate.Config{InFlight: 16, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}, Classify: func(_ *http.Response, err error) gate.Signal {
+		return gate.Signal{Busy: errors.Is(err, busy), Limited: errors.As(err, new(refusal)), Pause: time.Hour}
+	}}
+	withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+		refused(t, g, account("a"), 0, time.Hour)
+		time.Sleep(10 * time.Millisecond)
+		require.Equal(t, 8, g.Stats().MaxInFlight)
+		var all []*gate.Permit
+		for range 8 {
+			p, err := g.Wait(t.Context(), account("b"))
+			require.NoError(t, err)
+			all = append(all, p)
+		}
+		for _, p := range all {
+			p.Done(busy)
+		}
+		start := time.Now()
+		time.Sleep(100 * time.Millisecond)
+		require.Equal(t, 4, g.Stats().MaxInFlight)
+		require.Len(t, g.Holds(), 1)
+		p, err := g.Wait(t.Context(), account("b"))
+		require.NoError(t, err)
+		p.Done(busy)
+		time.Sleep(10 * time.Millisecond)
+		require.Equal(t, 4, g.Stats().MaxInFlight)
+		p, err = g.Wait(t.Context(), account("b"))
+		require.NoError(t, err)
+		require.InDelta(t, time.Second, time.Since(start), float64(200*time.Millisecond))
+		p.Done(busy)
+		time.Sleep(10 * time.Millisecond)
+		require.Equal(t, 1, g.Stats().MaxInFlight, "half of the one that was in flight")
+	})
+}
+
+// While the Store is unavailable, a vendor that is busy lowers the share of the process.
+func TestBusyWithoutStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRedis(time.Millisecond)
+		gates, _ := gatesOf(t, r, 1, gate.Config{InFlight: 8, Classify: func(_ *http.Response, err error) gate.Signal { return gate.Signal{Busy: err != nil} }})
+		defer closeAll(gates)
+		g := gates[0]
+		var all []*gate.Permit
+		for range 8 {
+			p, err := g.Wait(t.Context(), gate.Call{})
+			require.NoError(t, err)
+			all = append(all, p)
+		}
+		r.down.Store(true)
+		time.Sleep(4 * time.Second)
+		for _, p := range all {
+			p.Done(errors.New("busy"))
+		}
+		var c counter
+		for range 8 {
+			go func() {
+				_ = g.Do(t.Context(), gate.Call{}, func(context.Context) error { c.call(time.Second); return nil })
+			}()
+		}
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 4, c.most)
+		r.down.Store(false)
+		time.Sleep(time.Minute)
+	})
+}
+
+// What the calls in flight cost counts, and one that costs much is not passed by others.
+func TestQuotaOfCosts(t *testing.T) {
+	t.Parallel()
+	cfg := readLeft()
+	cfg.MaxWait = 30 * time.Second
+	withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+		require.NoError(t, get(g.WithCall(t.Context(), account("a")), g.Transport(left(func() (string, string) { return "10", "3600" }))))
+		start := time.Now()
+		call := func(cost int64, takes time.Duration) (after time.Duration, err error) {
+			err = g.Do(t.Context(), gate.Call{Keys: account("a").Keys, Costs: map[string]int64{"account": cost}}, func(context.Context) error {
+				after = time.Since(start)
+				time.Sleep(takes)
+				return nil
+			})
+			return after, err
+		}
+		go func() { _, _ = call(7, 50*time.Second) }()
+		synctest.Wait()
+		time.Sleep(10 * time.Millisecond)
+		_, err := call(3, 0)
+		require.NoError(t, err, "10 in all")
+		_, err = call(4, 0)
+		limited, _ := errors.AsType[*gate.LimitedError](err)
+		require.NotNil(t, limited)
+		require.Equal(t, "account", limited.Limit)
+		require.InDelta(t, time.Hour, limited.Until.Sub(start), float64(time.Second))
+		var group sync.WaitGroup
+		for _, cost := range []int64{8, 1, 2} {
+			group.Go(func() {
+				after, err := call(cost, 0)
+				require.NoError(t, err)
+				require.InDelta(t, 50*time.Second, after, float64(time.Second), "%d", cost)
+			})
+			synctest.Wait()
+			time.Sleep(10 * time.Millisecond)
+		}
+		group.Wait()
+	})
+}
+
+// A call that the Store refuses does not keep others waiting that its place in flight has.
+func TestQuotaBehindRefusedCall(t *testing.T) {
+	t.Parallel()
+	cfg := readLeft()
+	cfg.Limits = []gate.Limit{{Name: "account", Key: gate.ByCall}, {Name: "user", Key: gate.ByCall, N: 1, Per: time.Hour}}
+	withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+		of := func(user string) gate.Call { return gate.Call{Keys: map[string]string{"account": "a", "user": user}} }
+		require.NoError(t, get(g.WithCall(t.Context(), of("a")), g.Transport(left(func() (string, string) { return "1", "3600" }))))
+		go func() { _ = do(t.Context(), g, of("a"), 0) }() // it has no slot for an hour
+		synctest.Wait()
+		start := time.Now()
+		require.NoError(t, do(t.Context(), g, of("b"), 0))
+		require.Less(t, time.Since(start), time.Second)
+		time.Sleep(2 * time.Hour)
+	})
+}
+
+// A trial hold after a pause does not end the ramp.
+func TestTrialInRamp(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{Classify: func(resp *http.Response, err error) gate.Signal {
+		if resp != nil {
+			_, _ = io.ReadAll(resp.Body)
+			return gate.Signal{}
+		}
+		return gate.Classify(nil, err)
+	}}, func(t tester, g *gate.Gate) {
+		replies := []resiltest.Reply{
+			{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}}, Body: "slow", Pace: 20 * time.Millisecond},
+			{Delay: time.Second},
+		}
+		rt := g.Transport(resiltest.NewScript(replies...))
+		refused(t, g, gate.Call{Keys: map[string]string{"host": "vendor.test:80"}}, 0, 10*time.Second)
+		time.Sleep(time.Millisecond)
+		for range 20 {
+			go func() { _ = get(t.Context(), rt) }()
+		}
+		time.Sleep(10*time.Second + 500*time.Millisecond)
+		require.Equal(t, 2, g.Stats().InFlight)
+		time.Sleep(time.Minute)
+	})
+}
+
+// A trial hold refuses no call that can wait until its slot.
+func TestTrialRefusesNoCall(t *testing.T) {
+	t.Parallel()
+	cfg := gate.Config{Limits: perSecond(1), MaxWait: 1500 * time.Millisecond, Classify: func(resp *http.Response, _ error) gate.Signal {
+		_, _ = io.ReadAll(resp.Body)
+		return gate.Signal{}
+	}}
+	bubble(t, cfg, func(t tester, g *gate.Gate) {
+		rt := g.Transport(resiltest.NewScript(resiltest.Reply{
+			Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}}, Body: "slow", Pace: 20 * time.Millisecond,
+		}))
+		go func() { _ = get(t.Context(), rt) }()
+		synctest.Wait()
+		require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+	})
+}
+
+// A call that was sent before a hold of its bucket neither begins another one after it, nor tells the bucket anew.
+func TestLateAnswersOfBucket(t *testing.T) {
+	t.Parallel()
+	cfg := gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}, Classify: func(resp *http.Response, err error) gate.Signal {
+		s := gate.Classify(resp, err)
+		if resp != nil {
+			s.Quotas = []gate.Quota{{Bucket: resp.Header.Get("Bucket")}}
+		}
+		return s
+	}}
+	withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+		send := func(takes time.Duration, bucket, pause string) {
+			header := http.Header{"Bucket": {bucket}}
+			status := http.StatusOK
+			if pause != "" {
+				header.Set("Retry-After", pause)
+				status = http.StatusTooManyRequests
+			}
+			ctx, cancel := context.WithTimeout(g.WithCall(t.Context(), account("a")), takes+10*time.Millisecond)
+			defer cancel()
+			_ = get(ctx, g.Transport(resiltest.NewScript(resiltest.Reply{Delay: takes, Status: status, Header: header})))
+		}
+		go send(31*time.Second, "y", "")
+		time.Sleep(10 * time.Millisecond)
+		go send(time.Second, "x", "10")
+		go send(30*time.Second, "x", "3600")
+		time.Sleep(2 * time.Second)
+		held := func() (names []string) {
+			for _, h := range g.Holds() {
+				names = append(names, h.Key)
+			}
+			slices.Sort(names)
+			return names
+		}
+		require.Equal(t, []string{"a", "x"}, held())
+		require.NoError(t, g.Resume(t.Context(), "account", "a"))
+		time.Sleep(10 * time.Millisecond)
+		require.Empty(t, held())
+		require.NoError(t, do(t.Context(), g, account("a"), 0))
+		time.Sleep(38 * time.Second)
+		require.Empty(t, held())
+		refused(t, g, account("a"), 0, time.Minute)
+		time.Sleep(10 * time.Millisecond)
+		require.Equal(t, []string{"a", "x"}, held())
 	})
 }

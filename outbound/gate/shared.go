@@ -22,6 +22,7 @@ const (
 	askEvery   = 50 * time.Millisecond  // after a refusal
 	maxAsk     = 128                    // calls in one request
 	maxEnds    = 128                    // ends in one report
+	lowerEvery = time.Second            // at most, for all processes, as too many calls are in flight
 	unknown    = math.MaxUint64         // a generation that is not known
 )
 
@@ -156,6 +157,11 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 		c.putConn()
 		asked.remove(c)
 		to.add(c)
+		for _, cl := range c.claims {
+			if g.now.Before(cl.quotaReset) { // for others, it has counted as a call in flight
+				g.wake(cl.scope, time.Time{})
+			}
+		}
 	}
 }
 
@@ -276,7 +282,7 @@ func (g *Gate) refuse(p *granted) { g.tell(p, gatestore.End{Of: p.Slot, Turn: tr
 // learn notes a hold that the Store reports, whichever process has begun it.
 func (g *Gate) learn(s *scope, until time.Time) {
 	if _, inForce := s.held(g.now); !inForce {
-		s.gen++
+		g.beginHold(s)
 	}
 	g.extend(s, until)
 }

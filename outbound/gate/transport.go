@@ -135,7 +135,7 @@ func (s *sending) judge(resp *http.Response, err error) bool {
 		sig = s.call.classify(err)
 	}
 	s.call.judge(sig, err == nil && resp != nil && resp.StatusCode < http.StatusInternalServerError, cause)
-	return sig.Limited
+	return sig.again()
 }
 
 // send sends the request, unless a hold begins before it has a connection. Then isHeld is true, and the server gets no request. (With

@@ -124,6 +124,97 @@ func TestTransportSendsAgain(t *testing.T) {
 	}
 }
 
+// What an answer says decides whether its call is sent again, what is held, and how many calls can be in flight.
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	const pause = 3 * time.Second
+	no := errors.New("no")
+	for name, row := range map[string]struct {
+		says     gate.Signal // of the first answer, or the first two
+		inFlight int
+		sent     int
+		after    time.Duration
+		held     bool // at the end
+		most     int  // in flight, at the end
+		final    bool
+	}{
+		"no limit":        {gate.Signal{Reason: "lock"}, 8, 1, 0, false, 8, false},
+		"limited":         {gate.Signal{Limited: true, Pause: pause}, 8, 2, pause, false, 4, false},
+		"all used up":     {gate.Signal{Limited: true, Pause: pause, Quotas: []gate.Quota{{Reset: time.Hour}}}, 8, 2, pause, false, 4, false},
+		"busy":            {gate.Signal{Busy: true, Pause: pause}, 8, 2, 0, false, 1, false}, // half of those that were
+		"busy, one place": {gate.Signal{Busy: true, Pause: pause}, 1, 2, pause, false, 1, false},
+		"busy, no places": {gate.Signal{Busy: true, Pause: pause}, 0, 2, pause, false, 0, false},
+		"busy again":      {gate.Signal{Busy: true, Pause: pause}, 8, 3, pause, false, 1, false}, // one place is left
+		"permanent":       {gate.Signal{Limited: true, Permanent: true, Pause: pause, Quotas: []gate.Quota{{Reset: pause}}}, 8, 1, 0, false, 8, true},
+		"executed":        {gate.Signal{Limited: true, Executed: true, Pause: pause}, 8, 1, 0, true, 4, true},
+		"executed, busy":  {gate.Signal{Busy: true, Executed: true}, 8, 1, 0, false, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, way := range []string{"Transport", "Do", "Do over Transport", "Do over Transport, another request"} {
+				sent := 0
+				cfg := gate.Config{InFlight: row.inFlight, Classify: func(resp *http.Response, err error) gate.Signal {
+					switch {
+					case way != "Do" && err != nil: // it is not asked any more if the answer was final
+						return gate.Signal{Limited: row.final}
+					case err != nil && !errors.Is(err, no), resp != nil && resp.StatusCode == http.StatusOK:
+						return gate.Signal{}
+					}
+					return row.says
+				}}
+				withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+					sent = 0
+					answer := func() int {
+						if sent++; sent == 1 || sent == 2 && name == "busy again" {
+							return http.StatusForbidden
+						}
+						return http.StatusOK
+					}
+					rt := g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
+						return &http.Response{StatusCode: answer(), Body: http.NoBody, Request: r}, nil
+					}))
+					send := func(ctx context.Context) error {
+						req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://vendor.test", strings.NewReader("text"))
+						require.NoError(t, err)
+						resp, err := rt.RoundTrip(req)
+						require.NoError(t, err)
+						require.NoError(t, resp.Body.Close())
+						if resp.StatusCode != http.StatusOK {
+							return no
+						}
+						return nil
+					}
+					var err error
+					start := time.Now()
+					switch way {
+					case "Transport":
+						err = send(t.Context())
+					case "Do":
+						err = g.Do(t.Context(), gate.Call{}, func(context.Context) error {
+							if answer() != http.StatusOK {
+								return no
+							}
+							return nil
+						})
+					case "Do over Transport":
+						err = g.Do(t.Context(), gate.Call{}, send)
+					default: // its answer does not have the whole call sent again
+						sent = -1
+						err = g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error { _ = send(ctx); return send(ctx) })
+					}
+					time.Sleep(10 * time.Millisecond) // for the Store
+					require.InDelta(t, row.after, time.Since(start), float64(250*time.Millisecond), way)
+					require.Equal(t, row.sent == 1, err != nil, way)
+					require.Equal(t, row.final && way != "Transport", blame.Permanent(err), way)
+					require.Equal(t, row.sent, sent, way)
+					require.Equal(t, row.held, len(g.Holds()) > 0, way)
+					require.Equal(t, row.most, g.Stats().MaxInFlight, way)
+				})
+			}
+		})
+	}
+}
+
 // A request that a hold overtakes while it connects is not sent: its body is neither read nor closed, and the next try sends it whole.
 // A trace of the caller is called as ever. No plugin around the gate or inside of it takes it for an attempt.
 func TestHeldRequestKeepsItsBody(t *testing.T) {
@@ -745,5 +836,62 @@ func TestRefusalAsError(t *testing.T) {
 			require.ErrorAs(t, err, &refusal{})
 			require.Equal(t, want, sent, method)
 		})
+	}
+}
+
+// A request that is not to be sent again ends the call, whatever is sent under the same context before and after it.
+func TestFinalAnswerAmongOthers(t *testing.T) {
+	t.Parallel()
+	for name, says := range map[string]gate.Signal{
+		"permanent": {Permanent: true, Pause: time.Hour}, "executed": {Limited: true, Executed: true, Pause: time.Second},
+	} {
+		for _, paths := range []string{"/no /ok", "/ok /no /ok", "/rejected /no /ok", "/slow /no /ok"} {
+			t.Run(name+" "+paths, func(t *testing.T) {
+				t.Parallel()
+				bubble(t, gate.Config{Classify: func(resp *http.Response, err error) gate.Signal {
+					if resp != nil && resp.StatusCode == http.StatusForbidden {
+						return says
+					}
+					return gate.Signal{Limited: err != nil}
+				}}, func(t tester, g *gate.Gate) {
+					rt := g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
+						resp := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}
+						switch r.URL.Path {
+						case "/slow":
+							time.Sleep(time.Minute)
+						case "/rejected":
+							return nil, core.ErrRejected
+						case "/no":
+							resp.StatusCode = http.StatusForbidden
+						}
+						return resp, nil
+					}))
+					calls, no := 0, refusal{time.Second}
+					err := g.Do(t.Context(), gate.Call{}, func(ctx context.Context) error {
+						calls++
+						var all sync.WaitGroup
+						for path := range strings.FieldsSeq(paths) {
+							all.Go(func() {
+								req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://vendor.test"+path, nil)
+								require.NoError(t, err)
+								if resp, err := rt.RoundTrip(req); err == nil {
+									require.NoError(t, resp.Body.Close())
+								}
+							})
+							time.Sleep(10 * time.Second)
+						}
+						all.Wait()
+						return no
+					})
+					require.ErrorIs(t, err, no)
+					require.True(t, blame.Permanent(err))
+					require.Equal(t, 1, calls)
+					other := core.Must(gate.New(gate.Config{}))
+					err = other.Do(t.Context(), gate.Call{}, func(context.Context) error { calls++; return err })
+					require.ErrorIs(t, err, no)
+					require.Equal(t, 2, calls, "another gate around does not repeat it either")
+				})
+			})
+		}
 	}
 }

@@ -77,6 +77,8 @@ func (a *attempt) judge(ctx context.Context, err error, stopped bool) groups.Ver
 		return groups.Verdict{End: groups.Failed, Err: a.Err}
 	case runsAgain: // at exactly that time
 		return groups.Verdict{End: groups.Limited, At: now.Add(max(0, again.at.Sub(now))), Err: err}
+	case blame.Has[*blame.FinalError](err):
+		return groups.Verdict{End: groups.Failed, Err: a.Err}
 	case limitedByGate && !a.Called && a.hold(ctx, held): // the job keeps its place
 		return groups.Verdict{End: groups.Limited, Err: err}
 	case limitedByGate && a.Gate != nil && (!a.Called || held.Gate == a.Gate.Name()):

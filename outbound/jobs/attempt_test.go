@@ -112,6 +112,54 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// An answer after which a call is never sent again ends its job, unless the handler says when to run it.
+func TestVerdictOfLastAnswer(t *testing.T) {
+	t.Parallel()
+	no := errors.New("no")
+	for name, c := range map[string]struct {
+		says gate.Signal
+		err  error
+		want jobs.Stats
+	}{
+		"permanent":          {gate.Signal{Limited: true, Permanent: true}, no, jobs.Stats{Failed: 1}},
+		"executed":           {gate.Signal{Limited: true, Executed: true}, no, jobs.Stats{Failed: 1}},
+		"permanent, ignored": {gate.Signal{Permanent: true}, nil, jobs.Stats{Succeeded: 1}},
+		"permanent, RunAt":   {gate.Signal{Permanent: true}, jobs.RunAt(time.Time{}), jobs.Stats{Limited: 1, Succeeded: 1}},
+		"an error":           {gate.Signal{}, no, jobs.Stats{Retried: 1, Succeeded: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				sent := 0
+				g := core.Must(gate.New(gate.Config{Classify: func(resp *http.Response, _ error) (s gate.Signal) {
+					if resp != nil && sent == 1 {
+						s = c.says
+					}
+					return s
+				}}))
+				rt := g.Transport(resiltest.NewScript(resiltest.Reply{Status: http.StatusPaymentRequired}, resiltest.Reply{}))
+				r, _ := start(t, jobs.Queue{Gate: g, Handler: func(ctx context.Context, _ jobs.Job) error {
+					sent++
+					req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://vendor.test", nil)
+					require.NoError(t, err)
+					resp, err := rt.RoundTrip(req)
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+					if resp.StatusCode != http.StatusOK {
+						return c.err
+					}
+					return nil
+				}})
+				enqueue(t, r, jobs.Job{})
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				c.want.Enqueued = 1
+				require.Equal(t, c.want, r.Stats())
+			})
+		})
+	}
+}
+
 // Jobs that were told one time do not return together.
 func TestToldWaitIsSpread(t *testing.T) {
 	t.Parallel()

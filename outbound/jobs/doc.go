@@ -20,7 +20,8 @@
 // The error of the handler, which can be wrapped, decides what happens to the job:
 //
 //   - nil: the job is done.
-//   - core.Permanent: the job has failed.
+//   - core.Permanent, or an error after an answer with gate.Signal.Permanent or Executed to a call of Queue.Gate: the job has
+//     failed. [RunAt] goes before the latter.
 //   - [RunAt]: the job runs again at that time. No attempt is used.
 //   - A refusal by a limit (gate.Config.Classify, also of a request over the Transport of Queue.Gate), or an error that
 //     matches core.ErrRejected, such as that of an open breaker: the job runs again after the wait that the error

@@ -160,7 +160,11 @@ func (t *gateTable) Report(ctx context.Context, r gatestore.Report) (gatestore.S
 	k := t.keys()
 	args := []any{r.Process, bit(r.Leave), number(int64(len(r.Holds)))}
 	for _, h := range r.Holds {
-		args = append(args, k.index(h.Key), usec(h.For), number(int64(h.Generation)), bit(h.Halve))
+		halve := bit(h.Halve)
+		if h.Busy {
+			halve = "2"
+		}
+		args = append(args, k.index(h.Key), usec(h.For), number(int64(h.Generation)), halve)
 	}
 	args = append(args, number(int64(len(r.Ends))))
 	for _, e := range r.Ends {

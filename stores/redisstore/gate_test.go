@@ -135,6 +135,13 @@ var gateRules = map[string]string{
 	"halved again, after successes": `set in=8; p do 1; p hold a 1s halve = 1s; p do 2; 2s; p hold b 1s halve = 1s; p do 1; state = 0/2 1`,
 	"successes from before":         `set in=4; p pass 2 a b = 2*@0s; p hold a 1s halve = 1s; p end ps 1 2; state = 0/2 1`,
 
+	// Places alone are halved: those in use if they are fewer, at most once a second. They grow slowly.
+	"busy": `set in=64; p pass 12 = 12*@0s; p hold v 1s busy = 0s; state = 12/6 1; q hold v 1s busy = 0s; state = 12/6 2; p pass 1 = poll 50ms v
+		p end ps 1..12; p pass 1 = @0s; p end p 13; 1s; p pass 5 = 5*@0s; p hold v 1s busy = 0s; state = 5/6 2; 1us; p hold v 1s busy = 0s
+		state = 5/2 2; p end ps 14..18; p do 26; state = 0/2 2; p do 1; state = 0/3 2; 2s; p hold v 1s busy = 0s; state = 0/1 2
+		p hold a 1s halve = 1s; state = 0/1 2; p pass 1 = @0s; p hold b 1s = 1s; p hold b 9s busy = 1s`,
+	"busy without places": `p hold v 1s busy = 0s; set in=4; p pass 1 = @0s; state = 1/4 1`,
+
 	"resume": `set in=8; p do 1; p pass 2 d = 2*@0s; p hold a 1h = 1h0m0s; p hold b 1h = 1h0m0s; p hold e 1h = 1h0m0s; 1s; resume a e
 		p pass 1 a = @0s,probe; p hold h 1s halve = 1s; state = 3/8 1; p pass 1 b = held 59m59s b; 1us; p hold i 1s halve = 1s
 		state = 3/4 1; 1s; p hold d 1h 2 = 1h0m0s; 1s; resume; p hold d 1h 3 = 0s; p pass 1 b = @0s,probe; p hold b 1s = 1s
@@ -265,10 +272,11 @@ func (k *gateKit) request(process, verb string, args []string) string {
 			k.request(process, "end", []string{"tps", strconv.Itoa(len(k.calls))})
 		}
 		return ""
-	case "hold": // a key, for how long, the call that was refused, and whether to halve the places
+	case "hold": // a key, for how long, the call that was refused, and whether to halve the places, or only that
 		h := gatestore.Hold{Key: gateKey(args[0]), For: duration(args[1]), Generation: math.MaxUint64}
 		for _, arg := range args[2:] {
-			if h.Halve = arg == "halve"; !h.Halve {
+			h.Halve, h.Busy = arg == "halve", arg == "busy"
+			if !h.Halve && !h.Busy {
 				of := k.calls[atoi(arg)-1]
 				h.Generation = of.Generations[slices.IndexFunc(of.draws, func(d gatestore.Draw) bool { return d.Key == h.Key })]
 			}

@@ -12,8 +12,8 @@
 -- seq, the last id; places, by id with the ends of their leases; freed, when the last place was freed; procs, when each process was seen;
 -- wait, the processes that were refused a place: name, since when it waits, and when it last asked; lim, the number of places; most, lim when
 -- it is not halved; asked, the last InFlight above 0; won, the successes since lim has changed; soon, 1 if lim grows fast; resumed, the end
--- of the last hold that halved lim, or the time of a resume; far, the end of the farthest hold of any key; ended, the generation up to which
--- all holds were resumed. All times are in µs.
+-- of the last hold that halved lim, or the time of a resume; eased, when halving lim alone is possible again; far, the end of the farthest
+-- hold of any key; ended, the generation up to which all holds were resumed. All times are in µs.
 -- noted is longer than the longest poll: a process that waits for a place is not forgotten between two of them.
 local probe, lease, seen, noted, shelf = 10000000, 10000000, 10000000, 700000, 12500
 local S, dirty = {}, {}
@@ -23,7 +23,7 @@ local function moved(s, d)
   for k = 2, #s.out, 2 do s.out[k] = s.out[k] - d end
   for k = 1, #s.spare, 2 do s.spare[k] = s.spare[k] - d end
   if s.places then
-    s.freed, s.resumed, s.far = s.freed - d, s.resumed - d, s.far - d
+    s.freed, s.resumed, s.eased, s.far = s.freed - d, s.resumed - d, (s.eased or 0) - d, s.far - d
     for id, t in pairs(s.places) do s.places[id] = t - d end
     for p, t in pairs(s.procs) do s.procs[p] = t - d end
     for _, w in ipairs(s.wait) do w[2], w[3] = w[2] - d, w[3] - d end
@@ -37,7 +37,7 @@ local function read(i)
     s = {at = now, gen = 0, prev = 0, till = 0, over = 0, room = 0, tail = 0, unit = 0, last = 0, spare = {}, pace = 0, out = {}}
     if i == 1 then
       s.seq, s.places, s.freed, s.procs, s.wait = 0, {}, now, {}, {}
-      s.lim, s.most, s.asked, s.won, s.soon, s.resumed, s.far, s.ended = 0, 0, 0, 0, 0, 0, 0, 0
+      s.lim, s.most, s.asked, s.won, s.soon, s.resumed, s.eased, s.far, s.ended = 0, 0, 0, 0, 0, 0, 0, 0, 0
     end
   elseif sub(raw, 1, 2) ~= 'g2' then
     return {err = 'WRONGTYPE not the value of a gate'}
@@ -317,20 +317,28 @@ local function back(i, tail, at, charge)
 end
 
 -- hold begins or extends the hold of a key: for how long, the generation of the attempt that was refused (-1: it is not known), and
--- whether to halve the places.
+-- whether to halve the places (1), or only that (2), or those in use if these are fewer.
 local function hold(i, length, gen, halve)
   local s, till = S[i], now + length
+  if halve == 2 then
+    if now > (V.eased or 0) then
+      V.lim, V.won, V.soon = max(1, floor(min(V.lim, V.asked, used) / 2)), 0, 0
+      V.eased = now + 1000000
+      V.resumed, dirty[1] = max(V.resumed, V.eased), true
+    end
+    return
+  end
   local force = now < s.till
   if gen >= 0 and gen < s.gen and not (force and gen >= s.prev) then return end -- it is about a hold that is over
   if not force then
     s.prev, s.gen, s.till, s.room, s.out, dirty[i] = s.gen, max(s.gen + 1, now, V.ended + 1), till, 1, {}, true
     V.seq = max(V.seq, s.gen) -- so that ended can be after it, also if the clock goes back
-    if halve and now > V.resumed then
-      local lim = min(V.lim, V.asked)
-      V.soon = (now - V.resumed >= probe or used <= lim / 2) and 1 or 0
-      if lim > 0 then V.lim, V.won = max(1, floor(lim / 2)), 0 end
-      V.resumed, dirty[1] = till, true
-    end
+  end
+  if halve == 1 and now > V.resumed then
+    local lim = min(V.lim, V.asked)
+    V.soon = (now - V.resumed >= probe or used <= lim / 2) and 1 or 0
+    if lim > 0 then V.lim, V.won = max(1, floor(lim / 2)), 0 end
+    V.resumed, dirty[1] = till, true
   end
   if till >= s.till then
     s.till, s.over, dirty[i] = till, till + probe, true
@@ -351,7 +359,7 @@ function op.report()
   end
   for _ = 1, arg() do
     local i = arg()
-    hold(i, arg(), arg(), arg() == 1)
+    hold(i, arg(), arg(), arg())
     held[#held + 1] = max(0, S[i].till - now)
   end
   for _ = 1, arg() do

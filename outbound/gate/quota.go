@@ -1,0 +1,127 @@
+package gate
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/gresil/gresil/internal/gatestore"
+)
+
+// A bucket is the key that a vendor has named for another one, and the turn of the call that was answered so.
+type bucket struct {
+	gatestore.Key
+
+	turn uint64
+}
+
+// bucket returns the key that a vendor has named for a key.
+func (g *Gate) bucket(of gatestore.Key) gatestore.Key {
+	if to, ok := g.buckets[of]; ok {
+		return to.Key
+	}
+	return of
+}
+
+// bucketClaim returns the claim of a call in the bucket that was named since the call was accepted.
+func (g *Gate) bucketClaim(c *call, cl *claim) *claim {
+	s := g.scope(g.bucket(cl.route))
+	b := &claim{scope: s, route: cl.route, seen: s.gen, stored: unknown}
+	if c.turn != nil && c.turn.n <= s.begun {
+		b.seen-- // the call was sent before the last hold
+	}
+	return b
+}
+
+// alias notes the bucket that a vendor has named. At least the usage and the hold of the key are those of the bucket.
+func (g *Gate) alias(c *call, q Quota) {
+	for _, cl := range c.claims {
+		to, was := bucket{gatestore.Key{Limit: cl.Limit, Key: q.Bucket}, g.turns}, g.buckets[cl.route]
+		if c.turn != nil {
+			to.turn = c.turn.n
+		}
+		if q.Bucket == "" || cl.Vendor || q.Limit != "" && cl.Limit != q.Limit || to.Key == g.bucket(cl.route) || to.turn < was.turn {
+			continue
+		}
+		if len(g.buckets) >= maxKept {
+			if g.sweep(); len(g.buckets) >= maxKept {
+				return
+			}
+		}
+		s := g.scope(to.Key)
+		g.buckets[cl.route] = to
+		s.tail, s.last = later(s.tail, cl.tail), later(s.last, cl.last)
+		if until, ok := cl.held(g.now); ok && cl.hold.trial == nil {
+			g.holdScope(c, g.bucketClaim(c, cl), Signal{Pause: until.Sub(g.now), Reason: cl.hold.reason}, usedUp)
+		}
+	}
+}
+
+// useBuckets has the next attempt of a call use the buckets that the vendor has named.
+func (c *call) useBuckets() {
+	for _, cl := range c.claims {
+		if to := c.g.bucket(cl.route); to != cl.Key {
+			cl.calls--
+			c.g.drop(cl.scope)
+			cl.scope = c.g.scope(to)
+			cl.calls++
+		}
+	}
+}
+
+// noteQuota notes how much a vendor has left. An answer to a call from before it last said so can only lower that.
+func (g *Gate) noteQuota(c *call, s *scope, q Quota) {
+	if c.turn != nil && c.turn.n > s.quotaTurn || q.Remaining < s.quotaLeft {
+		s.quotaLeft, s.quotaReset, s.quotaTurn = q.Remaining, g.now.Add(min(q.Reset, g.settings().MaxHold)), g.turns
+		g.wake(s, time.Time{})
+	}
+}
+
+// weight is what a claim counts for in a Quota.
+func (cl *claim) weight() int64 {
+	if cl.Vendor {
+		return 1
+	}
+	return cl.cost
+}
+
+// quotaWait returns until when a call may have to wait for one in flight, since these use what the vendor has left, or for one that waits
+// already. With a Store, each process has its share of that. A single call is always sent.
+func (g *Gate) quotaWait(c *call, cl *claim) (until time.Time) {
+	left := cl.quotaLeft
+	if g.shared != nil {
+		left /= int64(max(1, g.state.Processes))
+	}
+	switch {
+	case !g.now.Before(cl.quotaReset) || cl.weight() == 0:
+	case len(cl.parked) > 0 && cl.parked[0].seq < c.seq && cl.wake.After(g.now):
+		return cl.wake
+	case cl.flying > 0 && cl.flying > left-cl.weight():
+		return cl.quotaReset
+	}
+	return until
+}
+
+// lower halves the number of calls in flight, since there were too many. It reports whether that was possible, or has happened since the
+// call was sent. Otherwise there is a hold, at least until it is possible again.
+func (g *Gate) lower(c *call, sig *Signal) bool {
+	used, most := g.places()
+	switch again := g.eased.Add(lowerEvery); {
+	case g.most == 0, c.turn == nil:
+		return false
+	case c.turn.n <= g.lowered:
+		return true
+	case most <= 1:
+		return false
+	case g.now.Before(again):
+		sig.Pause = again.Sub(g.now)
+		return false
+	}
+	g.lowered, g.eased, g.limit = g.turns, g.now, min(g.limit, max(1, used))
+	g.halve(g.now.Add(lowerEvery))
+	if g.soon = false; g.shared != nil {
+		g.reports, g.untried = append(g.reports, report{c.claims[0].scope, g.now.Add(lowerEvery), unknown, false, true}), true
+		g.kick()
+	}
+	g.emit(c, "too many calls were in flight", c.claims[0].scope, sig.Reason, slog.Int("in_flight", used))
+	return true
+}
