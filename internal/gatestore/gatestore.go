@@ -97,7 +97,7 @@ type Slot struct {
 	Turn, Probe bool
 	Time        uint64   // of the slot, for End
 	Generations []uint64 // of the last holds, by Draw
-	Tails       []uint64 // the end of the usage with the slot, by Draw; 0 if none was taken
+	Marks       []uint64 // the numbers of the slots in their keys, by Draw; 0 if none was taken
 }
 
 // A Report is what a process tells.
@@ -109,10 +109,11 @@ type Report struct {
 	Renew   []uint64 // the places whose leases go on
 }
 
-// An End is the end of a place, of the turns of an attempt, or of both, and the return of slots.
+// An End is the end of a place, of the turns of an attempt, or of both, and the return or the settlement of slots.
 type End struct {
-	Of          Slot   // whose slots with Tails are given back
-	Draws       []Draw // for as many as the Slot has
+	Of          Slot            // whose slots with Marks are given back
+	Draws       []Draw          // for as many as the Slot has
+	Settled     []time.Duration // instead, what the slots have cost, by Draw; they were counted at Draw.Spacing
 	Turn, Place bool
 	Success     bool
 }

@@ -339,6 +339,26 @@ func TestDeliveryWaitsForGate(t *testing.T) {
 	}
 }
 
+// Send settles the cost of its call under its context.
+func TestDeliveryIsSettled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := core.Must(gate.New(gate.Config{Limits: []gate.Limit{{Name: "tokens", N: 20, Per: time.Minute, Burst: 10}}}))
+		v := &vendor{answer: func(ctx context.Context, _ int, records []record) ([]result, error) {
+			return all(records), g.Settle(ctx, map[string]int64{"tokens": 0})
+		}}
+		b := v.start(t, func(c *config) {
+			c.FlushSize, c.MaxRecords, c.Gate = 1, 1, g
+			c.GateCall = func(string, []record) gate.Call { return gate.Call{Costs: map[string]int64{"tokens": 10}} }
+		})
+		for n := range 20 {
+			add(t, b, "a", fmt.Sprint(n))
+		}
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 20, v.count())
+	})
+}
+
 // posts sends records to a host, by default that with the name of the option.
 func posts(client *http.Client, host string) func(context.Context, int, []record) ([]result, error) {
 	return func(ctx context.Context, _ int, records []record) ([]result, error) {

@@ -38,6 +38,8 @@ type call struct {
 	counted bool  // judge has counted a request with it
 	outer   *call // the call under whose context this one is made, if that had used its permit; nil if none
 	passed  bool  // the last call under the context was not refused
+
+	record *record // of the context; nil if there is none
 }
 
 // unreserved is added to the number of each call that is no permit of Reserve.
@@ -81,7 +83,7 @@ func (g *Gate) accept(ctx context.Context, wants []want) (*call, error) {
 		return nil, ErrClosed
 	}
 	g.seq++
-	c := &call{g: g, seq: g.seq + unreserved}
+	c := &call{g: g, seq: g.seq + unreserved, record: g.carried(ctx).record}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	g.calls[c] = true
 	for _, w := range wants {
@@ -100,9 +102,9 @@ func (c *call) claim(w want) {
 		return
 	}
 	if cl, p := c.claims[i], c.given; cl.cost != w.cost {
-		if cl.cost = w.cost; p != nil && i < len(p.Tails) && p.Tails[i] > 0 { // the slot is for another cost
-			of := gatestore.Slot{Time: p.Time, Tails: make([]uint64, len(p.Tails))}
-			of.Tails[i], p.Tails[i], cl.slot = p.Tails[i], 0, slot{}
+		if cl.cost = w.cost; p != nil && i < len(p.Marks) && p.Marks[i] > 0 { // the slot is for another cost
+			of := gatestore.Slot{Time: p.Time, Marks: make([]uint64, len(p.Marks))}
+			of.Marks[i], p.Marks[i], cl.slot = p.Marks[i], 0, slot{}
 			c.g.tell(p, gatestore.End{Of: of})
 			c.g.urgent = len(c.g.ends)
 		}
@@ -398,6 +400,7 @@ func (c *call) judge(sig Signal, success bool, err error) {
 			c.turn.success = true
 		}
 	}
+	c.sent()
 	c.spend()
 	c.token, c.counted = false, true
 }

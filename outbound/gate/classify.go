@@ -156,9 +156,6 @@ const (
 // signal classifies a response, whose body can be read again afterwards. While it waits for the body of a refusal, there is a hold.
 func (s *sending) signal(resp *http.Response) Signal {
 	classify := s.gate.settings().Classify
-	if resp.Body == nil || resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
-		return classify(resp, nil).plain()
-	}
 	if early := byHeader(resp); early.Limited || early.Pause > 0 {
 		early.Limited, early.Pause = true, stallHold
 		ctx, read := context.WithCancel(s.ctx)
@@ -171,8 +168,16 @@ func (s *sending) signal(resp *http.Response) Signal {
 			}
 		})
 	}
-	var seen bytes.Buffer
+	return peek(resp, func(resp *http.Response) Signal { return classify(resp, nil) }).plain()
+}
+
+// peek calls f, which can read a part of the body of a response. It can be read again afterwards.
+func peek[R any](resp *http.Response, f func(*http.Response) R) R {
 	body := resp.Body
+	if body == nil || body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
+		return f(resp)
+	}
+	var seen bytes.Buffer
 	if resp.StatusCode >= http.StatusBadRequest {
 		defer time.AfterFunc(peekTime, func() { _ = body.Close() }).Stop()
 	}
@@ -185,5 +190,5 @@ func (s *sending) signal(resp *http.Response) Signal {
 			}{io.MultiReader(&seen, body), body}
 		}
 	}()
-	return classify(resp, nil).plain()
+	return f(resp)
 }

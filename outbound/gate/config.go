@@ -47,6 +47,10 @@ type Config struct {
 	// resp.Body, which the caller can read again; with a status from 400 on, the body is closed after 5 seconds. If nil, it is the function
 	// [Classify], which a function of your own can call too.
 	Classify func(resp *http.Response, err error) Signal
+	// Actual returns what a call has really cost, by the name of the limit, for [Gate.Settle]. It is called for each response that does not
+	// refuse the call, and can read resp.Body as Classify does. The caller gets the response after that, so do not read the body of a stream
+	// here. Unknown limits and negative costs are ignored. If nil, or if a limit is missing in the result, the cost stays the estimate.
+	Actual func(resp *http.Response) map[string]int64
 	// Backoff is the length of a hold if the vendor does not give it, by the number of refusals in a row. If nil, it is 15
 	// seconds, doubled up to 15 minutes.
 	Backoff backoff.Strategy
@@ -88,7 +92,8 @@ type Limit struct {
 	// it applies to every call, with the key "". A [Call] can give another key. See also [ByCall].
 	Key func(r *http.Request) (key string, ok bool)
 	// Cost returns the cost of a request. If nil, it is 1. A [Call] can give another cost. A call that costs 0 only waits
-	// for holds. One that costs more than Burst could never be sent: its error is a *core.ConfigError.
+	// for holds. One that costs more than Burst could never be sent: its error is a *core.ConfigError. If the cost is known
+	// only afterwards, return an estimate, and see [Gate.Settle].
 	Cost func(r *http.Request) int64
 }
 

@@ -1,7 +1,9 @@
 package gate_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -417,5 +419,31 @@ func TestSetConfig(t *testing.T) {
 		}
 		require.Equal(t, 10, g.Stats().InFlight)
 		time.Sleep(time.Second)
+	})
+}
+
+// A call takes the permits of all of its limits, or none: while it waits for one, others can have those of the other seven.
+func TestAllLimitsOrNone(t *testing.T) {
+	t.Parallel()
+	var cfg gate.Config
+	keys, cost := map[string]string{}, map[string]int64{}
+	for i := range 8 {
+		name := fmt.Sprint(i)
+		cfg.Limits = append(cfg.Limits, gate.Limit{Name: name, N: 10, Per: time.Minute, Burst: 10, Key: gate.ByCall})
+		keys[name], cost[name] = "a", 10
+	}
+	withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+		last := gate.Call{Keys: map[string]string{"7": "a"}, Costs: cost}
+		require.NoError(t, do(t.Context(), g, last, 0))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = do(ctx, g, gate.Call{Keys: keys, Costs: cost}, 0) }()
+		time.Sleep(30 * time.Second)
+		start := time.Now()
+		for i := range 7 {
+			name := fmt.Sprint(i)
+			require.NoError(t, do(t.Context(), g, gate.Call{Keys: map[string]string{name: "a"}, Costs: cost}, 0))
+		}
+		require.Less(t, time.Since(start), time.Second)
 	})
 }

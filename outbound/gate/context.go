@@ -16,6 +16,7 @@ type (
 		permit *call
 		number int // among the permits of this call
 		pools  []*pool
+		record *record // of the last attempt; nil without WithCall and permit
 	}
 )
 
@@ -30,7 +31,7 @@ func (g *Gate) carried(ctx context.Context) carried {
 // the call. Other gates ignore it.
 func (g *Gate) WithCall(ctx context.Context, call Call) context.Context {
 	c := g.carried(ctx)
-	c.calls = append([]Call{call}, c.calls...)
+	c.calls, c.record = append([]Call{call}, c.calls...), &record{outer: c.record}
 	return context.WithValue(ctx, carryKey{g}, c)
 }
 
@@ -40,7 +41,9 @@ func (c *call) carry(ctx context.Context) context.Context {
 	defer c.g.lock()()
 	c.permits++
 	c.used, c.refused, c.final, c.counted, c.passed = false, false, false, false, false
-	if in.permit, in.number = c, c.permits; c.pool != nil {
+	c.record = &record{outer: in.record}
+	c.record.note(c.turn)
+	if in.permit, in.number, in.record = c, c.permits, c.record; c.pool != nil {
 		in.pools = append(slices.Clip(in.pools), c.pool)
 	}
 	return context.WithValue(ctx, carryKey{c.g}, in)
@@ -54,7 +57,7 @@ func (g *Gate) enter(ctx context.Context, r *http.Request) (c *call, own bool, e
 	if err != nil {
 		return nil, false, err
 	}
-	if in.permit != nil && in.permit.adopt(in.number, wants) {
+	if in.permit != nil && in.permit.adopt(in, wants) {
 		return in.permit, false, nil
 	}
 	if c, err = g.accept(ctx, wants); err == nil {
@@ -65,14 +68,15 @@ func (g *Gate) enter(ctx context.Context, r *http.Request) (c *call, own bool, e
 
 // adopt uses a permit for a call. It reports whether that was possible: each permit is used once. The function of a nested call has a later
 // permit of the same call.
-func (c *call) adopt(number int, wants []want) bool {
+func (c *call) adopt(in carried, wants []want) bool {
 	defer c.g.lock()()
-	if c.used || c.permits != number || c.turn == nil {
+	if c.used || c.permits != in.number || c.turn == nil {
 		return false
 	}
 	missing := func(w want) bool {
 		return !slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.route == w.Key && cl.cost == w.cost })
 	}
+	c.record = in.record
 	if c.used = true; slices.ContainsFunc(wants, missing) {
 		c.g.undo(c)
 		for _, w := range wants {

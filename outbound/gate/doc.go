@@ -40,6 +40,17 @@
 // vendor's clock. With a Burst of b, any interval of length d has at most b + d/T slots, so the same holds for T = ceil((Per + Slack) /
 // (n-b+1)).
 //
+// # Costs that are known afterwards
+//
+// A call takes an estimate before it is sent. [Gate.Settle] or Config.Actual reports the real cost: what was taken in excess is given back,
+// and what is missing is charged to the calls that follow. Then no period has more than N units of what its calls have really cost, apart
+// from what they have cost above their estimates.
+//
+// Let E be the end of the usage, when it has recovered. For each slot, at s, E is at least s + T·(the units of that slot and of all slots
+// given after it). Right after a slot was given, E is at most s + b·T. So an interval of length d has at most b + d/T units. A settlement for
+// less lowers E only as far as the first condition stays true for the slots that were given after the settled one. Burst bounds what can be
+// kept: if one of these slots found all of Burst free, nothing is given back.
+//
 // # Guarantees
 //
 // A Gate is safe for concurrent use, and starts no goroutine without a Store; one timer serves all calls that wait. Calls that need slots

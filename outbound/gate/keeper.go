@@ -87,10 +87,10 @@ func (g *Gate) send() (next time.Duration, over bool) {
 	state, inForce, err := sh.table.Report(sh.ctx, r)
 	defer g.lock()()
 	sh.untried = len(sh.reports) > 0
-	if !g.heard(state, err) { // repeating a report changes nothing, but a slot must be given back only once
+	if !g.heard(state, err) { // repeating a report changes nothing, but a slot must be given back or settled only once
 		sh.reports = append(holds, sh.reports...)
 		for i := range r.Ends {
-			sh.ends[i].Of.Tails = nil
+			clear(sh.ends[i].Of.Marks)
 		}
 		return retryEvery, over
 	}
@@ -108,7 +108,7 @@ func (g *Gate) send() (next time.Duration, over bool) {
 	sh.ends, sh.urgent = slices.Delete(sh.ends, 0, len(r.Ends)), max(0, sh.urgent-len(r.Ends))
 	for _, e := range r.Ends {
 		for _, d := range e.Draws {
-			if s := g.scopes[d.Key]; s != nil && s.polled {
+			if s := g.scopes[d.Key]; s != nil && (s.polled || e.Settled != nil) {
 				s.quiet, s.polled = time.Time{}, false
 				g.wake(s, time.Time{})
 			}

@@ -72,6 +72,9 @@ type turn struct {
 	flying   bool     // it has a place; before the send, the turn was given up if it has none
 	success  bool
 	*granted // nil if this process admitted the call by itself
+
+	slots []claim          // as they were when the attempt was judged; nil before, or if it cannot be settled
+	due   map[string]int64 // what the attempt has cost, if that is known before it is judged
 }
 
 // held returns the end of the pause in force.

@@ -212,12 +212,12 @@ func (c *call) took(p *granted) bool {
 	if p == nil {
 		return false
 	}
-	for i, tail := range p.Tails {
-		if tail == 0 {
+	for i, mark := range p.Marks {
+		if mark == 0 {
 			continue
 		}
 		cl := c.claims[i]
-		if c.given, cl.slot = p, (slot{at: p.at}); cl.counts() {
+		if c.given, cl.slot = p, (slot{at: p.at, cost: cl.cost, by: p}); cl.counts() {
 			cl.tail = later(cl.tail, p.at.Add(span(cl.cost, cl.spacing))) // else calls without the Store are early
 		}
 	}
@@ -268,7 +268,7 @@ func (g *Gate) pass(ask gatestore.Ask) (grant gatestore.Grant, ok bool, unlock f
 // granted notes a slot that the Store has given. If the reply came too late for it, it is given back, and the result is nil.
 func (g *Gate) granted(slot gatestore.Slot, draws []gatestore.Draw) *granted {
 	p := &granted{Slot: slot, draws: draws, at: g.now.Add(slot.At), checked: g.now}
-	if g.late && slices.Max(slot.Tails) > 0 {
+	if g.late && slices.Max(slot.Marks) > 0 {
 		g.refuse(p)
 		g.urgent = len(g.ends) // so that the next request can get it
 		return nil

@@ -10,7 +10,8 @@ import (
 type slot struct {
 	at   time.Time // zero: none
 	cost int64
-	tail time.Time // of the usage, right after this slot was given
+	mark uint64   // its number in the usage
+	by   *granted // nil unless the Store has given it
 }
 
 // usage is what a limit has counted for one key. A call takes its slot when it is sent, which can be long after its admission, as when it
@@ -21,6 +22,8 @@ type usage struct {
 	tail   time.Time // when the usage has recovered, by the spacing of the limit
 	pace   time.Time // the same for admissions
 	last   time.Time // the latest slot that was given
+	mark   uint64    // the number of the slot that was given last
+	lows   []low     // in the order of their marks
 	spares []slot    // slots that were given back and can still be used
 }
 
@@ -78,10 +81,12 @@ func (u *usage) take(cost int64, from time.Time) slot {
 	if spare >= 0 {
 		s := u.spares[spare]
 		u.spares = slices.Delete(u.spares, spare, spare+1)
+		s.cost = cost
 		return s
 	}
+	u.given(max(0, u.tail.Sub(at)))
 	u.tail, u.last = later(u.tail, at).Add(span(cost, u.spacing)), later(u.last, at)
-	return slot{at, cost, u.tail}
+	return slot{at: at, cost: cost, mark: u.mark}
 }
 
 // put takes back a slot that was not used. If it is the last one that was given, the usage is reduced by it; otherwise a later call can use
@@ -89,9 +94,10 @@ func (u *usage) take(cost int64, from time.Time) slot {
 func (u *usage) put(s slot, now time.Time) {
 	old := func(s slot) bool { return now.After(s.at.Add(u.shelf)) }
 	switch {
-	case s.tail.IsZero() || u.limit == nil: // none, or one that the Store has given
-	case u.tail.Equal(s.tail):
+	case s.at.IsZero() || s.by != nil || u.limit == nil:
+	case u.mark == s.mark:
 		u.tail = u.tail.Add(-span(s.cost, u.spacing))
+		u.mark--
 	case !old(s):
 		if u.spares = slices.DeleteFunc(u.spares, old); len(u.spares) < maxSpares {
 			u.spares = append(u.spares, s)
@@ -104,13 +110,14 @@ func (u *usage) change(to *limit, now time.Time) {
 	base := later(now, u.last)
 	switch over := u.tail.Sub(base); {
 	case to == nil || u.limit == nil || u.spacing == 0 || over <= 0:
-		u.tail = later(u.tail, base)
+		u.tail = later(u.tail, u.last)
 	case to.spacing != u.spacing:
 		more := math.Ceil(float64(over) / float64(u.spacing) * float64(to.spacing))
 		u.tail = later(base.Add(time.Duration(min(more, math.MaxInt64/2))), u.last.Add(to.spacing))
 	}
 	if to == nil || u.limit == nil || to.spacing != u.spacing {
-		u.spares, u.pace = nil, time.Time{}
+		u.mark++ // no slot is the last one
+		u.lows, u.spares, u.pace = []low{{mark: u.mark}}, nil, time.Time{}
 	}
 	if u.limit = to; to != nil {
 		u.tail = later(u.tail, to.from)

@@ -3,10 +3,13 @@
 package gate_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/gresil/gresil/internal/quiettest"
+	"github.com/gresil/gresil/internal/redistest"
+	"github.com/gresil/gresil/outbound/gate"
 )
 
 // At least 85 % of the ideal at a distance of 30 ms.
@@ -17,6 +20,29 @@ func TestSoakSharedRate(t *testing.T) {
 // At least 85 % of the places are used while calls wait, and each process gets at least 15 % of them.
 func TestSoakSharedPlaces(t *testing.T) {
 	quiettest.Repeat(t, func() error { return sharedPlaces(t, 8*time.Second, 500*time.Millisecond, 0) })
+}
+
+// Four processes, over a real server, for three minutes.
+func TestSoakTokens(t *testing.T) {
+	for name, row := range map[string]struct {
+		load          tokenLoad
+		refused, used float64 // at most, and at least
+	}{
+		"exact":                  {tokenLoad{50, 1500, 1, 1, 1500, 0, false, 4 * time.Second}, 0, 0.90},
+		"half to one and a half": {tokenLoad{50, 1500, 0.5, 1.5, 1500, 1000, true, 4 * time.Second}, 0.01, 0.85},
+		"a third of the tokens":  {tokenLoad{10_000, 10_000, 1, 1, 10_000, 0, false, 4 * time.Second}, 0, 0.66},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			quiettest.Repeat(t, func() error {
+				open := func(cfg gate.Config) []*gate.Gate { return processes(t, redistest.Start(t).Addr, 4, cfg) }
+				if refused, used := row.load.run(t, open, 30_000, time.Minute, 3); refused > row.refused || used < row.used {
+					return errors.New("too many were refused, or too few used")
+				}
+				return nil
+			})
+		})
+	}
 }
 
 // Twenty pauses of each row.

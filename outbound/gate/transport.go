@@ -135,6 +135,9 @@ func (s *sending) judge(resp *http.Response, err error) bool {
 		sig = s.call.classify(err)
 	}
 	s.call.judge(sig, err == nil && resp != nil && resp.StatusCode < http.StatusInternalServerError, cause)
+	if err == nil && resp != nil && !sig.again() && !sig.Permanent {
+		s.actual(resp)
+	}
 	return sig.again()
 }
 

@@ -607,6 +607,25 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// A handler settles the cost of its call under its context.
+func TestJobIsSettled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := core.Must(gate.New(gate.Config{Limits: []gate.Limit{{Name: "tokens", N: 20, Per: time.Minute, Burst: 10}}}))
+		handler := func(ctx context.Context, _ jobs.Job) error { return g.Settle(ctx, map[string]int64{"tokens": 0}) }
+		q := jobs.Queue{Gate: g, Handler: handler, Concurrency: 1, GateCall: func(jobs.Job) gate.Call {
+			return gate.Call{Costs: map[string]int64{"tokens": 10}}
+		}}
+		r, _ := start(t, q)
+		for range 20 {
+			enqueue(t, r, jobs.Job{})
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.EqualValues(t, 20, r.Stats().Succeeded)
+	})
+}
+
 // A job whose gate does not say when it passes waits there for two seconds at most, so that other jobs of the queue have the worker.
 func TestJobAtBusyGate(t *testing.T) {
 	t.Parallel()

@@ -146,7 +146,7 @@ func (t *gateTable) Pass(ctx context.Context, ask gatestore.Ask) (g gatestore.Gr
 		for r := range slices.Chunk(reply[answer:answer+n], width) {
 			s := gatestore.Slot{ID: uint64(r[0]), At: time.Duration(r[1]) * time.Microsecond, Turn: r[2] == 1, Probe: r[3] == 1, Time: uint64(r[4])}
 			for i := slot; i < width; i += 2 {
-				s.Generations, s.Tails = append(s.Generations, uint64(r[i])), append(s.Tails, uint64(r[i+1]))
+				s.Generations, s.Marks = append(s.Generations, uint64(r[i])), append(s.Marks, uint64(r[i+1]))
 			}
 			a.Slots = append(a.Slots, s)
 		}
@@ -171,11 +171,14 @@ func (t *gateTable) Report(ctx context.Context, r gatestore.Report) (gatestore.S
 		n := len(e.Of.Generations)
 		args = append(args, number(int64(e.Of.ID)), number(int64(e.Of.Time)), bit(e.Turn), bit(e.Place), bit(e.Success), number(int64(n)))
 		for i, d := range e.Draws[:n] {
-			tail := uint64(0)
-			if i < len(e.Of.Tails) {
-				tail = e.Of.Tails[i]
+			mark, cost := uint64(0), number(-1)
+			if i < len(e.Of.Marks) {
+				mark = e.Of.Marks[i]
 			}
-			args = append(args, k.index(d.Key), number(int64(e.Of.Generations[i])), usec(d.Spacing), number(int64(tail)))
+			if i < len(e.Settled) {
+				cost = usec(e.Settled[i])
+			}
+			args = append(args, k.index(d.Key), number(int64(e.Of.Generations[i])), usec(d.Spacing), number(int64(mark)), cost)
 		}
 	}
 	for _, id := range r.Renew {

@@ -70,6 +70,34 @@ var gateRules = map[string]string{
 		p reserve 66 b:10ms; p end b 134..197; 1s; p reserve 4 b:10ms = @0s @10ms @20ms @30ms; p end b 200 201
 		p reserve 2 b:10ms = @20ms @40ms`,
 
+	// What is settled for less is given back, but no more than what all slots after it have left.
+	"settled": `p pass 1 a:300ms/100ms+100ms = @0s; p settle 1:100ms; p pass 1 a:300ms/100ms = slot 100ms a; p settle 1:500ms
+		p pass 1 a:300ms/100ms = slot 500ms a; p settle 1:0s; p pass 1 a:400ms/100ms = @0s; p pass 1 b:1s = @0s; p settle 3:100ms; p settle 3:1s
+		p pass 1 b:1s = slot 1s b; p pass 1 c:300ms/100ms+100ms = @0s; p pass 1 c:100ms+300ms = @0s; p settle 4:0s; p pass 5 c:100ms+300ms = 3*@0s slot 100ms c`,
+	"settled, later slots": `set ahead=1m; p reserve 1 a:300ms/100ms+100ms = @0s; p reserve 1 a:400ms/100ms = @300ms; p settle 1:0s
+		p reserve 1 a:400ms/100ms = @700ms; p pass 1 b:300ms/100ms+100ms = @0s; p reserve 1 b:200ms/100ms+200ms = @100ms; p settle 4:0s
+		p reserve 1 b:400ms/100ms = @300ms; p settle 5:0s; p reserve 1 b:400ms/100ms = @700ms`,
+	"settled for more, then for less": `set ahead=1m; p pass 1 a:100ms+300ms = @0s; p pass 1 a:200ms/100ms+200ms = @0s
+		p pass 1 a:100ms+300ms = @0s; p settle 2:300ms; p settle 2:0s; p settle 1:0s; p reserve 1 a:400ms/100ms = @200ms`,
+	"settled twice in a report": `set ahead=1m; p pass 1 a:300ms/100ms+100ms = @0s; p settle 1:200ms 1:100ms; p reserve 1 a:400ms/100ms = @100ms`,
+	"settled, value expired": `p pass 1 a:100ms = @0s; 10s; p settle 1:1m; p pass 1 a:100ms = slot 50s a; p pass 1 b:100ms = @0s; 10s
+		p settle 2:0s; p pass 1 b:400ms/100ms = @0s; p settle 2:100ms; p settle 2:0s; p pass 1 b:100ms = slot 500ms b`,
+	"settled, limit is changed": `p pass 2 a:100ms+300ms = 2*@0s; p pass 1 a:50ms = slot 100ms a; p settle 1:0s 2:0s; p pass 1 a:50ms = slot 100ms a
+		p end b 2; p pass 1 a:50ms = slot 100ms a; p settle 1:300ms; p pass 1 a:50ms = slot 400ms a`,
+	"settled, slot of another": `set ahead=1m; p reserve 3 a:100ms = @0s @100ms @200ms; p end b 2; p reserve 1 a:100ms = @100ms; p settle 4:0s
+		p reserve 1 a:100ms = @300ms; p settle 4:200ms; p reserve 1 a:100ms = @600ms; p settle 3:0s; p reserve 1 a:100ms = @700ms
+		p reserve 4 b:100ms+100ms = 2*@0s @100ms @200ms; p end b 10; p reserve 1 b:100ms+100ms = @100ms; p settle 12:0s
+		p reserve 1 b:200ms/100ms = @300ms`,
+	"settled, late": `set ahead=1m; p late 1 a:300ms/100ms+100ms = @0s; p again 1 a:300ms/100ms+100ms = @0s; p settle 1:100ms
+		p late 4 a:100ms+300ms = 3*@0s slot 87.5ms a`,
+	// Of more than 32 of different costs, the first are counted together.
+	"settled, many slots": `p pass 41 a:1ms+1s; p settle 1:0s 5:0s 9:0s; p pass 1 a:5ms/1ms = slot 41ms a; p settle 10:0s
+		p pass 1 a:5ms/1ms = slot 40ms a`,
+	"settled, clock goes back": `p pass 2 a:100ms+300ms = 2*@0s; -1h; p settle 1:0s; p pass 1 a:400ms/100ms = slot 100ms a
+		p settle 2:200ms; p pass 1 a:400ms/100ms = slot 200ms a`,
+	"settled, clock goes back, expired": `p pass 1 a:400ms/100ms = @0s; del a; -1h; p pass 1 a:400ms/100ms = @0s; p settle 1:0s
+		p pass 1 a:400ms/100ms = slot 400ms a`,
+
 	"hold": `p hold a 5s = 5s; ttl v 15s; ttl a 15s; p pass 1 a = held 5s a; p pass 1 b = @0s; 2s; p hold a 1s = 3s; p hold a 4s = 4s
 		ttl a 14s; p pass 1 a = held 4s a; 4s; p pass 1 a = @0s,probe; p hold v 2s = 2s; p pass 1 a = held 2s v`,
 	// A late answer extends the hold that its attempt has begun with others, and begins none again.
@@ -287,7 +315,17 @@ func (k *gateKit) request(process, verb string, args []string) string {
 		for _, of := range k.numbered(args[1:]) {
 			e := gatestore.End{Of: of.Slot, Draws: of.draws, Turn: has("t"), Place: has("p"), Success: has("s")}
 			if !has("b") {
-				e.Of.Tails = nil
+				e.Of.Marks = nil
+			}
+			r.Ends = append(r.Ends, e)
+		}
+	case "settle": // calls: for each its number, and what it has cost
+		for _, arg := range args {
+			number, cost, _ := strings.Cut(arg, ":")
+			of := k.calls[atoi(number)-1]
+			e := gatestore.End{Of: of.Slot, Draws: slices.Clone(of.draws), Settled: []time.Duration{0}}
+			for i := 1; i < len(of.draws); i++ {
+				e.Settled, of.draws[i].Spacing = append(e.Settled, duration(cost)), duration(cost)
 			}
 			r.Ends = append(r.Ends, e)
 		}
@@ -335,13 +373,16 @@ func (k *gateKit) pass(process, verb string, args []string) string {
 		answers = append(answers, k.answer(a, ask.Groups[i]))
 		for _, slot := range a.Slots {
 			if again {
+				if slices.Max(slot.Marks) > 0 {
+					k.calls[slices.IndexFunc(k.calls, func(c gateCall) bool { return c.ID == slot.ID })].Slot = slot
+				}
 				continue
 			}
 			if slot.Turn || ask.InFlight > 0 && ask.Mode == gatestore.Pass {
 				require.False(k, k.ids[slot.ID], "an ID twice")
 				k.ids[slot.ID] = true
 			}
-			k.calls = append(k.calls, gateCall{slot, ask.Groups[i].Draws})
+			k.calls = append(k.calls, gateCall{slot, slices.Clone(ask.Groups[i].Draws)})
 		}
 	}
 	return strings.Join(answers, " | ")
@@ -451,8 +492,8 @@ func TestGateInvariants(t *testing.T) {
 				for _, slot := range a.Slots {
 					inside := held && (ask.Mode != gatestore.Reserve || now.Add(slot.At).Before(until))
 					require.False(t, inside, "inside a hold, seed %d", seed)
-					for k, tail := range slot.Tails {
-						if tail > 0 {
+					for k, mark := range slot.Marks {
+						if mark > 0 {
 							slots[k] = append(slots[k], slot)
 						}
 					}
@@ -523,10 +564,10 @@ func TestGateInvariants(t *testing.T) {
 				}
 			default:
 				e := gatestore.End{Of: c.Slot, Draws: c.draws, Turn: random.IntN(3) > 0, Place: random.IntN(3) > 0, Success: random.IntN(4) > 0}
-				if c.Tails = nil; random.IntN(3) == 0 { // otherwise its slots are given back, once
-					e.Of.Tails = nil
+				if c.Marks = nil; random.IntN(3) == 0 { // otherwise its slots are given back, once
+					e.Of.Marks = nil
 				}
-				for k := range e.Of.Tails {
+				for k := range e.Of.Marks {
 					slots[k] = slices.DeleteFunc(slots[k], func(s gatestore.Slot) bool { return s.ID == c.ID })
 				}
 				if r.Ends = []gatestore.End{e}; e.Place {

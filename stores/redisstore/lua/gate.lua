@@ -8,7 +8,9 @@
 -- A value is 'g2' and a map: at, the time of the last write; gen, the generation of the last hold, and prev, that of the hold before; till
 -- and over, the ends of the hold and of its ramp; room, how many turns of the ramp there can be at once (0: no ramp); out, these turns, as
 -- id and end, the oldest first; tail, the end of the usage; unit, the charge of one permit by which it was counted; last, the latest slot;
--- spare, slots that were given back, as time and charge; pace, the end of the admissions of late calls. The value of the vendor also has:
+-- mark, the number of the slot that was given last; low, pairs: the least of what some slots have left, and the number of the last of these
+-- (what a slot has left is how far ahead the end of the usage was when it was given, minus what was given back since);
+-- spare, slots that were given back, as time, charge and number; pace, the end of the admissions of late calls. The value of the vendor also has:
 -- seq, the last id; places, by id with the ends of their leases; freed, when the last place was freed; procs, when each process was seen;
 -- wait, the processes that were refused a place: name, since when it waits, and when it last asked; lim, the number of places; most, lim when
 -- it is not halved; asked, the last InFlight above 0; won, the successes since lim has changed; soon, 1 if lim grows fast; resumed, the end
@@ -21,7 +23,7 @@ local S, dirty = {}, {}
 local function moved(s, d)
   s.at, s.till, s.over, s.tail, s.pace, s.last = now, s.till - d, s.over - d, s.tail - d, s.pace - d, s.last - d
   for k = 2, #s.out, 2 do s.out[k] = s.out[k] - d end
-  for k = 1, #s.spare, 2 do s.spare[k] = s.spare[k] - d end
+  for k = 1, #s.spare, 3 do s.spare[k] = s.spare[k] - d end
   if s.places then
     s.freed, s.resumed, s.eased, s.far = s.freed - d, s.resumed - d, (s.eased or 0) - d, s.far - d
     for id, t in pairs(s.places) do s.places[id] = t - d end
@@ -34,7 +36,8 @@ end
 local function read(i)
   local raw, s = call('GET', KEYS[i])
   if not raw then
-    s = {at = now, gen = 0, prev = 0, till = 0, over = 0, room = 0, tail = 0, unit = 0, last = 0, spare = {}, pace = 0, out = {}}
+    s = {at = now, gen = 0, prev = 0, till = 0, over = 0, room = 0, out = {}}
+    s.tail, s.unit, s.last, s.mark, s.low, s.spare, s.pace = 0, 0, 0, now, {}, {}, 0
     if i == 1 then
       s.seq, s.places, s.freed, s.procs, s.wait = 0, {}, now, {}, {}
       s.lim, s.most, s.asked, s.won, s.soon, s.resumed, s.eased, s.far, s.ended = 0, 0, 0, 0, 0, 0, 0, 0, 0
@@ -102,6 +105,22 @@ local function find(list, id)
   end
 end
 
+-- given numbers a slot, and notes what it has left.
+local function given(s, left)
+  local low = s.low
+  while low[1] and low[#low - 1] >= left do
+    low[#low] = nil
+    low[#low] = nil
+  end
+  s.mark = s.mark + 1
+  low[#low + 1], low[#low + 2] = left, s.mark
+  if #low > 64 then
+    low[3] = min(low[1], low[3])
+    table.remove(low, 1)
+    table.remove(low, 1)
+  end
+end
+
 local op = {}
 
 -- pass: the name of the process; InFlight; the round trip; the farthest slot; pass, late (calls take their slots when they ask
@@ -112,7 +131,7 @@ local op = {}
 -- Reply: places in use, and in force; processes; then for each group: how many calls pass; of the first that does not, the draw that
 -- refuses (0: none), when it can pass, or is to ask again, and why (1: slot, 2: hold, 3: a place or turn); and
 -- for each that passes its id, its slot, 1 if it has a turn, 1 if it is a probe, the slot as a time, and for each draw the generation, and
--- the end of the usage if a slot was taken, or 0.
+-- the number of its slot, or 0.
 function op.pass()
   local name, inflight, trip, mode = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[7]
   local farthest, late, no, any = now + tonumber(ARGV[6]), mode == 'late', {}, false
@@ -171,14 +190,15 @@ function op.pass()
       if s.unit > 0 and s.tail > base then
         s.tail = max(base + ceil((s.tail - base) / s.unit * d.unit), s.last + d.unit)
       end
-      s.unit, s.spare, s.pace, dirty[d.i] = d.unit, {}, 0, true
+      s.mark = s.mark + 1 -- no slot is the last one
+      s.unit, s.low, s.spare, s.pace, dirty[d.i] = d.unit, {0, s.mark}, {}, 0, true
     end
   end
 
   -- earliest returns the first slot from a time on, and its index if it is a spare one.
   local function earliest(d, from)
     local at, which = max(from, d.s.tail - d.lead), nil
-    for k = 1, #d.s.spare, 2 do
+    for k = 1, #d.s.spare, 3 do
       local t = d.s.spare[k]
       if d.s.spare[k + 1] >= d.charge and t >= from and t < at then at, which = t, k end
     end
@@ -233,10 +253,11 @@ function op.pass()
         if which then
           table.remove(s.spare, which)
           table.remove(s.spare, which)
-          out[r + 5 + 2 * k], dirty[d.i] = 1, true
+          out[r + 5 + 2 * k], dirty[d.i] = table.remove(s.spare, which), true
         elseif mode ~= 'reserve' or at - max(now + trip, s.till, s.tail - d.lead) < shelf then -- or it is taken when it is sent
+          given(s, max(0, s.tail - at))
           s.tail, s.last, dirty[d.i] = max(s.tail, at) + d.charge, max(s.last, at), true
-          out[r + 5 + 2 * k] = s.tail
+          out[r + 5 + 2 * k] = s.mark
         end
       end
       if s.room > 0 and mode ~= 'reserve' then
@@ -298,19 +319,33 @@ local function grow()
   end
 end
 
--- back takes back a slot: if it is the last one, the usage is reduced by it; otherwise a later call can use it.
-local function back(i, tail, at, charge)
+-- settle counts a slot at another cost. It gives back no more than what all slots after it have left: with less usage before them, they
+-- would not have been earlier.
+local function settle(s, mark, at, charge, cost)
+  local low, more, k = s.low, cost - charge, 1
+  if more <= 0 and mark > s.mark then return end -- the value has expired, and the clock went back
+  while low[k] and low[k + 1] <= mark do k = k + 2 end
+  for i = k, #low, 2 do more = max(more, -low[i]) end
+  for i = k, #low, 2 do low[i] = low[i] + min(more, 0) end
+  if more > 0 then s.tail = max(s.tail, min(at, now) + charge) end -- the value can be a new one
+  s.tail, s.pace = s.tail + more, s.pace + more
+end
+
+-- back takes back a slot, unless cost tells at what it is to be counted: if it is the last one, the usage is reduced by it; otherwise a
+-- later call can use it.
+local function back(i, mark, at, charge, cost)
   local s = S[i]
-  if tail == 0 or at <= now and tail ~= s.tail then return end
-  if tail == s.tail then
-    s.tail = s.tail - charge
-  elseif #s.spare < 128 then
-    s.spare[#s.spare + 1], s.spare[#s.spare + 2] = at, charge
+  if mark == 0 or cost < 0 and at <= now and mark ~= s.mark then return end
+  if cost >= 0 then
+    settle(s, mark, at, charge, cost)
+  elseif mark == s.mark then
+    s.tail, s.mark = s.tail - charge, mark - 1
+  elseif #s.spare < 192 then
+    s.spare[#s.spare + 1], s.spare[#s.spare + 2], s.spare[#s.spare + 3] = at, charge, mark
   end
-  for k = #s.spare - 1, 1, -2 do
+  for k = #s.spare - 2, 1, -3 do
     if s.spare[k] <= now then
-      table.remove(s.spare, k)
-      table.remove(s.spare, k)
+      for _ = 1, 3 do table.remove(s.spare, k) end
     end
   end
   dirty[i] = true
@@ -348,8 +383,8 @@ end
 
 -- report: the name of the process, or '' if it does not count as seen; 1 if it is gone; how many holds, and for each its key, and what
 -- hold has; how many attempts that end, and for each its id, its slot as a time, 1 to end its turns, 1 to end its place, 1 if it has
--- succeeded, how many draws, and for each its key, its generation, its charge, and the end of the usage of a slot that is given back, or 0;
--- then the ids of places to renew.
+-- succeeded, how many draws, and for each its key, its generation, its charge, the number of its slot, or 0, and what that has cost, or -1
+-- if it is given back; then the ids of places to renew.
 -- Reply: places in use, and in force; processes; then for each hold how long its key is held.
 function op.report()
   local a, held = 4, {}
@@ -365,7 +400,7 @@ function op.report()
   for _ = 1, arg() do
     local id, at, turn, place, ok, fresh = arg(), arg(), arg() == 1, arg() == 1, arg() == 1, true
     for _ = 1, arg() do
-      local i, gen, charge, tail = arg(), arg(), arg(), arg()
+      local i, gen, charge, mark, cost = arg(), arg(), arg(), arg(), arg()
       local s = S[i]
       fresh = fresh and s.gen == gen
       local k = turn and find(s.out, id)
@@ -377,7 +412,7 @@ function op.report()
       if ok and (k or turn and s.gen == gen and s.room == 1) then -- the late answer of a probe that was given up counts too
         s.room, dirty[i] = s.room + 1, true
       end
-      back(i, tail, at, charge)
+      back(i, mark, at, charge, cost)
     end
     if place and V.places[id] then
       V.places[id], V.freed, dirty[1] = nil, now, true
