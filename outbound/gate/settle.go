@@ -104,7 +104,7 @@ func (g *Gate) settle(cl *claim, draw int, cost int64) {
 	switch {
 	case cost == s.cost || s.by != nil && g.over:
 	case s.by == nil:
-		to.usage.settle(s, cost)
+		to.settle(s, cost)
 		g.wake(to, time.Time{})
 	default:
 		g.ends = append(g.ends, gatestore.End{

@@ -102,7 +102,7 @@ func TestSettle(t *testing.T) {
 		}, 10 * unit},
 		"after the function": {func(t tester, g *gate.Gate) {
 			var of context.Context
-			require.NoError(t, g.Do(t.Context(), costs(20), func(ctx context.Context) error { of = ctx; return nil }))
+			require.NoError(t, g.Do(t.Context(), costs(20), func(ctx context.Context) error { of = ctx; return nil })) //nolint:fatcontext // it is settled after the function
 			require.NoError(t, g.Settle(of, actual(11)))
 		}, unit},
 		"in the function, sent again": {func(t tester, g *gate.Gate) {
@@ -179,7 +179,7 @@ func TestSettle(t *testing.T) {
 			cfg, none := g.Config(), g.Config()
 			none.Limits = none.Limits[:1]
 			require.NoError(t, g.Do(t.Context(), costs(20), func(ctx context.Context) error {
-				of = ctx
+				of = ctx //nolint:fatcontext // it is settled after the function
 				require.NoError(t, g.SetConfig(none))
 				time.Sleep(40 * time.Second)
 				return nil
@@ -508,7 +508,7 @@ func TestActual(t *testing.T) {
 				cfg := gate.Config{Limits: []gate.Limit{tokens(20)}}
 				cfg.Classify = func(resp *http.Response, _ error) gate.Signal {
 					executed, permanent := resp.StatusCode == http.StatusConflict, resp.StatusCode == http.StatusPaymentRequired
-					return gate.Signal{Limited: executed || resp.StatusCode == 429, Executed: executed, Permanent: permanent, Pause: time.Second}
+					return gate.Signal{Limited: executed || resp.StatusCode == http.StatusTooManyRequests, Executed: executed, Permanent: permanent, Pause: time.Second}
 				}
 				cfg.Actual = func(resp *http.Response) map[string]int64 {
 					b, err := io.ReadAll(resp.Body)

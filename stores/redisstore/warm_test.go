@@ -236,32 +236,32 @@ func TestCutConnections(t *testing.T) {
 // until there is a connection for it, and never after that. `make soak` asks for the distances that are promised.
 func TestDistanceWithManyCallers(t *testing.T) {
 	t.Parallel()
-	checkManyCallers(t, 150*time.Millisecond)
-}
-
-func checkManyCallers(t *testing.T, trip time.Duration) {
-	t.Helper()
-	const callers = 64
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()
-		srv := startServer(t)
-		proxy := distantProxy(t, srv.Addr)
-		proxy.Delay(trip / 2)
-		quiettest.Test(t, func(t *quiettest.T) {
-			client := redis.NewClient(&redis.Options{Addr: proxy.Addr, PoolSize: callers})
-			defer func() { _ = client.Close() }()
-			s, err := New(client, Config{Mode: mode, Timeout: 3 * trip})
-			require.NoError(t, err)
-			defer func() { _ = s.Close() }()
-			p := startPull(t, s, callers, func(i int) string { return fmt.Sprint("k", i) })
-			defer p.stop()
-			began := time.Now()
-			for failed := int64(-1); p.failed.Load() > failed; {
-				require.Less(t, time.Since(began), 200*trip, "it fails all the time") // 4 s of 20 ms
-				failed = p.failed.Load()
-				p.until(t, &p.decided, 8*callers)
-			}
-		})
+		checkManyCallers(t, mode, 150*time.Millisecond)
+	})
+}
+
+func checkManyCallers(t *testing.T, mode Mode, trip time.Duration) {
+	t.Helper()
+	const callers = 64
+	srv := startServer(t)
+	proxy := distantProxy(t, srv.Addr)
+	proxy.Delay(trip / 2)
+	quiettest.Test(t, func(t *quiettest.T) {
+		client := redis.NewClient(&redis.Options{Addr: proxy.Addr, PoolSize: callers})
+		defer func() { _ = client.Close() }()
+		s, err := New(client, Config{Mode: mode, Timeout: 3 * trip})
+		require.NoError(t, err)
+		defer func() { _ = s.Close() }()
+		p := startPull(t, s, callers, func(i int) string { return fmt.Sprint("k", i) })
+		defer p.stop()
+		began := time.Now()
+		for failed := int64(-1); p.failed.Load() > failed; {
+			require.Less(t, time.Since(began), 200*trip, "it fails all the time") // 4 s of 20 ms
+			failed = p.failed.Load()
+			p.until(t, &p.decided, 8*callers)
+		}
 	})
 }
 
