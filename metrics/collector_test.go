@@ -335,7 +335,7 @@ func TestGate(t *testing.T) {
 		synctest.Wait()
 		got := samples(t, g, "gate_")
 		for name, want := range map[string]float64{
-			"gate_attempts_total ads passed": 4, "gate_attempts_total ads limited": 1, "gate_rejected_total ads": 1, "gate_holds_total ads": 1,
+			"gate_attempts_total ads passed": 4, "gate_attempts_total ads limited": 1, "gate_refusals_total ads limit": 1, "gate_rejected_total ads": 1, "gate_holds_total ads": 1,
 			"gate_held ads": 1, "gate_waiting ads": 2, "gate_in_flight ads": 1, "gate_in_flight_limit ads": 1, "gate_connections ads": 0,
 			"gate_keys_evicted_total ads": 0, "gate_holds_widened_total ads": 0,
 		} {

@@ -387,6 +387,9 @@ func (c *call) judge(sig Signal, success bool, err error) {
 	c.attempts++
 	g.stats.Sent++
 	c.refused, c.final = sig.again(), c.final || sig.forGood()
+	if sig.Limited || sig.Permanent {
+		g.refusal(sig.Reason)
+	}
 	if sig.Limited {
 		g.stats.Limited++
 		c.last, success = err, false

@@ -52,7 +52,8 @@ type Gate struct {
 	tokens
 	*shared // nil without a Store
 
-	buckets map[gatestore.Key]bucket // by the key before
+	buckets  map[gatestore.Key]bucket // by the key before
+	refusals map[string]uint64        // by reason
 
 	held, sweepAt int
 	floor         map[string]time.Time // the usage of evicted keys, by limit
@@ -77,7 +78,7 @@ func lifeCycle() *instance.Kind[Config, *settings] {
 func New(cfg Config) (*Gate, error) {
 	cfg.Limits = slices.Clone(cfg.Limits)
 	g := &Gate{
-		calls: map[*call]bool{}, scopes: map[gatestore.Key]*scope{}, floor: map[string]time.Time{}, buckets: map[gatestore.Key]bucket{},
+		calls: map[*call]bool{}, scopes: map[gatestore.Key]*scope{}, floor: map[string]time.Time{}, buckets: map[gatestore.Key]bucket{}, refusals: map[string]uint64{"limit": 0},
 		sweepAt: 1024, limit: cfg.InFlight, most: cfg.InFlight,
 	}
 	g.unlock = g.release

@@ -1,6 +1,14 @@
 package gate
 
-import "github.com/gresil/gresil/internal/registry"
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/gresil/gresil/internal/registry"
+)
+
+const maxReasons = 32 // that are counted apart
 
 // Stats are the counters of a Gate in this process, and its present state.
 type Stats struct {
@@ -30,8 +38,23 @@ func (g *Gate) Stats() Stats {
 	return s
 }
 
+// refusal counts a refusal by its reason.
+func (g *Gate) refusal(reason string) {
+	reason = cmp.Or(reason, "limit")
+	if _, ok := g.refusals[reason]; !ok && len(g.refusals) >= maxReasons {
+		reason = "other"
+	}
+	g.refusals[reason]++
+}
+
 func (g *Gate) figures() (f registry.Figures) {
 	s := g.Stats()
+	g.mu.Lock()
+	refusals := maps.Clone(g.refusals)
+	g.mu.Unlock()
+	for _, reason := range slices.Sorted(maps.Keys(refusals)) {
+		f.Count("refusals_total", "Attempts that the vendor refused, also for good, by Signal.Reason; limit if it is empty.", refusals[reason], "reason", reason)
+	}
 	f.Counts("attempts_total", "Attempts that were sent, by whether the vendor refused them because of a limit.", "result", "passed", s.Sent-s.Limited, "limited", s.Limited)
 	f.Count("rejected_total", "Calls that were not made: their wait was too long, their context has ended, too many calls were waiting, or the gate was closed.", s.Rejected)
 	f.Count("holds_total", "Holds that began, or were extended by a second or more.", s.Holds)

@@ -1,6 +1,10 @@
 package gate_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,5 +73,51 @@ func TestRows(t *testing.T) {
 		require.NotZero(t, cells["held_until"])
 		resume("")
 		require.Empty(t, g.Holds())
+	})
+}
+
+// The page shows what the vendor has left of each key, and figures count its refusals by reason.
+func TestRowsOfQuotas(t *testing.T) {
+	t.Parallel()
+	var all registry.Registry
+	cfg := readLeft()
+	cfg.Name, cfg.Registry, cfg.MaxAttempts = "ads", (*core.Registry)(&all), 1
+	read := cfg.Classify
+	cfg.Classify = func(resp *http.Response, err error) gate.Signal {
+		if err != nil {
+			return gate.Signal{Permanent: true, Reason: err.Error()}
+		}
+		return read(resp, err)
+	}
+	bubble(t, cfg, func(t tester, g *gate.Gate) {
+		e, _ := all.Get("gate", "ads")
+		require.NoError(t, get(g.WithCall(t.Context(), account("a")), g.Transport(left(func() (string, string) { return "7", "60" }))))
+		require.NoError(t, get(g.WithCall(t.Context(), account("b")), g.Transport(left(func() (string, string) { return "5", "60" }))))
+		rows, err := e.Source.Rows(t.Context())
+		require.NoError(t, err)
+		require.Len(t, rows, 3)
+		for i, want := range []registry.Row{{Key: "account:b", Secret: true}, {Key: "account:a", Secret: true}} {
+			cells := rows[i+1].Cells
+			require.Equal(t, []string{"5", "7"}[i], cells[3].Value)
+			require.InDelta(t, time.Minute, time.Until(cells[4].Value.(time.Time)), float64(time.Second)) //nolint:forcetypeassert // a time
+			rows[i+1].Cells = nil
+			require.Equal(t, want, rows[i+1])
+		}
+		for i := range 40 {
+			reason := errors.New(fmt.Sprint("reason ", i%35))
+			require.Error(t, g.Do(t.Context(), account("a"), func(context.Context) error { return reason }))
+		}
+		counts := map[string]float64{}
+		for _, f := range e.Source.Figures() {
+			if f.Name == "refusals_total" {
+				counts[f.Labels[1]] = f.N
+			}
+		}
+		require.Len(t, counts, 33)
+		require.Equal(t, []float64{2, 2, 1, 4, 0}, []float64{counts["reason 0"], counts["reason 4"], counts["reason 5"], counts["other"], counts["limit"]})
+		time.Sleep(time.Minute)
+		rows, err = e.Source.Rows(t.Context())
+		require.NoError(t, err)
+		require.Len(t, rows, 1)
 	})
 }
