@@ -341,7 +341,7 @@ func TestEvents(t *testing.T) {
 		require.Equal(t, "secondary", g.Holds()[0].Reason)
 		require.NoError(t, do(t.Context(), g, account("a"), 0))
 		refused(t, g, account("a"), 0, 0)
-		time.Sleep(time.Millisecond)
+		synctest.Wait()
 		require.Equal(t, []string{
 			"calls are held back a account true secondary", "calls are made again a account false <nil>", "too many calls were in flight   false secondary",
 		}, seen)
@@ -525,9 +525,9 @@ func TestQuotaLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			withStoreAndWithout(t, readLeft(), func(t tester, g *gate.Gate) {
-				n := 0
+				var sent atomic.Int64
 				rt := g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
-					n++
+					n := sent.Add(1)
 					said := row.answers[n-1]
 					time.Sleep(time.Duration(n) * 100 * time.Millisecond)
 					return left(func() (string, string) { return said, row.reset }).RoundTrip(r)
@@ -913,6 +913,7 @@ func TestBusyWithoutStore(t *testing.T) {
 			}()
 		}
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		require.Equal(t, 4, c.most)
 		r.down.Store(false)
 		time.Sleep(time.Minute)
