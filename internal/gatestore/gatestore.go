@@ -52,9 +52,10 @@ type Ask struct {
 
 // A Group is calls with the same keys and costs.
 type Group struct {
-	Calls int
-	Draws []Draw // the vendor is the first
-	ID    uint64 // of the call that asks again
+	Calls      int
+	Background bool
+	Draws      []Draw // the vendor is the first
+	ID         uint64 // of the call that asks again
 }
 
 // A Draw is the part of a call in one key.
@@ -88,6 +89,7 @@ type Answer struct {
 	Poll  bool          // a place or a turn is missing: nothing tells when there is one
 	Draw  int           // the index of the draw that has refused
 	Held  bool          // it is held
+	Soon  bool          // ask again within half a second, so that the background calls of others go on waiting
 }
 
 // A Slot is the permission for one call.

@@ -48,7 +48,8 @@ type Config[T, R any] struct {
 	// It must return when its context ends, and never call runtime.Goexit or FailNow of a test.
 	Send func(ctx context.Context, option string, records []T) ([]Result[R], error)
 	// Gate admits each call before Send is called. Send's first call through the Gate, such as a request over its
-	// Transport, uses the same permit, and waits again only as described at GateCall. If nil, there is no limit.
+	// Transport, uses the same permit, and waits again only as described at GateCall. All calls under Send's context are
+	// background calls (gate.Background), to every gate. If nil, there is no limit.
 	Gate *gate.Gate
 	// GateCall returns the keys and costs of a call at its Gate. If nil, there are none. Return every key that is known.
 	// In Send, the call waits for a key that only the request has, such as its host, for a connection of a gate.Pool, and for a hold that

@@ -95,7 +95,8 @@ func (d *delivery[T, R]) deliver(ctx, stopping, working context.Context) {
 			d.Patience = shortHold
 		}
 	}
-	err := d.Make(context.WithValue(ctx, keyOfCall{}, d.batch.ID), stopping, working, func(ctx context.Context) (err error) {
+	ctx = context.WithValue(gate.Background(ctx), keyOfCall{}, d.batch.ID)
+	err := d.Make(ctx, stopping, working, func(ctx context.Context) (err error) {
 		d.b.calls.Add(1)
 		results, err = d.Send(ctx, d.batch.Group, d.records)
 		if err == nil && len(results) != len(d.records) {

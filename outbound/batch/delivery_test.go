@@ -585,6 +585,28 @@ func TestDeliveryAfterLoss(t *testing.T) {
 	})
 }
 
+// Other calls go before those of a batch.
+func TestBatchesAreBackground(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g, got := core.Must(gate.New(gate.Config{InFlight: 1})), ""
+		v := &vendor{answer: func(_ context.Context, _ int, records []record) ([]result, error) {
+			got += "batch "
+			return all(records), nil
+		}}
+		b := v.start(t, func(c *config) { c.Gate, c.FlushSize = g, 1 })
+		p, err := g.Wait(t.Context(), gate.Call{})
+		require.NoError(t, err)
+		add(t, b, "a", "1")
+		synctest.Wait()
+		go func() { _ = g.Do(t.Context(), gate.Call{}, func(context.Context) error { got += "call "; return nil }) }()
+		synctest.Wait()
+		p.Done(nil)
+		synctest.Wait()
+		require.Equal(t, "call batch ", got)
+	})
+}
+
 // A lossyQueue says that processes ended during an attempt, and notes which jobs are suspect.
 type lossyQueue struct {
 	groups.Queue

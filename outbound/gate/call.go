@@ -18,6 +18,8 @@ type call struct {
 	claims []*claim
 	pooled
 
+	background bool // see class
+
 	asks     bool     // it waits for the Store only
 	given    *granted // with slots of the Store that no request has used yet; nil if there are none
 	turn     *turn    // of the last admission; nil if it was undone
@@ -49,17 +51,22 @@ const unreserved = 1 << 63
 // only: when it will need the others is not known. One that the Store is asked about can be in flight any time.
 func (c *call) weigh(sign int) {
 	here := func(cl *claim) bool { return c.queue == &cl.parked }
-	apart, asked := slices.ContainsFunc(c.claims, here), c.g.shared != nil && c.queue == &c.g.asked
+	apart, asked, class := slices.ContainsFunc(c.claims, here), c.g.shared != nil && c.queue == &c.g.asked, c.class()
 	for _, cl := range c.claims {
 		if asked {
 			cl.flying += int64(sign) * cl.weight()
 		}
 		if !apart || here(cl) {
-			cl.units += int64(sign) * cl.cost
+			cl.units[class] += int64(sign) * cl.cost
 		}
 	}
-	if c.g.waiting += sign; apart {
-		c.g.apart += sign
+	if asked {
+		for q := range c.queues {
+			q.asked += sign * c.passes()
+		}
+	}
+	if c.g.waiting[class] += sign; apart {
+		c.g.apart[class] += sign
 	}
 }
 
@@ -83,7 +90,7 @@ func (g *Gate) accept(ctx context.Context, wants []want) (*call, error) {
 		return nil, ErrClosed
 	}
 	g.seq++
-	c := &call{g: g, seq: g.seq + unreserved, record: g.carried(ctx).record}
+	c := &call{g: g, seq: g.seq + unreserved, background: ctx.Value(backgroundKey{}) != nil, record: g.carried(ctx).record}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	g.calls[c] = true
 	for _, w := range wants {
@@ -222,7 +229,7 @@ func (c *call) enqueue(ctx context.Context) (wait <-chan struct{}, err error) {
 	if c.queue == nil {
 		return nil, c.err
 	}
-	full, no := first && g.waiting > g.settings().MaxQueue, g.settings().MaxWait < 0
+	full, no := first && g.waiting[interactive]+c.class()*g.waiting[background] > g.settings().MaxQueue, g.settings().MaxWait < 0
 	c.asks = no && g.shared != nil && g.failed == nil && (c.queue == &g.asked || c.queue == &g.ready)
 	if full || no && !c.asks {
 		if g.move(c, nil); full {
@@ -235,23 +242,24 @@ func (c *call) enqueue(ctx context.Context) (wait <-chan struct{}, err error) {
 }
 
 // estimate returns the earliest time at which the call can be sent, as far as that is known, and the limit that decides it. It counts a
-// call that has not waited yet as the last of the queue, any other as the first. ok is false if there is no such time.
+// call that has not waited yet as the last of its class, any other as the first, and no calls of the other class, since nothing tells how
+// many of these go before it. ok is false if there is no such time.
 func (c *call) estimate() (at time.Time, limit string, ok bool) {
-	last, ahead := c.since.IsZero() && c.seq >= unreserved, 0
+	last, ahead, class := c.since.IsZero() && c.seq >= unreserved, 0, c.class()
 	if last {
-		ahead = c.g.waiting - c.g.apart // calls in the queues of other keys can come later
+		ahead = c.g.waiting[class] - c.g.apart[class] // calls in the queues of other keys can come later
 	}
 	for _, cl := range c.claims {
 		own := c.free(cl)
 		if last && (cl.Vendor || cl.cost > 0) {
-			ahead += len(cl.parked)
+			ahead += len(cl.parked.calls[class])
 		}
 		if last && cl.counts() {
 			if !c.g.byStore() {
 				free := max(0, own.Sub(cl.ahead(later(cl.tail, own), cl.cost))) // what is left of the burst
-				own = own.Add(max(0, span(cl.units, cl.spacing)-free))
+				own = own.Add(max(0, span(cl.units[class], cl.spacing)-free))
 			} else if c.g.settings().MaxWait >= 0 { // at least: calls of other processes can wait too
-				own = later(own, c.g.now.Add(span(cl.units+cl.cost-cl.burst, cl.spacing)))
+				own = later(own, c.g.now.Add(span(cl.units[class]+cl.cost-cl.burst, cl.spacing)))
 			}
 		}
 		if own.After(at) {
@@ -272,8 +280,8 @@ func (c *call) free(cl *claim) time.Time {
 		at = held
 	}
 	if c.g.byStore() { // it gives slots for one round trip ahead
-		if cl.old(at) && cl.quiet.After(c.g.now) {
-			at = later(at, cl.known)
+		if r := cl.refused[c.class()]; cl.old(at) && r.quiet.After(c.g.now) {
+			at = later(at, r.known)
 		}
 		return at
 	}

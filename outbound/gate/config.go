@@ -63,7 +63,8 @@ type Config struct {
 	// MaxWait is the longest wait before an attempt. A call that would have to wait longer, or past the deadline of its
 	// context, gets a [*LimitedError] at once. If zero, only the context limits the wait. If negative, no call waits.
 	MaxWait time.Duration
-	// MaxQueue is the number of calls that can wait; one more gets [ErrFull]. If zero, it is 65,536.
+	// MaxQueue is the number of calls that can wait; one more gets [ErrFull]. Background calls do not count for interactive
+	// calls. If zero, it is 65,536.
 	MaxQueue int
 
 	// Store shares the gate with other processes that use its Name: make it with redisstore.New. If nil, the state is that of

@@ -54,9 +54,10 @@
 // # Guarantees
 //
 // A Gate is safe for concurrent use, and starts no goroutine without a Store; one timer serves all calls that wait. Calls that need slots
-// of a key are sent in the order of arrival; permits of Reserve come first. A call that needs slots of several keys can be passed by calls
-// that need one of them. At most 65,536 keys are held; a hold of one more key holds the whole vendor. At most 65,536 keys without calls and
-// holds are counted: above that, those with the least usage are evicted, and their usage is charged to new keys.
+// of a key are sent in the order of arrival; permits of Reserve come first, and background calls ([Background]) last. A call that needs
+// slots of several keys can be passed by calls that need one of them. At most 65,536 keys are held; a hold of one more key holds the whole
+// vendor. At most 65,536 keys without calls and holds are counted: above that, those with the least usage are evicted, and their usage is
+// charged to new keys.
 //
 // # Several processes
 //

@@ -4,7 +4,7 @@ package gate
 func (g *Gate) Ready() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.ready)
+	return g.ready.len()
 }
 
 func (g *Gate) Wakes() int {

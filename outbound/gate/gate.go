@@ -24,7 +24,7 @@ var _ client.Plugin = (*Gate)(nil)
 // for concurrent use.
 type Gate struct {
 	life   instance.Instance[Config, *settings]
-	waits  registry.Histogram
+	waits  [classes]registry.Histogram
 	events announce.Queue
 	bound  atomic.Bool  // functions have sent over Transport
 	mixed  atomic.Int64 // when to forget that a function has not, in Unix nanoseconds
@@ -35,9 +35,9 @@ type Gate struct {
 	now     time.Time      // when mu was locked
 	calls   map[*call]bool // accepted, not ended
 	seq     uint64
-	waiting int   // calls in queues
-	apart   int   // of these, in the queue of a key or of the vendor
-	ready   queue // calls to be checked
+	waiting [classes]int // calls in queues
+	apart   [classes]int // of these, in the queue of a key or of the vendor
+	ready   queue        // calls to be checked
 	scopes  map[gatestore.Key]*scope
 	wakes   []*scope    // by wake
 	timer   *time.Timer // nil until the first wait for a time

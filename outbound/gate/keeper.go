@@ -108,8 +108,8 @@ func (g *Gate) send() (next time.Duration, over bool) {
 	sh.ends, sh.urgent = slices.Delete(sh.ends, 0, len(r.Ends)), max(0, sh.urgent-len(r.Ends))
 	for _, e := range r.Ends {
 		for _, d := range e.Draws {
-			if s := g.scopes[d.Key]; s != nil && (s.polled || e.Settled != nil) {
-				s.quiet, s.polled = time.Time{}, false
+			if s := g.scopes[d.Key]; s != nil && (s.refused[interactive].polled || s.refused[background].polled || e.Settled != nil) {
+				s.refused = [classes]refusal{}
 				g.wake(s, time.Time{})
 			}
 		}
@@ -155,7 +155,7 @@ func (g *Gate) wakeAll() {
 		if !s.Vendor {
 			s.change(g.share(s.Limit), g.now)
 		}
-		s.quiet = time.Time{}
+		s.refused = [classes]refusal{}
 		g.wake(s, time.Time{})
 	}
 }

@@ -436,6 +436,9 @@ func TestRandomCalls(t *testing.T) {
 					group.Go(func() {
 						ctx, cancel := context.WithCancel(t.Context())
 						defer cancel()
+						if took < 2*time.Second {
+							ctx = gate.Background(ctx)
+						}
 						if kind < 4 {
 							time.AfterFunc(leave, cancel)
 						}

@@ -29,8 +29,8 @@ func (g *Gate) serve() {
 	for len(g.wakes) > 0 && !g.wakes[0].wake.After(g.now) {
 		g.wake(g.wakes[0], time.Time{})
 	}
-	for stop := false; !stop && len(g.ready) > 0; {
-		c := g.ready[0]
+	for stop := false; !stop && g.ready.len() > 0; {
+		c := g.ready.first()
 		switch s, at := g.blocked(c); {
 		case s != nil && c.asks && !g.byStore(): // the Store has failed meanwhile
 			g.grant(c, c.limited(at, s.Limit))
@@ -59,7 +59,7 @@ func (g *Gate) roomy() bool {
 	switch {
 	case g.byStore():
 		one := g.settings().Limiter != nil // its tokens are taken one by one
-		return !sh.out && !sh.over && sh.failed == nil && !sh.untried && sh.urgent == 0 && len(sh.asked) < maxAsk && (!one || len(sh.asked) == 0)
+		return !sh.out && !sh.over && sh.failed == nil && !sh.untried && sh.urgent == 0 && sh.asked.len() < maxAsk && (!one || sh.asked.len() == 0)
 	case g.alone():
 		return g.most == 0 || g.flying < min(g.limit, sh.state.MaxInFlight)/max(1, sh.state.Processes)
 	}
@@ -89,10 +89,10 @@ func (g *Gate) blocked(c *call) (s *scope, at time.Time) {
 func (g *Gate) admits(c *call, cl *claim) (at time.Time) {
 	s, slotless := cl.scope, cl.old(g.now)
 	switch {
-	case slotless && len(s.parked) > 0 && s.parked[0].seq < c.seq && s.wake.After(g.now):
+	case slotless && s.wake.After(g.now) && s.parked.precedes(c):
 		return s.wake
-	case g.byStore() && (slotless || s.polled):
-		return s.quiet
+	case g.byStore() && (slotless || s.refused[c.class()].polled):
+		return s.refused[c.class()].quiet
 	case g.byStore():
 		return at
 	case slotless:
@@ -127,7 +127,10 @@ func (g *Gate) begin(c *call, t *turn) {
 	if c.token = g.settings().Limiter != nil && g.credit > 0; c.token { // the Store may have been asked before there was a Limiter
 		g.credit--
 	}
-	g.waits.Observe(g.now.Sub(c.since))
+	g.waits[c.class()].Observe(g.now.Sub(c.since))
+	for q := range c.queues {
+		q.passed = min(max(0, q.passed+c.passes()), overtakes)
+	}
 	g.grant(c, nil)
 }
 
@@ -179,8 +182,8 @@ func (g *Gate) leaveRamp(c *call, success bool) {
 			continue
 		}
 		s.hold.out = slices.DeleteFunc(s.hold.out, own)
-		if fresh && t != nil && t.granted == nil {
-			if s.hold.room++; s.hold.room == 2 {
+		if fresh && t != nil {
+			if s.hold.room++; s.hold.room == 2 && t.granted == nil {
 				g.emit(c, "calls are made again", s, "", slog.Time("held_until", s.hold.until))
 			}
 		}
@@ -239,14 +242,17 @@ func (g *Gate) grow() {
 // scopes, and of its pool, whose free connection it does not use.
 func (g *Gate) move(c *call, to *queue) {
 	from := c.queue
-	first := (*from)[0] == c
+	first := from.first() == c
 	from.remove(c)
 	if to != nil {
 		to.add(c)
 	}
 	for _, cl := range c.claims {
 		if first && from == &cl.parked || g.shared != nil && from == &g.asked && g.now.Before(cl.quotaReset) {
-			cl.wake = cl.quiet // it was that of the call
+			cl.wake = time.Time{} // it was that of the call
+			if next := cl.parked.first(); next != nil {
+				cl.wake = cl.refused[next.class()].quiet
+			}
 		}
 		g.wake(cl.scope, cl.wake)
 	}
@@ -278,8 +284,7 @@ func (g *Gate) wake(s *scope, at time.Time) {
 
 // ripe moves the first call of a queue to ready.
 func (g *Gate) ripe(q *queue) {
-	if len(*q) > 0 {
-		c := (*q)[0]
+	if c := q.first(); c != nil {
 		q.remove(c)
 		g.ready.add(c)
 	}
@@ -301,7 +306,7 @@ func (g *Gate) arm() {
 		sooner(g.probes[0].at.Add(probeTime))
 	}
 	switch {
-	case g.waiting == 0 || !at.After(g.now):
+	case g.waiting == [classes]int{} || !at.After(g.now):
 		if g.timer != nil {
 			g.timer.Stop()
 		}

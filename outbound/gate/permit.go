@@ -64,7 +64,7 @@ func (p *Permit) book() error {
 	unlock := g.lock()
 	defer func() { unlock() }()
 	most, limit := g.settings().MaxWait, ""
-	if n := g.settings().MaxQueue; len(g.calls)-g.flying > n && g.unsent() > n {
+	if n := g.settings().MaxQueue; len(g.calls)-g.flying > n && g.unsent(c.background) > n {
 		return ErrFull
 	}
 	for g.byStore() {
@@ -117,10 +117,10 @@ func (p *Permit) book() error {
 }
 
 // unsent counts the calls that wait, and the permits of Reserve that have not been admitted. Not counted, though they have no place in
-// flight either: functions whose response was read, and streams between two pages.
-func (g *Gate) unsent() (n int) {
+// flight either: functions whose response was read, and streams between two pages. Background calls count for others of them only.
+func (g *Gate) unsent(background bool) (n int) {
 	for c := range g.calls {
-		if c.turn == nil && (c.queue != nil || c.attempts == 0) {
+		if c.turn == nil && (c.queue != nil || c.attempts == 0) && (background || !c.background) {
 			n++
 		}
 	}

@@ -93,7 +93,7 @@ func (g *Gate) quotaWait(c *call, cl *claim) (until time.Time) {
 	}
 	switch {
 	case !g.now.Before(cl.quotaReset) || cl.weight() == 0:
-	case len(cl.parked) > 0 && cl.parked[0].seq < c.seq && cl.wake.After(g.now):
+	case cl.wake.After(g.now) && cl.parked.precedes(c):
 		return cl.wake
 	case cl.flying > 0 && cl.flying > left-cl.weight():
 		return cl.quotaReset

@@ -30,7 +30,7 @@ func (g *Gate) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.stats
-	s.Waiting = g.waiting
+	s.Waiting = g.waiting[interactive] + g.waiting[background]
 	s.InFlight, s.MaxInFlight = g.places()
 	for _, p := range g.pools {
 		s.Connections += p.used
@@ -63,7 +63,9 @@ func (g *Gate) figures() (f registry.Figures) {
 	f.Add("in_flight", "Attempts in flight now.", float64(s.InFlight))
 	f.Add("in_flight_limit", "Attempts that can be in flight now; 0 is no limit.", float64(s.MaxInFlight))
 	f.Add("connections", "Open connections of the pools.", float64(s.Connections))
-	f.Histogram("wait_seconds", "Waits of attempts for their admission.", &g.waits)
+	for i, class := range []string{"interactive", "background"} {
+		f.Histogram("wait_seconds", "Waits of attempts for their admission, by class.", &g.waits[i], "class", class)
+	}
 	f.Warn("keys_evicted_total", "Keys whose usage was charged to other keys, as there were too many.", s.evicted, "keys evicted: too many are in use")
 	f.Warn("holds_widened_total", "Holds of a key that became holds of the vendor, as there were too many.", s.overflowed, "the whole vendor is held: too many keys are held")
 	f.Count("store_errors_total", "Requests to the Store that have failed.", s.storeErrors)

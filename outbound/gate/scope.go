@@ -27,8 +27,8 @@ type scope struct {
 	gatestore.Key
 	usage
 
-	calls int   // accepted and not ended
-	units int64 // the cost of the waiting calls, except for those in the queue of another scope
+	calls int            // accepted and not ended
+	units [classes]int64 // the cost of the waiting calls, except for those in the queue of another scope
 
 	gen      uint64 // counts holds: only a hold makes the answers to earlier calls late
 	begun    uint64 // the last turn before the last hold
@@ -46,7 +46,11 @@ type scope struct {
 	parked queue     // calls that this scope blocks
 	wake   time.Time // the first of these is blocked until then
 
-	// of the last refusal by the Store
+	refused [classes]refusal // the last one
+}
+
+// A refusal is one by the Store.
+type refusal struct {
 	quiet  time.Time // the earliest time to ask again
 	known  time.Time // the earliest time at which a call can be sent
 	polled bool      // the end of a call in this process can make it earlier
@@ -145,7 +149,7 @@ func (g *Gate) drop(s *scope) (used bool) {
 	if s.calls > 0 || s.hold != nil || s.Vendor {
 		return false
 	}
-	if used = s.tail.After(g.now) || s.quiet.After(g.now) || s.quotaReset.After(g.now); !used {
+	if used = s.tail.After(g.now) || later(s.refused[interactive].quiet, s.refused[background].quiet).After(g.now) || s.quotaReset.After(g.now); !used {
 		delete(g.scopes, s.Key)
 	}
 	return used
@@ -314,9 +318,8 @@ func (g *Gate) beginHold(s *scope) {
 func (g *Gate) extend(s *scope, until time.Time) {
 	s.hold.until, s.hold.asked = later(s.hold.until, until), g.now
 	s.hold.end = s.hold.until.Add(probeTime)
-	if g.wake(s, time.Time{}); s.hold.trial == nil {
-		g.refuseUntil(s, until)
-	}
+	g.wake(s, time.Time{})
+	g.refuseLate(s)
 }
 
 // emit queues an event about a scope.

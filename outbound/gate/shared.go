@@ -20,6 +20,7 @@ const (
 	renewEvery = 3 * time.Second
 	retryEvery = 500 * time.Millisecond // while the Store is unavailable
 	askEvery   = 50 * time.Millisecond  // after a refusal
+	soon       = 500 * time.Millisecond // the same of interactive calls, if background calls of other processes wait for them
 	maxAsk     = 128                    // calls in one request
 	maxEnds    = 128                    // ends in one report
 	lowerEvery = time.Second            // at most, for all processes, as too many calls are in flight
@@ -93,17 +94,17 @@ func (g *Gate) share(name string) *limit {
 // ask asks the Store to admit the calls that need nothing else.
 func (g *Gate) ask() {
 	sh := g.shared
-	if sh == nil || sh.out || len(sh.asked) == 0 {
+	if sh == nil || sh.out || sh.asked.len() == 0 {
 		return
 	}
 	sh.out = true
 	g.kick() // to renew leases
 	ask := g.askFor(gatestore.Pass)
 	var calls [][]*call
-	for _, c := range sh.asked {
-		draws, last := g.drawsOf(c), len(calls)-1
-		if last < 0 || !slices.Equal(draws, ask.Groups[last].Draws) {
-			ask.Groups, calls = append(ask.Groups, gatestore.Group{Draws: draws}), append(calls, nil)
+	for _, c := range slices.Concat(sh.asked.calls[:]...) {
+		draws, last, second := g.drawsOf(c), len(calls)-1, c.class() == background
+		if last < 0 || second != ask.Groups[last].Background || !slices.Equal(draws, ask.Groups[last].Draws) {
+			ask.Groups, calls = append(ask.Groups, gatestore.Group{Draws: draws, Background: second}), append(calls, nil)
 			last++
 		}
 		ask.Groups[last].Calls++
@@ -147,7 +148,7 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 			g.learn(s, at)
 		} else {
 			to = &s.parked
-			defer g.refusedBy(s, answer, at)
+			defer g.refusedBy(s, answer, at, calls[0].class())
 		}
 	}
 	for _, c := range calls {
@@ -165,28 +166,46 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 	}
 }
 
-// refusedBy notes when another request for a key can succeed.
-func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time) {
-	s.known, s.polled = at, answer.Poll
+// refusedBy notes when another request for a key can succeed. A refusal of interactive calls is one of background calls too.
+func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time, class int) {
+	r := refusal{known: at, polled: answer.Poll}
 	if answer.Poll {
-		s.known = g.now
+		r.known = g.now
 	} else { // so that the answer arrives in time
+		if end := g.now.Add(soon); answer.Soon && end.Before(at) {
+			at = end
+		}
 		at = later(at.Add(-2*g.trip-5*time.Millisecond), g.now.Add(time.Millisecond))
 	}
-	if s.quiet = g.now.Add(askEvery); at.Before(s.quiet) {
-		s.quiet = at
+	if r.quiet = g.now.Add(askEvery); at.Before(r.quiet) {
+		r.quiet = at
 	}
-	if g.refuseUntil(s, s.known); len(s.parked) > 0 {
+	for of := class; of < classes; of++ {
+		s.refused[of] = r
+	}
+	g.refuseLate(s)
+	switch next := s.parked.first(); {
+	case next == nil:
+	case next.class() == class:
 		g.wake(s, at)
+	default:
+		g.wake(s, time.Time{})
 	}
 }
 
-// refuseUntil refuses the calls that cannot wait until the end of the scope's hold, or its next slot.
-func (g *Gate) refuseUntil(s *scope, until time.Time) {
-	_, held := s.held(g.now)
+// refuseLate refuses the calls that cannot wait until the end of the scope's hold, or its next slot.
+func (g *Gate) refuseLate(s *scope) {
+	end, held := s.held(g.now)
+	if held && s.hold.trial != nil { // perhaps it is none
+		end, held = time.Time{}, false
+	}
 	for c := range g.calls {
+		r, until := s.refused[c.class()], end
+		if r.quiet.After(g.now) {
+			until = later(end, r.known)
+		}
 		if c.queue != nil && (c.asks && c.queue == &s.parked || until.After(c.deadline)) &&
-			slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.scope == s && (held || s.polled || cl.old(g.now)) }) {
+			slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.scope == s && (held || r.polled || cl.old(g.now)) }) {
 			g.grant(c, c.limited(until, s.Limit))
 		}
 	}

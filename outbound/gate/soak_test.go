@@ -47,3 +47,6 @@ func TestSoakTokens(t *testing.T) {
 
 // Twenty pauses of each row.
 func TestSoakNoCallInsideToldPause(t *testing.T) { noCallInsideToldPause(t, 20) }
+
+// For a minute, also far from the Store.
+func TestSoakClasses(t *testing.T) { testClasses(t, time.Minute, true) }

@@ -48,7 +48,7 @@ func (g *Gate) settleToken() {
 	case g.reserved != nil && !g.tokenAt.After(g.now):
 		g.credit++
 		g.reserved, g.tokenAt = nil, time.Time{}
-	case g.waiting == 0:
+	case g.waiting == [classes]int{}:
 		if g.reserved != nil {
 			g.reserved.CancelAt(g.now)
 		}
@@ -58,7 +58,7 @@ func (g *Gate) settleToken() {
 
 // trim drops returned tokens that the limiter has replaced since, but not while the Store is asked about a call, which has one of them.
 func (g *Gate) trim(of *rate.Limiter) {
-	if g.shared == nil || len(g.asked) == 0 {
+	if g.shared == nil || g.asked.len() == 0 {
 		g.credit = min(g.credit, max(0, of.Burst()-max(0, int(of.TokensAt(g.now)))))
 	}
 }

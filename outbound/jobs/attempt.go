@@ -50,7 +50,7 @@ func (r *Runner) handle(ctx, stopping, working context.Context, e groups.Entry) 
 				return a.Gate.Do(ctx, a.call, f)
 			}
 		}
-		err := a.Make(ctx, stopping, working, func(ctx context.Context) error {
+		err := a.Make(gate.Background(ctx), stopping, working, func(ctx context.Context) error {
 			r.active.Add(1)
 			defer r.active.Add(-1)
 			return a.Handler(ctx, a.job)

@@ -414,6 +414,33 @@ func TestHeldVendor(t *testing.T) {
 	}
 }
 
+// Other calls go before those of jobs, also before those that a handler makes through a gate that its queue does not have.
+func TestJobsAreBackground(t *testing.T) {
+	t.Parallel()
+	for _, inside := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			g, got := core.Must(gate.New(gate.Config{InFlight: 1})), ""
+			q := jobs.Queue{Gate: g, Handler: func(context.Context, jobs.Job) error { got += "job "; return nil }}
+			if inside {
+				handler := q.Handler
+				q = jobs.Queue{Handler: func(ctx context.Context, job jobs.Job) error {
+					return g.Do(ctx, gate.Call{}, func(ctx context.Context) error { return handler(ctx, job) })
+				}}
+			}
+			p, err := g.Wait(t.Context(), gate.Call{})
+			require.NoError(t, err)
+			r, _ := start(t, q)
+			enqueue(t, r, jobs.Job{})
+			synctest.Wait()
+			go func() { _ = g.Do(t.Context(), gate.Call{}, func(context.Context) error { got += "call "; return nil }) }()
+			synctest.Wait()
+			p.Done(nil)
+			synctest.Wait()
+			require.Equal(t, "call job ", got)
+		})
+	}
+}
+
 // Jobs that their gate did not let pass keep their order.
 func TestOrderBehindLimit(t *testing.T) {
 	t.Parallel()

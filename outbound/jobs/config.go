@@ -56,8 +56,8 @@ type Queue struct {
 	Handler func(ctx context.Context, job Job) error
 	// Gate admits each attempt before its handler is called. The handler's first call through the Gate, such as a request over its Transport,
 	// uses the permit of the attempt, and waits again only as described at GateCall. While the vendor is held, few jobs are taken. A handler
-	// that returns without a call counts as a call that was made, unless its error matches core.ErrRejected. If nil, handlers are called at
-	// once.
+	// that returns without a call counts as a call that was made, unless its error matches core.ErrRejected. All calls under
+	// the handler's context are background calls (gate.Background), to every gate. If nil, handlers are called at once.
 	Gate *gate.Gate
 	// GateCall returns the keys and costs of a job at its Gate. If nil, there are none. Return every key that is known.
 	// In the handler, the call waits for a key that only the request has, such as its host, for a connection of a gate.Pool, and for a

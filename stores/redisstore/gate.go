@@ -122,7 +122,7 @@ func (t *gateTable) Pass(ctx context.Context, ask gatestore.Ask) (g gatestore.Gr
 	args := []any{ask.Process, number(int64(ask.InFlight)), usec(ask.RoundTrip), usec(ask.Ahead), mode}
 	k := t.keys()
 	for _, of := range ask.Groups {
-		args = append(args, number(int64(of.Calls)), number(int64(of.ID)), number(int64(len(of.Draws))))
+		args = append(args, number(int64(of.Calls)), bit(of.Background), number(int64(of.ID)), number(int64(len(of.Draws))))
 		for _, d := range of.Draws {
 			args = append(args, k.index(d.Key), usec(d.Spacing), usec(d.Lead), usec(d.Unit), number(int64(d.Generation)))
 		}
@@ -141,7 +141,7 @@ func (t *gateTable) Pass(ctx context.Context, ask gatestore.Ask) (g gatestore.Gr
 		n := width * int(reply[0])
 		a := gatestore.Answer{
 			Draw: max(0, int(reply[1])-1), Again: time.Duration(reply[2]) * time.Microsecond,
-			Held: reply[3] == 2, Poll: reply[3] == 3,
+			Held: reply[3] == 2, Poll: reply[3] == 3, Soon: reply[3] == 4,
 		}
 		for r := range slices.Chunk(reply[answer:answer+n], width) {
 			s := gatestore.Slot{ID: uint64(r[0]), At: time.Duration(r[1]) * time.Microsecond, Turn: r[2] == 1, Probe: r[3] == 1, Time: uint64(r[4])}

@@ -10,18 +10,23 @@
 -- id and end, the oldest first; tail, the end of the usage; unit, the charge of one permit by which it was counted; last, the latest slot;
 -- mark, the number of the slot that was given last; low, pairs: the least of what some slots have left, and the number of the last of these
 -- (what a slot has left is how far ahead the end of the usage was when it was given, minus what was given back since);
--- spare, slots that were given back, as time, charge and number; pace, the end of the admissions of late calls. The value of the vendor also has:
--- seq, the last id; places, by id with the ends of their leases; freed, when the last place was freed; procs, when each process was seen;
--- wait, the processes that were refused a place: name, since when it waits, and when it last asked; lim, the number of places; most, lim when
--- it is not halved; asked, the last InFlight above 0; won, the successes since lim has changed; soon, 1 if lim grows fast; resumed, the end
--- of the last hold that halved lim, or the time of a resume; eased, when halving lim alone is possible again; far, the end of the farthest
--- hold of any key; ended, the generation up to which all holds were resumed. All times are in µs.
--- noted is longer than the longest poll: a process that waits for a place is not forgotten between two of them.
-local probe, lease, seen, noted, shelf = 10000000, 10000000, 10000000, 700000, 12500
+-- spare, slots that were given back, as time, charge and number; pace, the end of the admissions of late calls; wants, until when background
+-- calls are assumed to ask for slots; rush, until when interactive calls are assumed to wait for them, and rushing, their process; past, how
+-- many interactive calls have passed since a background call. The value of the vendor also has: seq, the last id; places, by id with the ends
+-- of their leases; freed, when the last place was freed; procs, when each process was seen; wait, the processes that were refused a place:
+-- name, since when it waits, when it last asked, whether for background calls, and for how many; lim, the number of places; most, lim when it
+-- is not halved; asked, the last InFlight above 0; won, the successes since lim has changed; soon, 1 if lim grows fast; resumed, the end of
+-- the last hold that halved lim, or the time of a resume; eased, when halving lim alone is possible again; far, the end of the farthest hold
+-- of any key; ended, the generation up to which all holds were resumed. All times are in µs.
+-- noted is longer than the longest poll: a process that waits for a place is not forgotten between two of them. A call that waits is assumed
+-- to ask within kept after its slot, and an interactive call within soon. After share interactive calls, it is the turn of a background call,
+-- whose slot can then be farther ahead by early. It is no probe within early after the end of a hold, and leaves one turn of a ramp.
+local probe, lease, seen, noted, shelf, share, kept, early, soon = 10000000, 10000000, 10000000, 700000, 12500, 8, 100000, 50000, 500000
 local S, dirty = {}, {}
 
 local function moved(s, d)
   s.at, s.till, s.over, s.tail, s.pace, s.last = now, s.till - d, s.over - d, s.tail - d, s.pace - d, s.last - d
+  s.wants, s.rush = s.wants - d, s.rush - d
   for k = 2, #s.out, 2 do s.out[k] = s.out[k] - d end
   for k = 1, #s.spare, 3 do s.spare[k] = s.spare[k] - d end
   if s.places then
@@ -36,7 +41,7 @@ end
 local function read(i)
   local raw, s = call('GET', KEYS[i])
   if not raw then
-    s = {at = now, gen = 0, prev = 0, till = 0, over = 0, room = 0, out = {}}
+    s = {at = now, gen = 0, prev = 0, till = 0, over = 0, room = 0, out = {}, wants = 0, rush = 0, rushing = '', past = 0}
     s.tail, s.unit, s.last, s.mark, s.low, s.spare, s.pace = 0, 0, 0, now, {}, {}, 0
     if i == 1 then
       s.seq, s.places, s.freed, s.procs, s.wait = 0, {}, now, {}, {}
@@ -124,12 +129,13 @@ end
 local op = {}
 
 -- pass: the name of the process; InFlight; the round trip; the farthest slot; pass, late (calls take their slots when they ask
--- again), again or reserve; then for each group of calls that want the same: how many calls; the id of the one that asks again, or 0; how
--- many draws, and for each its key, its charge, how far ahead of the end of the usage that can be, the charge of one permit, and the
--- generation that the call has seen, if it asks again.
+-- again), again or reserve; then for each group of calls that want the same: how many calls; 1 if they are background calls; the id of the
+-- one that asks again, or 0; how many draws, and for each its key, its charge, how far ahead of the end of the usage that can be, the
+-- charge of one permit, and the generation that the call has seen, if it asks again.
 --
 -- Reply: places in use, and in force; processes; then for each group: how many calls pass; of the first that does not, the draw that
--- refuses (0: none), when it can pass, or is to ask again, and why (1: slot, 2: hold, 3: a place or turn); and
+-- refuses (0: none), when it can pass, or is to ask again, and why (1: slot, 2: hold, 3: a place or turn, 4: slot,
+-- but ask again within soon); and
 -- for each that passes its id, its slot, 1 if it has a turn, 1 if it is a probe, the slot as a time, and for each draw the generation, and
 -- the number of its slot, or 0.
 function op.pass()
@@ -144,38 +150,60 @@ function op.pass()
   if inflight > 0 then V.asked = inflight end
   local lim = min(V.lim, inflight)
 
-  local function shut(D, own)
+  local function shut(D, own, bg)
     for k, d in ipairs(D) do
       local s, n = d.s, no[d.i]
-      if n and (n[2] ~= 1 or d.charge > 0) then
-        return k, unpack(n)
+      local turns = 2 * (bg and max(1, s.room - 1) or s.room)
+      if n and (n[2] ~= 1 or d.charge > 0) and (n[3] == bg or bg and n[2] == 1 and s.past < share) then
+        return k, n[1], n[2]
       elseif now < s.till then
         return k, s.till - now, 2
       elseif mode == 'again' and s.gen ~= d.gen then
         return k, 1, 1
-      elseif s.room > 0 and (mode == 'again' and not find(s.out, own) or mode == 'pass' and #s.out >= 2 * s.room) then
+      elseif bg and s.room == 1 and now < s.till + early then
+        return k, s.till + early - now, 3
+      elseif s.room > 0 and (mode == 'again' and not find(s.out, own) or mode == 'pass' and #s.out >= turns) then
         return k, min(poll((s.out[#s.out] or now) - probe), max((s.out[2] or now) - now, 1000)), 3
       end
     end
   end
 
-  local function full(own)
+  -- rushed returns why a background call has to wait for interactive calls, or how much farther ahead its slot can be.
+  local function rushed(D, at)
+    local lead = 0
+    for k, d in ipairs(D) do
+      if d.charge > 0 and now < d.s.rush then
+        if d.s.past < share then return 0, k, at + d.charge - now, 1 end
+        lead = early
+      end
+    end
+    return lead
+  end
+
+  -- full keeps free places for as many interactive calls as wait, or if it is its turn for a background call.
+  local function full(own, bg, n)
     if mode == 'again' then
       if V.places[own] then return nil end
       return 1, 1, 3
     end
-    local mine, ahead, first = nil, 0, now + 500000
+    local mine, ahead, one, first, turn = nil, 0, 0, now + 500000, V.past >= share
     for _, w in ipairs(V.wait) do
-      if w[1] == name then mine = w end
+      if w[1] == name and w[4] == bg then mine = w end
     end
     for _, w in ipairs(V.wait) do
-      if w ~= mine and (not mine or w[2] < mine[2]) then ahead = ahead + 1 end
+      if w[4] == bg then
+        if w ~= mine and (not mine or w[2] < mine[2]) then ahead = ahead + 1 end
+      elseif bg and not turn and w[1] ~= name then
+        ahead = ahead + w[5]
+      elseif turn and not bg then
+        one = 1
+      end
     end
-    if used + ahead < lim then return nil end
+    if used + ahead + one < lim then return nil end
     if mine then
-      mine[3] = now
+      mine[3], mine[5] = now, n
     elseif #V.wait < 64 then
-      V.wait[#V.wait + 1] = {name, now, now}
+      V.wait[#V.wait + 1] = {name, now, now, bg, n}
     end
     for _, t in pairs(V.places) do first = min(first, t) end
     dirty[1] = true
@@ -228,15 +256,17 @@ function op.pass()
     return at, last, mode == 'again' and huge or farthest
   end
 
-  -- try returns why a call does not pass, or adds to the reply what it is granted.
-  local function try(D, own, out)
+  -- try returns why a call, the first of n, does not pass, or adds to the reply what it is granted.
+  local function try(D, own, out, bg, n)
+    local at, last, most = slot(D)
+    local lead = 0
     if mode ~= 'reserve' then
-      local k, again, why = shut(D, own)
-      if not k and inflight > 0 then k, again, why = full(own) end
+      local k, again, why = shut(D, own, bg)
+      if not k and bg then lead, k, again, why = rushed(D, at) end
+      if not k and inflight > 0 then k, again, why = full(own, bg, n) end
       if k then return k, again, why end
     end
-    local at, last, most = slot(D)
-    if at > most then return last, at - now, 1 end
+    if at > most + lead then return last, at - lead - now, 1 end
     local id, turn, first = own, 0, 0
     if mode ~= 'again' then
       V.seq = max(V.seq + 1, now)
@@ -260,6 +290,10 @@ function op.pass()
           out[r + 5 + 2 * k] = s.mark
         end
       end
+      if d.charge > 0 and mode == 'pass' then
+        s.past = bg and max(0, s.past - share) or now < s.wants and min(s.past + 1, share + floor(kept / d.charge)) or 0
+        if bg then s.wants = max(s.wants, now + kept) end
+      end
       if s.room > 0 and mode ~= 'reserve' then
         turn = 1
         if mode == 'pass' then
@@ -274,34 +308,54 @@ function op.pass()
     if inflight > 0 and mode ~= 'reserve' then
       if mode == 'pass' then
         used = used + 1
+        local others = false
         for k = #V.wait, 1, -1 do
-          if V.wait[k][1] == name then table.remove(V.wait, k) end
+          local w = V.wait[k]
+          others = others or w[4]
+          if w[1] == name and w[4] == bg then table.remove(V.wait, k) end
         end
+        V.past = bg and max(0, V.past - share) or others and min(V.past + 1, 8 * share) or 0
       end
       V.places[id], dirty[1] = now + lease, true
     end
   end
 
+  -- note keeps in the value that calls of a class wait for a slot. It reports whether interactive calls have to ask again within soon.
+  local function note(d, again, bg)
+    local s, t, both = d.s, now + again + kept, not bg and now < d.s.wants
+    if both then t = min(t, now + soon + kept) end
+    if bg and s.wants < t - kept / 2 then
+      s.wants, dirty[d.i] = t, true
+    elseif both and s.rush < t - kept / 2 then
+      s.rush, s.rushing, dirty[d.i] = t, name, true
+    end
+    return both
+  end
+
   local reply, a = {}, 8
   while ARGV[a] do
-    local n, own, D, out, passed = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), {}, {}, 0
-    for k = 1, tonumber(ARGV[a + 2]) do
-      local b = a + 5 * k
+    local n, bg, own, D, out, passed = tonumber(ARGV[a]), ARGV[a + 1] == '1', tonumber(ARGV[a + 2]), {}, {}, 0
+    for k = 1, tonumber(ARGV[a + 3]) do
+      local b = a + 1 + 5 * k
       local i = tonumber(ARGV[b - 2])
       D[k] = {
         i = i, s = S[i], charge = tonumber(ARGV[b - 1]), lead = tonumber(ARGV[b]), unit = tonumber(ARGV[b + 1]), gen = tonumber(ARGV[b + 2]),
       }
       recount(D[k])
     end
-    a = a + 3 + 5 * #D
+    a = a + 4 + 5 * #D
     local k, again, why
     while passed < n do
-      k, again, why = try(D, own, out)
+      k, again, why = try(D, own, out, bg, n - passed)
       if k then break end
       passed = passed + 1
     end
     any = any or passed > 0
-    if k then no[D[k].i] = {again, why} end
+    if k then no[D[k].i] = {again, why, bg} end
+    if k and why == 1 and mode == 'pass' and note(D[k], again, bg) then why = 4 end
+    for _, d in ipairs(D) do
+      if not k and not bg and mode == 'pass' and d.charge > 0 and d.s.rushing == name then d.s.rush = 0 end
+    end
     for _, v in ipairs({passed, k or 0, again or 0, why or 0}) do reply[#reply + 1] = v end
     for _, v in ipairs(out) do reply[#reply + 1] = v end
   end
@@ -348,6 +402,7 @@ local function back(i, mark, at, charge, cost)
       for _ = 1, 3 do table.remove(s.spare, k) end
     end
   end
+  if cost < 0 then s.rush = 0 end -- it may be long before the calls that wait ask for this slot
   dirty[i] = true
 end
 
@@ -449,7 +504,7 @@ end
 local reply = op[ARGV[2]]()
 for i in pairs(dirty) do
   local s = S[i]
-  local last = max(s.till, s.tail, s.pace, s.room > 0 and s.over or 0)
+  local last = max(s.till, s.tail, s.pace, s.wants, s.rush, s.room > 0 and s.over or 0)
   for k = 2, #s.out, 2 do last = max(last, s.out[k] + probe) end -- another turn follows one that is given up
   if i == 1 then
     last = max(last, s.far)

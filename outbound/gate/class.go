@@ -1,0 +1,55 @@
+package gate
+
+import (
+	"context"
+	"slices"
+)
+
+// The classes of calls. The Store has the same number of overtakes: of nine calls, one is a background call.
+const (
+	interactive = iota
+	background
+	classes
+
+	overtakes = 8 // interactive calls before one background call
+)
+
+type backgroundKey struct{}
+
+// Background marks the calls under ctx as background calls, for every gate. Other calls, which are called interactive, go before them.
+// While both wait for the same slots, places or connections, at least one call in ten is a background call. The probe after a hold is the
+// oldest interactive call, if one waits. With a Store, this applies to all processes together. The calls of jobs and batch, and those that
+// their functions make under their contexts, are background calls.
+func Background(ctx context.Context) context.Context {
+	return context.WithValue(ctx, backgroundKey{}, true)
+}
+
+// class returns the class of a call. A permit of Reserve has its slots already, and goes before the calls that wait.
+func (c *call) class() int {
+	if c.background && c.seq >= unreserved {
+		return background
+	}
+	return interactive
+}
+
+// queues are those of the calls that wait for what c waits for.
+func (c *call) queues(yield func(q *queue) bool) {
+	ok := yield(&c.g.ready)
+	for _, cl := range c.claims {
+		ok = ok && yield(&cl.parked)
+	}
+	if ok && c.pool != nil {
+		yield(&c.pool.parked)
+	}
+}
+
+// passes returns what a queue counts if a call passes: after so many interactive calls, a background call is next.
+func (c *call) passes() int { return [classes]int{1, -overtakes}[c.class()] }
+
+// turn reports whether a background call goes before the interactive calls of the queue. It is no probe then, and the Store has not refused
+// it.
+func (q *queue) turn(c *call) bool {
+	return q.passed+q.asked >= overtakes && !slices.ContainsFunc(c.claims, func(cl *claim) bool {
+		return cl.hold != nil && cl.hold.room == 1 || cl.refused[background].quiet.After(c.g.now)
+	})
+}
