@@ -50,3 +50,5 @@ func TestSoakNoCallInsideToldPause(t *testing.T) { noCallInsideToldPause(t, 20) 
 
 // For a minute, also far from the Store.
 func TestSoakClasses(t *testing.T) { testClasses(t, time.Minute, true) }
+
+func TestSoakSharedClasses(t *testing.T) { sharedClasses(t, time.Minute) }
