@@ -2,7 +2,6 @@ package gate_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -14,8 +13,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/quiettest"
-	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/gate"
 )
@@ -83,33 +80,6 @@ func testClasses(t *testing.T, while time.Duration, all bool) {
 				} else if !row.mixed {
 					require.LessOrEqual(t, asked, int(50*(while.Seconds()+1))) // once for each slot
 				}
-			})
-		})
-	}
-}
-
-// The same over a real server, for a few seconds.
-func TestSharedClasses(t *testing.T) { sharedClasses(t, 3*time.Second) }
-
-func sharedClasses(t *testing.T, while time.Duration) {
-	t.Helper()
-	t.Parallel()
-	for name, fill := range map[string]bool{"four": false, "four, full": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			quiettest.Repeat(t, func() error {
-				gates := processes(t, redistest.Start(t).Addr, 4, gate.Config{Limits: perSecond(50)})
-				background, waits := classes(t, gates[:1], gates[1:], fill, while)
-				p99 := waits[len(waits)*99/100]
-				t.Logf("a second: %.1f interactive calls; %.1f background calls; p99 %v", float64(len(waits))/while.Seconds(), background, p99)
-				least := 5 - 1/while.Seconds() // where the count begins is chance
-				if !fill {
-					least = 25
-				}
-				if background < least || !fill && p99 > 100*time.Millisecond {
-					return fmt.Errorf("%v background calls a second; p99 %v", background, p99)
-				}
-				return nil
 			})
 		})
 	}

@@ -200,11 +200,14 @@ func (g *Gate) refuseLate(s *scope) {
 		end, held = time.Time{}, false
 	}
 	for c := range g.calls {
+		if c.queue == nil {
+			continue
+		}
 		r, until := s.refused[c.class()], end
 		if r.quiet.After(g.now) {
 			until = later(end, r.known)
 		}
-		if c.queue != nil && (c.asks && c.queue == &s.parked || until.After(c.deadline)) &&
+		if (c.asks && c.queue == &s.parked || until.After(c.deadline)) &&
 			slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.scope == s && (held || r.polled || cl.old(g.now)) }) {
 			g.grant(c, c.limited(until, s.Limit))
 		}

@@ -4,6 +4,7 @@ package gate_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -51,4 +52,27 @@ func TestSoakNoCallInsideToldPause(t *testing.T) { noCallInsideToldPause(t, 20) 
 // For a minute, also far from the Store.
 func TestSoakClasses(t *testing.T) { testClasses(t, time.Minute, true) }
 
-func TestSoakSharedClasses(t *testing.T) { sharedClasses(t, time.Minute) }
+// The same over a real server.
+func TestSoakSharedClasses(t *testing.T) {
+	const while = time.Minute
+	t.Parallel()
+	for name, fill := range map[string]bool{"four": false, "four, full": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			quiettest.Repeat(t, func() error {
+				gates := processes(t, redistest.Start(t).Addr, 4, gate.Config{Limits: perSecond(50)})
+				background, waits := classes(t, gates[:1], gates[1:], fill, while)
+				p99 := waits[len(waits)*99/100]
+				t.Logf("a second: %.1f interactive calls; %.1f background calls; p99 %v", float64(len(waits))/while.Seconds(), background, p99)
+				least := 5 - 1/while.Seconds() // where the count begins is chance
+				if !fill {
+					least = 25
+				}
+				if background < least || !fill && p99 > 100*time.Millisecond {
+					return fmt.Errorf("%v background calls a second; p99 %v", background, p99)
+				}
+				return nil
+			})
+		})
+	}
+}
