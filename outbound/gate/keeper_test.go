@@ -78,7 +78,7 @@ func TestStoreUnavailable(t *testing.T) {
 			gate.Config{Limits: []gate.Limit{{N: 100, Per: time.Second}}},
 			[6]int{470, 400, 440, 0, 0, 400},
 			[6]int{490, 490, 490, 20, 0, 490},
-			20,
+			10,
 		},
 		{
 			gate.Config{Limits: []gate.Limit{{N: 25, Per: time.Second}}, AllowOnStoreError: true},

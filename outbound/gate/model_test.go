@@ -333,7 +333,7 @@ func overAll(w *world) func(context.Context) error {
 }
 
 // A vendor that judges by its own clock sees no call inside a pause that it has told, and the next one soon after its end.
-func TestNoCallInsideToldPause(t *testing.T) { noCallInsideToldPause(t, 8) }
+func TestNoCallInsideToldPause(t *testing.T) { noCallInsideToldPause(t, 4) }
 
 func noCallInsideToldPause(t *testing.T, pauses int) {
 	t.Helper()
