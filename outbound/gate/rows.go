@@ -3,6 +3,8 @@ package gate
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -10,7 +12,7 @@ import (
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// rows returns a row for the vendor, one for each held key, and one for each key of which the vendor has said what is left.
+// rows returns a row for the vendor, one for each held key, and one for each key that is used, or of which the vendor has said what is left.
 func (g *Gate) rows(context.Context) ([]registry.Row, error) {
 	s, held := g.Stats(), time.Time{}
 	rows := make([]registry.Row, 1)
@@ -20,18 +22,11 @@ func (g *Gate) rows(context.Context) ([]registry.Row, error) {
 			rows[0].Alarm, held = registry.Failing, h.Until
 			continue
 		}
-		rows = append(rows, registry.Row{
-			Key: h.row(), Secret: h.Key != "" && !g.hosts(), Alarm: registry.Notice, Verbs: rows[0].Verbs,
-			Cells: []registry.Cell{
-				{Name: "held_until", Value: h.Until},
-				{Name: "limit", Value: h.Limit},
-				{Name: "reason", Value: h.Reason},
-				{Name: "left", Value: ""},
-				{Name: "reset", Value: time.Time{}},
-			},
-		})
+		row := g.row(h, "", "", time.Time{})
+		row.Alarm, row.Verbs = registry.Notice, rows[0].Verbs
+		rows = append(rows, row)
 	}
-	rows = append(rows, g.quotaRows(maxHolds)...)
+	rows = append(rows, g.usedRows(maxHolds)...)
 	rows[0].Cells = []registry.Cell{
 		{Name: "waiting", Value: s.Waiting},
 		{Name: "in_flight", Value: s.InFlight},
@@ -43,27 +38,52 @@ func (g *Gate) rows(context.Context) ([]registry.Row, error) {
 	return rows, nil
 }
 
-// quotaRows returns rows of at most n keys that are not held, those that have the least first.
-func (g *Gate) quotaRows(n int) (rows []registry.Row) {
+func (g *Gate) row(h Hold, used, left string, reset time.Time) registry.Row {
+	return registry.Row{
+		Key: h.row(), Secret: h.Key != "" && !g.hosts(),
+		Cells: []registry.Cell{
+			{Name: "held_until", Value: h.Until},
+			{Name: "limit", Value: h.Limit},
+			{Name: "used", Value: used},
+			{Name: "reason", Value: h.Reason},
+			{Name: "left", Value: left},
+			{Name: "reset", Value: reset},
+		},
+	}
+}
+
+// usedRows returns rows of at most n keys that are not held: those of which the vendor says what is left, the least first, then the most used.
+func (g *Gate) usedRows(n int) (rows []registry.Row) {
 	defer g.lock()()
+	told := func(s *scope) bool { return g.now.Before(s.quotaReset) }
+	used := func(s *scope) int64 {
+		if g.shared != nil { // the Store knows it
+			return 0
+		}
+		return s.used(g.now)
+	}
+	rank := func(s *scope) int64 {
+		if told(s) {
+			return s.quotaLeft
+		}
+		return math.MaxInt64 - used(s)
+	}
 	var all []*scope
 	for _, s := range g.scopes {
-		if _, held := s.held(g.now); !held && g.now.Before(s.quotaReset) {
+		if _, held := s.held(g.now); !held && (told(s) || used(s) > 0) {
 			all = append(all, s)
 		}
 	}
-	slices.SortFunc(all, func(a, b *scope) int { return cmp.Compare(a.quotaLeft, b.quotaLeft) })
+	slices.SortFunc(all, func(a, b *scope) int { return cmp.Compare(rank(a), rank(b)) })
 	for _, s := range all[:min(n, len(all))] {
-		rows = append(rows, registry.Row{
-			Key: Hold{Limit: s.Limit, Key: s.Key.Key}.row(), Secret: s.Key.Key != "" && !g.hosts(),
-			Cells: []registry.Cell{
-				{Name: "held_until", Value: time.Time{}},
-				{Name: "limit", Value: s.Limit},
-				{Name: "reason", Value: ""},
-				{Name: "left", Value: strconv.FormatInt(s.quotaLeft, 10)},
-				{Name: "reset", Value: s.quotaReset},
-			},
-		})
+		of, left, reset := "", "", time.Time{}
+		if n := used(s); n > 0 {
+			of = fmt.Sprintf("%d of %d", n, s.burst)
+		}
+		if told(s) {
+			left, reset = strconv.FormatInt(s.quotaLeft, 10), s.quotaReset
+		}
+		rows = append(rows, g.row(Hold{Limit: s.Limit, Key: s.Key.Key}, of, left, reset))
 	}
 	return rows
 }

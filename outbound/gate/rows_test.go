@@ -98,8 +98,8 @@ func TestRowsOfQuotas(t *testing.T) {
 		require.Len(t, rows, 3)
 		for i, want := range []registry.Row{{Key: "account:b", Secret: true}, {Key: "account:a", Secret: true}} {
 			cells := rows[i+1].Cells
-			require.Equal(t, []string{"5", "7"}[i], cells[3].Value)
-			require.InDelta(t, time.Minute, time.Until(cells[4].Value.(time.Time)), float64(time.Second)) //nolint:forcetypeassert // a time
+			require.Equal(t, []string{"5", "7"}[i], cells[4].Value)
+			require.InDelta(t, time.Minute, time.Until(cells[5].Value.(time.Time)), float64(time.Second)) //nolint:forcetypeassert // a time
 			rows[i+1].Cells = nil
 			require.Equal(t, want, rows[i+1])
 		}
@@ -119,5 +119,31 @@ func TestRowsOfQuotas(t *testing.T) {
 		rows, err = e.Source.Rows(t.Context())
 		require.NoError(t, err)
 		require.Len(t, rows, 1)
+	})
+}
+
+// The page shows how much of a limit is used, the most used key first.
+func TestRowsOfUsage(t *testing.T) {
+	t.Parallel()
+	var all registry.Registry
+	cfg := gate.Config{Name: "ads", Registry: (*core.Registry)(&all), Limits: []gate.Limit{{Name: "account", N: 10, Per: time.Minute, Burst: 5, Key: gate.ByCall}}}
+	bubble(t, cfg, func(t tester, g *gate.Gate) {
+		e, _ := all.Get("gate", "ads")
+		used := func() (all []string) {
+			rows, err := e.Source.Rows(t.Context())
+			require.NoError(t, err)
+			for _, r := range rows[1:] {
+				all = append(all, fmt.Sprint(r.Key, " ", r.Cells[2].Value))
+			}
+			return all
+		}
+		for _, key := range []string{"b", "a", "a", "a"} {
+			require.NoError(t, do(t.Context(), g, account(key), 0))
+		}
+		require.Equal(t, []string{"account:a 3 of 5", "account:b 1 of 5"}, used())
+		time.Sleep(15 * time.Second)
+		require.Equal(t, []string{"account:a 2 of 5"}, used())
+		time.Sleep(time.Minute)
+		require.Empty(t, used())
 	})
 }
