@@ -69,7 +69,7 @@ func TestManyFailed(t *testing.T) {
 		for i := range n {
 			add(t, b, "o", fmt.Sprint(i))
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(2 * time.Minute) // after FlushAfter: the last batch can have fewer than FlushSize
 		failed := map[string]bool{}
 		for f, err := range b.Failed(t.Context(), "o") {
 			require.NoError(t, err)
