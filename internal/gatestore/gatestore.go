@@ -48,6 +48,7 @@ type Ask struct {
 	RoundTrip time.Duration // there is no slot before it
 	Ahead     time.Duration // nor one after it
 	Late      bool          // calls pass at the rate of the slots, and take theirs by Again
+	Leave     bool          // calls that do not pass do not wait
 }
 
 // A Group is calls with the same keys and costs.
@@ -89,7 +90,7 @@ type Answer struct {
 	Poll  bool          // a place or a turn is missing: nothing tells when there is one
 	Draw  int           // the index of the draw that has refused
 	Held  bool          // it is held
-	Soon  bool          // ask again within half a second, so that the background calls of others go on waiting
+	Soon  bool          // of interactive calls: ask again within half a second, so that the background calls of others go on waiting; of others: they wait for these
 }
 
 // A Slot is the permission for one call.

@@ -18,8 +18,8 @@ type backgroundKey struct{}
 
 // Background marks the calls under ctx as background calls, for every gate. Other calls, which are called interactive, go before them.
 // While both wait for the same slots, places or connections, at least one call in ten is a background call. The probe after a hold is the
-// oldest interactive call, if one waits. With a Store, this applies to all processes together. The calls of jobs and batch, and those that
-// their functions make under their contexts, are background calls.
+// oldest interactive call, if one waits. With a Store, this applies to all processes together; the probe is then the first interactive call
+// for which the Store is asked. The calls of jobs and batch, and those that their functions make under their contexts, are background calls.
 func Background(ctx context.Context) context.Context {
 	return context.WithValue(ctx, backgroundKey{}, true)
 }
@@ -36,7 +36,7 @@ func (c *call) class() int {
 func (c *call) queues(yield func(q *queue) bool) {
 	ok := yield(&c.g.ready)
 	for _, cl := range c.claims {
-		ok = ok && yield(&cl.parked)
+		ok = ok && (!cl.Vendor && cl.cost == 0 || yield(&cl.parked))
 	}
 	if ok && c.pool != nil {
 		yield(&c.pool.parked)

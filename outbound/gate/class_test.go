@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -407,6 +408,114 @@ func TestCostlyInteractiveCall(t *testing.T) {
 		group.Wait()
 		first := slices.IndexFunc(c.begun, left.Before)
 		require.Less(t, c.begun[first].Sub(left), 700*time.Millisecond)
+	})
+}
+
+// A background call that costs much gets its slots, though cheap interactive calls of another process could fill the limit.
+func TestCostlyBackgroundCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limit := gate.Limit{Name: "tokens", N: 1000, Per: 2 * time.Second, Burst: 100}
+		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{Limits: []gate.Limit{limit}})
+		defer closeAll(gates)
+		ctx, cancel := context.WithCancel(t.Context())
+		costs := func(n int64) gate.Call { return gate.Call{Costs: map[string]int64{"tokens": n}} }
+		var group sync.WaitGroup
+		for range 50 {
+			group.Go(func() {
+				for ctx.Err() == nil {
+					_ = do(ctx, gates[0], costs(10), 0)
+				}
+			})
+		}
+		time.Sleep(2 * time.Second)
+		for range 5 {
+			start := time.Now()
+			require.NoError(t, do(gate.Background(ctx), gates[1], costs(100), 0))
+			require.Less(t, time.Since(start), 2*time.Second)
+		}
+		cancel()
+		group.Wait()
+	})
+}
+
+// A background call with a deadline is not refused because interactive calls wait: they can give up.
+func TestDeadlineOfBackgroundCall(t *testing.T) {
+	t.Parallel()
+	for name, n := range map[string]int{"one process": 1, "two processes": 2} {
+		synctest.Test(t, func(t *testing.T) {
+			limit := gate.Limit{Name: "tokens", N: 1000, Per: 100 * time.Second, Burst: 500}
+			gates, _ := gatesOf(t, newRedis(2*time.Millisecond), n, gate.Config{Limits: []gate.Limit{limit}})
+			defer closeAll(gates)
+			costs := func(n int64) gate.Call { return gate.Call{Costs: map[string]int64{"tokens": n}} }
+			require.NoError(t, do(t.Context(), gates[0], costs(500), 0))
+			first, leave := context.WithCancel(t.Context())
+			defer leave()
+			for range 2 {
+				go func() { _ = do(first, gates[0], costs(500), 0) }()
+			}
+			synctest.Wait()
+			time.AfterFunc(5*time.Second, leave)
+			ctx, cancel := context.WithTimeout(gate.Background(t.Context()), 10*time.Second)
+			defer cancel()
+			require.NoError(t, do(ctx, gates[n-1], costs(10), 0), name)
+		})
+	}
+}
+
+// Interactive calls that the Store refuses and that do not wait leave the slots to background calls of other processes.
+func TestRefusedInteractiveCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{Limits: perSecond(50)})
+		defer closeAll(gates)
+		cfg := gates[0].Config()
+		cfg.MaxWait = -1
+		require.NoError(t, gates[0].SetConfig(cfg))
+		ctx, cancel := context.WithCancel(t.Context())
+		var c counter
+		var group sync.WaitGroup
+		group.Go(func() { loop(gate.Background(ctx), t, gates[1:], 100, func(int) { c.call(0) }) })
+		passed := 0
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			if do(t.Context(), gates[0], gate.Call{}, 0) == nil {
+				passed++
+			}
+		}
+		cancel()
+		group.Wait()
+		require.Greater(t, len(c.begun)+passed, 450, "%d passed", passed)
+	})
+}
+
+// Background calls that cost nothing take no turn of those that need slots.
+func TestBackgroundCallsWithoutCost(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{Limits: []gate.Limit{{Name: "account", N: 20, Per: time.Second, Key: gate.ByCall}}}, func(t tester, g *gate.Gate) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		var made, others atomic.Int64
+		spin := func(ctx context.Context, n int, call gate.Call, made *atomic.Int64) {
+			for range n {
+				group.Go(func() {
+					for ctx.Err() == nil {
+						if do(ctx, g, call, time.Millisecond) == nil {
+							made.Add(1)
+						}
+					}
+				})
+			}
+		}
+		free := account("a")
+		free.Costs = map[string]int64{"account": 0}
+		spin(ctx, 50, account("a"), &others)
+		spin(gate.Background(ctx), 50, free, new(atomic.Int64))
+		spin(gate.Background(ctx), 1, account("a"), &made)
+		time.Sleep(10 * time.Second)
+		cancel()
+		group.Wait()
+		require.GreaterOrEqual(t, 10*made.Load(), made.Load()+others.Load())
 	})
 }
 

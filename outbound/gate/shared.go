@@ -181,14 +181,16 @@ func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time, class 
 		r.quiet = at
 	}
 	for of := class; of < classes; of++ {
-		s.refused[of] = r
+		if s.refused[of] = r; of == background && (class != of || answer.Soon) { // nothing tells how long it has to give way
+			s.refused[of].known = g.now
+		}
 	}
 	g.refuseLate(s)
 	switch next := s.parked.first(); {
 	case next == nil:
 	case next.class() == class:
 		g.wake(s, at)
-	default:
+	case s.parked.passed >= overtakes || !s.wake.After(g.now):
 		g.wake(s, time.Time{})
 	}
 }
@@ -251,6 +253,7 @@ func (g *Gate) askFor(mode gatestore.Mode) gatestore.Ask {
 	sh := g.shared
 	return gatestore.Ask{
 		Process: sh.process, Mode: mode, InFlight: g.most, RoundTrip: sh.trip,
+		Leave: g.settings().MaxWait < 0,
 		Late:  mode == gatestore.Pass && sh.dial > freshTime/2, // otherwise the slots would be too old when the calls have connections
 		Ahead: sh.trip + max(sh.trip, 10*time.Millisecond),     // as many calls as one round trip carries
 	}

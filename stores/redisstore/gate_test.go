@@ -172,30 +172,30 @@ var gateRules = map[string]string{
 
 	// While background calls ask for slots, an interactive call that was refused goes first, until 100 ms after its slot.
 	"interactive first": `p pass 1 a:100ms = @0s; q pass b1 a:100ms = slot 100ms a; p pass 1 a:100ms = soon 100ms a
-		q pass b1 a:100ms = slot 200ms a; 100ms; q pass b1 a:100ms = slot 100ms a; q pass b1 b:100ms = @0s; q pass b1 a = @0s
-		p pass 1 a = @0s; q pass b1 a:100ms = slot 100ms a; p pass 1 a:100ms = @0s; q pass b1 a:100ms = slot 100ms a
-		p pass 1 a:100ms = soon 100ms a; 199.999ms; q pass b1 a:100ms = slot 100ms a; 1us; q pass b1 a:100ms = @0s`,
+		q pass b1 a:100ms = soon 200ms a; 100ms; q pass b1 a:100ms = soon 100ms a; q pass b1 b:100ms = @0s; q pass b1 a = @0s
+		p pass 1 a = @0s; q pass b1 a:100ms = soon 100ms a; p pass 1 a:100ms = @0s; q pass b1 a:100ms = slot 100ms a
+		p pass 1 a:100ms = soon 100ms a; 199.999ms; q pass b1 a:100ms = soon 1µs a; 1us; q pass b1 a:100ms = @0s`,
 	// An interactive call of another process, and one that asks again, do not end that.
 	"interactive calls of two": `p pass 1 a:100ms = @0s; q pass b1 a:100ms; p pass 1 a:100ms = soon 100ms a; 100ms
-		r pass 1 a:100ms = @0s; p again 1 a; q pass b1 a:100ms = slot 200ms a; 100ms; p pass 1 a:100ms = @0s; q pass b1 a:100ms = slot 100ms a`,
+		r pass 1 a:100ms = @0s; p again 1 a; q pass b1 a:100ms = soon 100ms a; 100ms; p pass 1 a:100ms = @0s; q pass b1 a:100ms = slot 100ms a`,
 	// It is not known that background calls ask when none has in the last 100 ms.
 	"no background": `q pass b1 a:10ms = @0s; 99.999ms; p pass 1 a:100ms = @0s; p pass 1 a:100ms = soon 100ms a
-		q pass b1 a:100ms = slot 200ms a
+		q pass b1 a:100ms = soon 200ms a
 		q pass b1 b:10ms = @0s; 100ms; p pass 1 b:100ms = @0s; p pass 1 b:100ms = slot 100ms b; q pass b1 b:100ms = slot 100ms b`,
 	"interactive and background": `p pass 1 a:100ms | b1 a:100ms | 1 a:100ms = @0s | slot 100ms a | soon 100ms a; 100ms
-		p pass 2 a:100ms | b1 a:100ms | b1 a | b1 b:100ms = @0s soon 100ms a | slot 100ms a | @0s | @0s`,
+		p pass 2 a:100ms | b1 a:100ms | b1 a | b1 b:100ms = @0s soon 100ms a | soon 100ms a | @0s | @0s`,
 	// When eight interactive calls have passed, the slot of a background call can be 50 ms farther ahead.
 	"turn of background": `p pass 1 a:100ms = @0s; q pass b1 a:100ms = slot 100ms a; set ahead=690ms; p pass 6 a:100ms; set ahead=0s
-		p pass 1 a:100ms = soon 700ms a; q pass b1 a:100ms = slot 800ms a; set ahead=710ms; p pass 2 a:100ms = @700ms soon 800ms a
-		q pass b1 a:100ms = slot 900ms a; set ahead=810ms; p pass 2 a:100ms = @800ms soon 900ms a; set ahead=0s
+		p pass 1 a:100ms = soon 700ms a; q pass b1 a:100ms = soon 600ms a; set ahead=710ms; p pass 2 a:100ms = @700ms soon 800ms a
+		q pass b1 a:100ms = soon 600ms a; set ahead=810ms; p pass 2 a:100ms = @800ms soon 900ms a; set ahead=0s
 		q pass b1 a:100ms = slot 850ms a; 800ms; p pass 1 a:100ms = soon 100ms a; 49.999ms; q pass b1 a:100ms = slot 1µs a; 1us
-		q pass b2 a:100ms = @50ms slot 250ms a; p pass 1 a:100ms = soon 150ms a; set ahead=1s; q reserve b1 a:100ms = @150ms`,
+		q pass b2 a:100ms = @50ms soon 150ms a; p pass 1 a:100ms = soon 150ms a; set ahead=1s; q reserve b1 a:100ms = @150ms`,
 	"turns of background": `p pass 1 a:10ms = @0s; q pass b1 a:10ms = slot 10ms a; set ahead=1s; p pass 90 a:10ms; set ahead=0s
-		p pass 1 a:10ms = soon 910ms a; set ahead=2s; q pass b20 a:10ms = @910ms @920ms slot 940ms a`,
+		p pass 1 a:10ms = soon 910ms a; set ahead=2s; q pass b20 a:10ms = @910ms @920ms soon 600ms a`,
 	"turn of background, in one request": `p pass 1 a:1s = @0s; p pass b1 a:1s = slot 1s a; set ahead=8s; p pass 9 a:1s
-		q pass 1 a:1s | b2 a:1s = soon 9s a | slot 8.95s a; 950ms; q pass 1 a:1s | b2 a:1s = soon 8.05s a | @8.05s slot 8.05s a`,
+		q pass 1 a:1s | b2 a:1s = soon 9s a | slot 8.95s a; 950ms; q pass 1 a:1s | b2 a:1s = soon 8.05s a | @8.05s soon 8.05s a`,
 	"turn of background, late": `p late 1 a:100ms = @0s; q late b1 a:100ms = slot 87.5ms a; p late 1 a:100ms = soon 87.5ms a; 87.5ms
-		q late b1 a:100ms = slot 100ms a; p late 1 a:100ms = @0s; q late b1 a:100ms = slot 100ms a`,
+		q late b1 a:100ms = soon 100ms a; p late 1 a:100ms = @0s; q late b1 a:100ms = slot 100ms a`,
 	// Places are kept for as many interactive calls as wait, or for one background call.
 	"classes, places": `set in=2; p pass 2 = 2*@0s; q pass b1 = poll 50ms v; p pass 1 = poll 50ms v; p end p 1 2; q pass b2 = @0s poll 50ms v
 		p pass 1 = @0s; q end p 3; p pass 1 | b1 = @0s | poll 50ms v`,
@@ -208,15 +208,15 @@ var gateRules = map[string]string{
 		q pass b1 a = poll 50ms a; p hold b 1s = 1s; 1.05s; q pass b1 b = @0s,probe; p end tps 1; q pass b2 a = @0s,turn poll 50ms a
 		p pass 1 a = @0s,turn; q end tps 3; q pass b2 a = @0s,turn poll 50ms a; p end tps 4; q pass b3 a = 2*@0s,turn poll 50ms a`,
 	"given back, classes": `p pass 1 a:400ms = @0s; q pass b1 a:400ms; set ahead=400ms; p reserve 1 a:400ms = @400ms; set ahead=0s
-		p pass 1 a:400ms = soon 800ms a; 400ms; q pass b1 a:400ms = slot 800ms a; p end b 2; q pass b1 a:400ms = @0s`,
+		p pass 1 a:400ms = soon 800ms a; 400ms; q pass b1 a:400ms = soon 200ms a; p end b 2; q pass b1 a:400ms = @0s`,
 	"expiry, classes": `p pass 1 a:100ms = @0s; q pass b1 a:100ms = slot 100ms a; ttl a 200ms; p pass 1 a:100ms = soon 100ms a
 		ttl a 200ms; 150ms; p pass 1 a:100ms = @0s; ttl a 100ms; p pass 1 a:100ms = soon 100ms a; ttl a 200ms`,
 	"clock goes back, classes": `p pass 1 a:400ms = @0s; q pass b1 a:400ms = slot 400ms a; p pass 1 a:400ms = soon 400ms a; -1h
-		q pass b1 a:400ms = slot 800ms a; 400ms; q pass b1 a:400ms = slot 400ms a; p pass 1 a:400ms = @0s; p pass 1 a:400ms = soon 400ms a
-		q pass b1 a:400ms = slot 800ms a; 500ms; q pass b1 a:400ms = @0s`,
+		q pass b1 a:400ms = soon 500ms a; 400ms; q pass b1 a:400ms = soon 100ms a; p pass 1 a:400ms = @0s; p pass 1 a:400ms = soon 400ms a
+		q pass b1 a:400ms = soon 500ms a; 500ms; q pass b1 a:400ms = @0s`,
 	// An interactive call whose slot is far ahead asks every half a second.
 	"interactive call far ahead": `q pass b1 a:1s/1ms = @0s; set ahead=9s; p pass 1 a:9s/1ms = @1s; set ahead=0s
-		p pass 1 a:9s/1ms = soon 10s a; q pass b1 a:1ms+10s = slot 1ms a; 599.999ms; q pass b1 a:1ms+10s = slot 1ms a; 1us
+		p pass 1 a:9s/1ms = soon 10s a; q pass b1 a:1ms+10s = soon 500ms a; 599.999ms; q pass b1 a:1ms+10s = soon 1µs a; 1us
 		q pass b1 a:1ms+10s = @0s`,
 	"resume": `set in=8; p do 1; p pass 2 d = 2*@0s; p hold a 1h = 1h0m0s; p hold b 1h = 1h0m0s; p hold e 1h = 1h0m0s; 1s; resume a e
 		p pass 1 a = @0s,probe; p hold h 1s halve = 1s; state = 3/8 1; p pass 1 b = held 59m59s b; 1us; p hold i 1s halve = 1s

@@ -129,15 +129,14 @@ end
 local op = {}
 
 -- pass: the name of the process; InFlight; the round trip; the farthest slot; pass, late (calls take their slots when they ask
--- again), again or reserve; then for each group of calls that want the same: how many calls; 1 if they are background calls; the id of the
+-- again), again or reserve; 1 if calls that do not pass do not wait; then for each group of calls that want the same: how many calls; 1 if they are background calls; the id of the
 -- one that asks again, or 0; how many draws, and for each its key, its charge, how far ahead of the end of the usage that can be, the
 -- charge of one permit, and the generation that the call has seen, if it asks again.
 --
 -- Reply: places in use, and in force; processes; then for each group: how many calls pass; of the first that does not, the draw that
--- refuses (0: none), when it can pass, or is to ask again, and why (1: slot, 2: hold, 3: a place or turn, 4: slot,
--- but ask again within soon); and
--- for each that passes its id, its slot, 1 if it has a turn, 1 if it is a probe, the slot as a time, and for each draw the generation, and
--- the number of its slot, or 0.
+-- refuses (0: none), when it can pass, or is to ask again, and why (1: slot, 2: hold, 3: a place or turn, 4: slot; interactive calls are
+-- to ask again within soon, background calls wait for them); and for each that passes its id, its slot, 1 if it has a turn, 1 if it is a
+-- probe, the slot as a time, and for each draw the generation, and the number of its slot, or 0.
 function op.pass()
   local name, inflight, trip, mode = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[7]
   local farthest, late, no, any = now + tonumber(ARGV[6]), mode == 'late', {}, false
@@ -155,7 +154,7 @@ function op.pass()
       local s, n = d.s, no[d.i]
       local turns = 2 * (bg and max(1, s.room - 1) or s.room)
       if n and (n[2] ~= 1 or d.charge > 0) and (n[3] == bg or bg and n[2] == 1 and s.past < share) then
-        return k, n[1], n[2]
+        return k, n[1], n[3] ~= bg and n[2] == 1 and 4 or n[2]
       elseif now < s.till then
         return k, s.till - now, 2
       elseif mode == 'again' and s.gen ~= d.gen then
@@ -173,8 +172,9 @@ function op.pass()
     local lead = 0
     for k, d in ipairs(D) do
       if d.charge > 0 and now < d.s.rush then
-        if d.s.past < share then return 0, k, at + d.charge - now, 1 end
-        lead = early
+        local rush = d.s.rush - now
+        if d.s.past < share then return 0, k, min(max(at + d.charge - now, rush - kept), rush), 4 end
+        lead = max(lead, early + d.charge - d.unit) -- a costly call has a later slot than the cheap ones
       end
     end
     return lead
@@ -258,11 +258,13 @@ function op.pass()
 
   -- try returns why a call, the first of n, does not pass, or adds to the reply what it is granted.
   local function try(D, own, out, bg, n)
+    local k, again, why
+    if mode ~= 'reserve' then k, again, why = shut(D, own, bg) end
+    if k then return k, again, why end
     local at, last, most = slot(D)
     local lead = 0
     if mode ~= 'reserve' then
-      local k, again, why = shut(D, own, bg)
-      if not k and bg then lead, k, again, why = rushed(D, at) end
+      if bg then lead, k, again, why = rushed(D, at) end
       if not k and inflight > 0 then k, again, why = full(own, bg, n) end
       if k then return k, again, why end
     end
@@ -332,7 +334,7 @@ function op.pass()
     return both
   end
 
-  local reply, a = {}, 8
+  local reply, a = {}, 9
   while ARGV[a] do
     local n, bg, own, D, out, passed = tonumber(ARGV[a]), ARGV[a + 1] == '1', tonumber(ARGV[a + 2]), {}, {}, 0
     for k = 1, tonumber(ARGV[a + 3]) do
@@ -351,8 +353,11 @@ function op.pass()
       passed = passed + 1
     end
     any = any or passed > 0
-    if k then no[D[k].i] = {again, why, bg} end
-    if k and why == 1 and mode == 'pass' and note(D[k], again, bg) then why = 4 end
+    if k then
+      local slotless = why == 1 or why == 4
+      no[D[k].i] = {again, slotless and 1 or why, bg}
+      if slotless and mode == 'pass' and ARGV[8] == '0' and note(D[k], again, bg) then why = 4 end
+    end
     for _, d in ipairs(D) do
       if not k and not bg and mode == 'pass' and d.charge > 0 and d.s.rushing == name then d.s.rush = 0 end
     end
