@@ -46,10 +46,17 @@ func (c *call) queues(yield func(q *queue) bool) {
 // passes returns what a queue counts if a call passes: after so many interactive calls, a background call is next.
 func (c *call) passes() int { return [classes]int{1, -overtakes}[c.class()] }
 
-// turn reports whether a background call goes before the interactive calls of the queue. It is no probe then, and the Store has not refused
-// it.
+// turn reports whether a background call goes before the interactive calls of the queue. It is no probe then, if one of these can be it, and
+// the Store has not refused it.
 func (q *queue) turn(c *call) bool {
 	return q.passed+q.asked >= overtakes && !slices.ContainsFunc(c.claims, func(cl *claim) bool {
-		return cl.hold != nil && cl.hold.room == 1 || cl.refused[background].quiet.After(c.g.now)
+		return cl.hold != nil && cl.hold.room == 1 && q.claims(cl.scope) || cl.refused[background].quiet.After(c.g.now)
+	})
+}
+
+// claims reports whether an interactive call of the queue needs a scope.
+func (q *queue) claims(s *scope) bool {
+	return slices.ContainsFunc(q.calls[interactive], func(c *call) bool {
+		return slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.scope == s })
 	})
 }

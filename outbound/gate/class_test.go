@@ -423,9 +423,11 @@ func TestCostlyBackgroundCall(t *testing.T) {
 		var group sync.WaitGroup
 		for range 50 {
 			group.Go(func() {
-				for ctx.Err() == nil {
-					_ = do(ctx, gates[0], costs(10), 0)
+				var err error
+				for err == nil {
+					err = do(ctx, gates[0], costs(10), 0)
 				}
+				require.ErrorIs(t, err, context.Canceled)
 			})
 		}
 		time.Sleep(2 * time.Second)
@@ -433,6 +435,68 @@ func TestCostlyBackgroundCall(t *testing.T) {
 			start := time.Now()
 			require.NoError(t, do(gate.Background(ctx), gates[1], costs(100), 0))
 			require.Less(t, time.Since(start), 2*time.Second)
+		}
+		cancel()
+		group.Wait()
+	})
+}
+
+// Until its slot, such a call has no place: other calls are made.
+func TestCostlyBackgroundCallHoldsNoPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limit := gate.Limit{Name: "tokens", N: 1000, Per: 1000 * time.Second, Burst: 200}
+		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{Limits: []gate.Limit{limit}, InFlight: 1})
+		defer closeAll(gates)
+		ctx, cancel := context.WithCancel(t.Context())
+		costs := func(n int64) gate.Call { return gate.Call{Costs: map[string]int64{"tokens": n}} }
+		var group sync.WaitGroup
+		for range 20 {
+			group.Go(func() {
+				var err error
+				for err == nil {
+					err = do(ctx, gates[0], costs(10), 0)
+				}
+				require.ErrorIs(t, err, context.Canceled)
+			})
+		}
+		time.Sleep(400 * time.Second)
+		var done atomic.Bool
+		group.Go(func() {
+			done.Store(do(gate.Background(ctx), gates[1], costs(100), 0) == nil)
+		})
+		for range 300 {
+			start := time.Now()
+			require.NoError(t, do(ctx, gates[1], costs(0), 0))
+			require.Less(t, time.Since(start), 2*time.Second)
+			time.Sleep(time.Second)
+		}
+		require.True(t, done.Load())
+		cancel()
+		group.Wait()
+	})
+}
+
+// A key whose hold is over gets its probe, though only background calls need it, and interactive calls of other keys fill the places.
+func TestProbeOfBackgroundCalls(t *testing.T) {
+	t.Parallel()
+	withStoreAndWithout(t, gate.Config{InFlight: 2, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}, func(t tester, g *gate.Gate) {
+		refused(t, g, account("b"), 0, time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		for range 20 {
+			group.Go(func() {
+				var err error
+				for err == nil {
+					err = do(ctx, g, account("a"), 100*time.Millisecond)
+				}
+			})
+		}
+		time.Sleep(3 * time.Second)
+		for range 3 {
+			within, end := context.WithTimeout(gate.Background(t.Context()), 10*time.Second)
+			require.NoError(t, do(within, g, account("b"), 0))
+			end()
 		}
 		cancel()
 		group.Wait()
@@ -499,10 +563,8 @@ func TestBackgroundCallsWithoutCost(t *testing.T) {
 		spin := func(ctx context.Context, n int, call gate.Call, made *atomic.Int64) {
 			for range n {
 				group.Go(func() {
-					for ctx.Err() == nil {
-						if do(ctx, g, call, time.Millisecond) == nil {
-							made.Add(1)
-						}
+					for do(ctx, g, call, time.Millisecond) == nil {
+						made.Add(1)
 					}
 				})
 			}

@@ -169,8 +169,17 @@ func (p *Pool[K, C]) enter(ctx context.Context, key K) (u use, err error) {
 	p.g.mu.Lock()
 	defer p.g.mu.Unlock()
 	u = use{c, ctx, own, c.pooled}
-	c.pooled = pooled{pool: &p.pool, key: key}
+	c.change(pooled{pool: &p.pool, key: key})
 	return u, nil
+}
+
+// change makes a call use a pool, also while a request that was left behind has it wait.
+func (c *call) change(to pooled) {
+	if c.queue != nil {
+		c.weigh(-1)
+		defer c.weigh(1)
+	}
+	c.pooled = to
 }
 
 // leave ends a call, also after a panic.
@@ -184,7 +193,7 @@ func (p *pool) leave(u use) {
 	closed := p.closed
 	c.pinned = false
 	c.putConn()
-	c.pooled = u.outer
+	c.change(u.outer)
 	unlock()
 	if u.own {
 		c.end()

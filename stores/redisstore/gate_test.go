@@ -134,7 +134,7 @@ var gateRules = map[string]string{
 		699.999ms; r pass 1 = poll 349.999ms v; 1us; r pass 1 = @0s`,
 	"waiting for long": `set in=1; p pass 1 = @0s; q pass 1 = poll 50ms v; 600ms; q pass 1 = poll 300ms v; 1us; r pass 1 = poll 300ms v; 600ms
 		p end p 1; r pass 1 = poll 50ms v; q pass 1 = @0s`,
-	"many waiting": `set in=1; p pass 1 = @0s; crowd 64; set in=65; y pass 1 = poll 50ms v; set in=66; z pass 1 = @0s`,
+	"many waiting": `set in=1; p pass 1 = @0s; crowd 128; set in=129; y pass 1 = poll 50ms v; set in=130; z pass 1 = @0s`,
 	"InFlight is changed": `set in=4; p pass 2 = 2*@0s; state = 2/4 1; set in=8; p pass 1 = @0s; state = 3/8 1; p hold h 0s halve = 0s
 		state = 3/4 1; set in=16; p pass 1 = @0s; state = 4/4 1; set in=2; p pass 1 = poll 50ms v; state = 4/2 1; set in=0
 		p pass 1 = @0s; state = 4/0 1`,
@@ -196,6 +196,14 @@ var gateRules = map[string]string{
 		q pass 1 a:1s | b2 a:1s = soon 9s a | slot 8.95s a; 950ms; q pass 1 a:1s | b2 a:1s = soon 8.05s a | @8.05s soon 8.05s a`,
 	"turn of background, late": `p late 1 a:100ms = @0s; q late b1 a:100ms = slot 87.5ms a; p late 1 a:100ms = soon 87.5ms a; 87.5ms
 		q late b1 a:100ms = soon 100ms a; p late 1 a:100ms = @0s; q late b1 a:100ms = slot 100ms a`,
+	// Interactive calls wait for a costly background call whose turn it is, but not those that have passed.
+	"turn of background, costly": `q pass b1 a:100ms = @0s; set ahead=850ms; p pass 8 a:100ms; set ahead=0s; q pass b1 a:300ms/100ms = soon 900ms a
+		p pass 1 a:100ms = soon 600ms a; p again 2 a:100ms = @900ms; 500ms; q pass b1 a:300ms/100ms = soon 450ms a; p pass 1 a:100ms = soon 550ms a
+		300ms; q pass b1 a:300ms/100ms = soon 150ms a; p pass 1 a:100ms = soon 250ms a; 100ms; q pass b1 a:300ms/100ms = soon 50ms a
+		p pass 1 a:100ms = soon 150ms a; 600ms; p pass 1 a:100ms = @0s`,
+	// Calls that do not wait hold up no others.
+	"classes, leaving": `set leave=1; q pass b1 a:100ms = @0s; p pass 1 a:100ms = slot 100ms a; 100ms; q pass b1 a:100ms = @0s
+		set in=1; p pass 1 = @0s; p pass 1 = poll 50ms v; p end p 3; q pass b1 = @0s`,
 	// Places are kept for as many interactive calls as wait, or for one background call.
 	"classes, places": `set in=2; p pass 2 = 2*@0s; q pass b1 = poll 50ms v; p pass 1 = poll 50ms v; p end p 1 2; q pass b2 = @0s poll 50ms v
 		p pass 1 = @0s; q end p 3; p pass 1 | b1 = @0s | poll 50ms v`,
@@ -301,9 +309,12 @@ func (k *gateKit) do(words []string) string {
 	case "set":
 		for _, arg := range args {
 			name, value, _ := strings.Cut(arg, "=")
-			if name == "in" {
+			switch name {
+			case "in":
 				k.ask.InFlight = atoi(value)
-			} else {
+			case "leave":
+				k.ask.Leave = value == "1"
+			default:
 				*map[string]*time.Duration{"trip": &k.ask.RoundTrip, "ahead": &k.ask.Ahead}[name] = duration(value)
 			}
 		}

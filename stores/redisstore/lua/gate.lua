@@ -10,23 +10,25 @@
 -- id and end, the oldest first; tail, the end of the usage; unit, the charge of one permit by which it was counted; last, the latest slot;
 -- mark, the number of the slot that was given last; low, pairs: the least of what some slots have left, and the number of the last of these
 -- (what a slot has left is how far ahead the end of the usage was when it was given, minus what was given back since);
--- spare, slots that were given back, as time, charge and number; pace, the end of the admissions of late calls; wants, until when background
--- calls are assumed to ask for slots; rush, until when interactive calls are assumed to wait for them, and rushing, their process; past, how
--- many interactive calls have passed since a background call. The value of the vendor also has: seq, the last id; places, by id with the ends
--- of their leases; freed, when the last place was freed; procs, when each process was seen; wait, the processes that were refused a place:
--- name, since when it waits, when it last asked, whether for background calls, and for how many; lim, the number of places; most, lim when it
--- is not halved; asked, the last InFlight above 0; won, the successes since lim has changed; soon, 1 if lim grows fast; resumed, the end of
--- the last hold that halved lim, or the time of a resume; eased, when halving lim alone is possible again; far, the end of the farthest hold
--- of any key; ended, the generation up to which all holds were resumed. All times are in µs.
--- noted is longer than the longest poll: a process that waits for a place is not forgotten between two of them. A call that waits is assumed
--- to ask within kept after its slot, and an interactive call within soon. After share interactive calls, it is the turn of a background call,
--- whose slot can then be farther ahead by early. It is no probe within early after the end of a hold, and leaves one turn of a ramp.
+-- spare, slots that were given back, as time, charge and number; pace, the end of the admissions of late calls; wants, until when
+-- background calls are assumed to ask for slots; rush, until when interactive calls are assumed to wait for them, and rushing, their
+-- process; owed, the same of a costly background call whose turn it is; past, how many interactive calls have passed since a background
+-- call. The value of the vendor also has: seq, the last id; places, by id with the ends of their leases; freed, when the last place was
+-- freed; procs, when each process was seen; wait, the processes that were refused a place: name, since when it waits, when it last asked,
+-- whether for background calls, and for how many; lim, the number of places; most, lim when it is not halved; asked, the last InFlight
+-- above 0; won, the successes since lim has changed; soon, 1 if lim grows fast; resumed, the end of the last hold that halved lim, or the
+-- time of a resume; eased, when halving lim alone is possible again; far, the end of the farthest hold of any key; ended, the generation up
+-- to which all holds were resumed. All times are in µs.
+-- noted is longer than the longest poll: a process that waits for a place is not forgotten between two of them. A call that waits is
+-- assumed to ask within kept after its slot, and one for which others wait within soon. After share interactive calls, it is the turn of a
+-- background call, whose slot can then be farther ahead by early; for one that costs more than a permit, interactive calls wait. It is no
+-- probe within early after the end of a hold, and leaves one turn of a ramp.
 local probe, lease, seen, noted, shelf, share, kept, early, soon = 10000000, 10000000, 10000000, 700000, 12500, 8, 100000, 50000, 500000
 local S, dirty = {}, {}
 
 local function moved(s, d)
   s.at, s.till, s.over, s.tail, s.pace, s.last = now, s.till - d, s.over - d, s.tail - d, s.pace - d, s.last - d
-  s.wants, s.rush = s.wants - d, s.rush - d
+  s.wants, s.rush, s.owed = s.wants - d, s.rush - d, s.owed - d
   for k = 2, #s.out, 2 do s.out[k] = s.out[k] - d end
   for k = 1, #s.spare, 3 do s.spare[k] = s.spare[k] - d end
   if s.places then
@@ -41,7 +43,7 @@ end
 local function read(i)
   local raw, s = call('GET', KEYS[i])
   if not raw then
-    s = {at = now, gen = 0, prev = 0, till = 0, over = 0, room = 0, out = {}, wants = 0, rush = 0, rushing = '', past = 0}
+    s = {at = now, gen = 0, prev = 0, till = 0, over = 0, room = 0, out = {}, wants = 0, rush = 0, rushing = '', owed = 0, past = 0}
     s.tail, s.unit, s.last, s.mark, s.low, s.spare, s.pace = 0, 0, 0, now, {}, {}, 0
     if i == 1 then
       s.seq, s.places, s.freed, s.procs, s.wait = 0, {}, now, {}, {}
@@ -128,10 +130,10 @@ end
 
 local op = {}
 
--- pass: the name of the process; InFlight; the round trip; the farthest slot; pass, late (calls take their slots when they ask
--- again), again or reserve; 1 if calls that do not pass do not wait; then for each group of calls that want the same: how many calls; 1 if they are background calls; the id of the
--- one that asks again, or 0; how many draws, and for each its key, its charge, how far ahead of the end of the usage that can be, the
--- charge of one permit, and the generation that the call has seen, if it asks again.
+-- pass: the name of the process; InFlight; the round trip; the farthest slot; pass, late (calls take their slots when they ask again),
+-- again or reserve; 1 if calls that do not pass do not wait; then for each group of calls that want the same: how many calls; 1 if they are
+-- background calls; the id of the one that asks again, or 0; how many draws, and for each its key, its charge, how far ahead of the end of
+-- the usage that can be, the charge of one permit, and the generation that the call has seen, if it asks again.
 --
 -- Reply: places in use, and in force; processes; then for each group: how many calls pass; of the first that does not, the draw that
 -- refuses (0: none), when it can pass, or is to ask again, and why (1: slot, 2: hold, 3: a place or turn, 4: slot; interactive calls are
@@ -167,14 +169,14 @@ function op.pass()
     end
   end
 
-  -- rushed returns why a background call has to wait for interactive calls, or how much farther ahead its slot can be.
-  local function rushed(D, at)
+  -- yields returns why a call has to wait for calls of the other class, or how much farther ahead the slot of a background call can be.
+  local function yields(D, at, bg)
     local lead = 0
     for k, d in ipairs(D) do
-      if d.charge > 0 and now < d.s.rush then
-        local rush = d.s.rush - now
-        if d.s.past < share then return 0, k, min(max(at + d.charge - now, rush - kept), rush), 4 end
-        lead = max(lead, early + d.charge - d.unit) -- a costly call has a later slot than the cheap ones
+      local left = (bg and d.s.rush or d.s.owed) - now
+      if d.charge > 0 and left > 0 then
+        if bg ~= (d.s.past >= share) then return 0, k, min(max(at + d.charge - now, left - kept), left), 4 end
+        if bg then lead = early end
       end
     end
     return lead
@@ -202,7 +204,7 @@ function op.pass()
     if used + ahead + one < lim then return nil end
     if mine then
       mine[3], mine[5] = now, n
-    elseif #V.wait < 64 then
+    elseif ARGV[8] == '0' and #V.wait < 128 then
       V.wait[#V.wait + 1] = {name, now, now, bg, n}
     end
     for _, t in pairs(V.places) do first = min(first, t) end
@@ -263,12 +265,10 @@ function op.pass()
     if k then return k, again, why end
     local at, last, most = slot(D)
     local lead = 0
-    if mode ~= 'reserve' then
-      if bg then lead, k, again, why = rushed(D, at) end
-      if not k and inflight > 0 then k, again, why = full(own, bg, n) end
-      if k then return k, again, why end
-    end
-    if at > most + lead then return last, at - lead - now, 1 end
+    if mode == 'pass' then lead, k, again, why = yields(D, at, bg) end
+    if not k and at > most + lead then k, again, why = last, at - lead - now, 1 end
+    if not k and inflight > 0 and mode ~= 'reserve' then k, again, why = full(own, bg, n) end
+    if k then return k, again, why end
     local id, turn, first = own, 0, 0
     if mode ~= 'again' then
       V.seq = max(V.seq + 1, now)
@@ -294,7 +294,7 @@ function op.pass()
       end
       if d.charge > 0 and mode == 'pass' then
         s.past = bg and max(0, s.past - share) or now < s.wants and min(s.past + 1, share + floor(kept / d.charge)) or 0
-        if bg then s.wants = max(s.wants, now + kept) end
+        if bg then s.wants, s.owed = max(s.wants, now + kept), 0 end
       end
       if s.room > 0 and mode ~= 'reserve' then
         turn = 1
@@ -322,16 +322,18 @@ function op.pass()
     end
   end
 
-  -- note keeps in the value that calls of a class wait for a slot. It reports whether interactive calls have to ask again within soon.
+  -- note keeps in the value that calls of a class wait for a slot. It reports whether they have to ask again within soon, as those of the
+  -- other class wait for them: interactive calls, and at their turn background calls that cost more than a permit.
   local function note(d, again, bg)
-    local s, t, both = d.s, now + again + kept, not bg and now < d.s.wants
-    if both then t = min(t, now + soon + kept) end
-    if bg and s.wants < t - kept / 2 then
-      s.wants, dirty[d.i] = t, true
-    elseif both and s.rush < t - kept / 2 then
-      s.rush, s.rushing, dirty[d.i] = t, name, true
+    local s, t = d.s, now + again + kept
+    local near, first = min(t, now + soon + kept), not bg and now < s.wants or bg and s.past >= share and d.charge > d.unit
+    if bg and s.wants < t - kept / 2 then s.wants, dirty[d.i] = t, true end
+    if bg and first and s.owed < near - kept / 2 then
+      s.owed, dirty[d.i] = near, true
+    elseif not bg and first and s.rush < near - kept / 2 then
+      s.rush, s.rushing, dirty[d.i] = near, name, true
     end
-    return both
+    return first
   end
 
   local reply, a = {}, 9
@@ -509,7 +511,7 @@ end
 local reply = op[ARGV[2]]()
 for i in pairs(dirty) do
   local s = S[i]
-  local last = max(s.till, s.tail, s.pace, s.wants, s.rush, s.room > 0 and s.over or 0)
+  local last = max(s.till, s.tail, s.pace, s.wants, s.rush, s.owed, s.room > 0 and s.over or 0)
   for k = 2, #s.out, 2 do last = max(last, s.out[k] + probe) end -- another turn follows one that is given up
   if i == 1 then
     last = max(last, s.far)
