@@ -116,9 +116,15 @@ type Report struct {
 type End struct {
 	Of          Slot            // whose slots with Marks are given back
 	Draws       []Draw          // for as many as the Slot has
-	Settled     []time.Duration // instead, what the slots have cost, by Draw; they were counted at Draw.Spacing
+	Settled     []Settled // instead, what the slots have cost, by Draw; they were counted at Draw.Spacing, with Draw.Unit
 	Turn, Place bool
 	Success     bool
+}
+
+// A Settled is what a slot has cost.
+type Settled struct {
+	Cost time.Duration
+	Most time.Duration // from the slot to the end of the usage, so that no more is charged; 0 is no bound
 }
 
 // A Hold is a pause of one key.

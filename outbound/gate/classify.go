@@ -34,12 +34,12 @@ type Signal struct {
 	// again; nothing is held, whatever the Pause. If the last such change was less than a second ago, the keys of the call are held until that
 	// is over. If Config.InFlight is zero, or only one call can be in flight already, it is an ordinary refusal.
 	Busy bool
-	// Permanent reports whether waiting does not help, as for a spent balance: nothing is held, whatever Pause and Quotas are, and the call is
-	// not sent again, also not by jobs and batch. If a function under Do or Stream returns an error then, that becomes a core.Permanent. A retry
-	// around Transport sees the response only: its predicate has to know what it means.
+	// Permanent reports whether waiting does not help, as for a spent balance: nothing is held or learned, whatever the other fields are,
+	// and the call is not sent again, also not by jobs and batch. If a function under Do or Stream returns an error then, that becomes a
+	// core.Permanent. A retry around Transport sees the response only: its predicate has to know what it means.
 	Permanent bool
 	// Executed reports whether the vendor has executed the call in spite of the refusal, which it is sent again no more than with Permanent.
-	// Its keys are held.
+	// Its keys are held if Limited or Pause is set.
 	Executed bool
 	// Reason is a word for pages and events, such as "secondary".
 	Reason string

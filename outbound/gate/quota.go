@@ -39,17 +39,25 @@ func (g *Gate) alias(c *call, q Quota) {
 		if c.turn != nil {
 			to.turn = c.turn.n
 		}
-		if q.Bucket == "" || cl.Vendor || q.Limit != "" && cl.Limit != q.Limit || to.Key == g.bucket(cl.route) || to.turn < was.turn {
+		if q.Bucket == "" || cl.Vendor || q.Limit != "" && cl.Limit != q.Limit || to.turn < was.turn {
 			continue
 		}
-		if len(g.buckets) >= maxKept {
-			if g.sweep(); len(g.buckets) >= maxKept {
-				return
+		if to.Key == g.bucket(cl.route) {
+			if was.turn > 0 {
+				g.buckets[cl.route] = to
+			}
+			continue
+		}
+		if _, known := g.buckets[cl.route]; !known && len(g.buckets) >= maxKept {
+			for one := range g.buckets { // the next answer names its bucket again
+				delete(g.buckets, one)
+				break
 			}
 		}
 		s := g.scope(to.Key)
 		g.buckets[cl.route] = to
 		s.tail, s.last = later(s.tail, cl.tail), later(s.last, cl.last)
+		s.given(0) // no settlement of an earlier slot lowers it
 		if until, ok := cl.held(g.now); ok && cl.hold.trial == nil {
 			g.holdScope(c, g.bucketClaim(c, cl), Signal{Pause: until.Sub(g.now), Reason: cl.hold.reason}, usedUp)
 		}
@@ -70,7 +78,7 @@ func (c *call) useBuckets() {
 
 // noteQuota notes how much a vendor has left. An answer to a call from before it last said so can only lower that.
 func (g *Gate) noteQuota(c *call, s *scope, q Quota) {
-	if c.turn != nil && c.turn.n > s.quotaTurn || q.Remaining < s.quotaLeft {
+	if c.turn != nil && c.turn.n > s.quotaTurn || q.Remaining < s.quotaLeft || !g.now.Before(s.quotaReset) {
 		s.quotaLeft, s.quotaReset, s.quotaTurn = q.Remaining, g.now.Add(min(q.Reset, g.settings().MaxHold)), g.turns
 		g.wake(s, time.Time{})
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gresil/gresil/internal/gatestore"
 	"github.com/gresil/gresil/internal/registry"
 )
 
@@ -52,40 +53,46 @@ func (g *Gate) row(h Hold, used, left string, reset time.Time) registry.Row {
 	}
 }
 
+// A used is a key of which something is used, or the vendor has said what is left.
+type used struct {
+	gatestore.Key
+
+	n, burst, rank int64
+	left           string
+	reset          time.Time
+}
+
 // usedRows returns rows of at most n keys that are not held: those of which the vendor says what is left, the least first, then the most used.
 func (g *Gate) usedRows(n int) (rows []registry.Row) {
-	defer g.lock()()
-	told := func(s *scope) bool { return g.now.Before(s.quotaReset) }
-	used := func(s *scope) int64 {
-		if g.shared != nil { // the Store knows it
-			return 0
+	all := g.used()
+	slices.SortFunc(all, func(a, b used) int { return cmp.Compare(a.rank, b.rank) })
+	for _, u := range all[:min(n, len(all))] {
+		of := ""
+		if u.n > 0 {
+			of = fmt.Sprintf("%d of %d", u.n, u.burst)
 		}
-		return s.used(g.now)
-	}
-	rank := func(s *scope) int64 {
-		if told(s) {
-			return s.quotaLeft
-		}
-		return math.MaxInt64 - used(s)
-	}
-	var all []*scope
-	for _, s := range g.scopes {
-		if _, held := s.held(g.now); !held && (told(s) || used(s) > 0) {
-			all = append(all, s)
-		}
-	}
-	slices.SortFunc(all, func(a, b *scope) int { return cmp.Compare(rank(a), rank(b)) })
-	for _, s := range all[:min(n, len(all))] {
-		of, left, reset := "", "", time.Time{}
-		if n := used(s); n > 0 {
-			of = fmt.Sprintf("%d of %d", n, s.burst)
-		}
-		if told(s) {
-			left, reset = strconv.FormatInt(s.quotaLeft, 10), s.quotaReset
-		}
-		rows = append(rows, g.row(Hold{Limit: s.Limit, Key: s.Key.Key}, of, left, reset))
+		rows = append(rows, g.row(Hold{Limit: u.Limit, Key: u.Key.Key}, of, u.left, u.reset))
 	}
 	return rows
+}
+
+func (g *Gate) used() (all []used) {
+	defer g.lock()()
+	for _, s := range g.scopes {
+		u := used{Key: s.Key}
+		if s.limit != nil && s.N > 0 && g.shared == nil { // otherwise the Store knows it
+			u.n, u.burst = max(0, int64((s.tail.Sub(g.now)+s.spacing-1)/s.spacing)), s.burst
+		}
+		u.rank = math.MaxInt64 - u.n
+		told := g.now.Before(s.quotaReset)
+		if told {
+			u.rank, u.left, u.reset = s.quotaLeft, strconv.FormatInt(s.quotaLeft, 10), s.quotaReset
+		}
+		if _, held := s.held(g.now); !held && (told || u.n > 0) {
+			all = append(all, u)
+		}
+	}
+	return all
 }
 
 func (h Hold) row() string { return h.Limit + ":" + h.Key }

@@ -13,15 +13,16 @@ import (
 )
 
 // Settle reports what a call has really cost, by the name of the limit, after it has taken an estimate. What was taken in excess is given
-// back, as far as it still fits into Burst; what is missing is charged to the calls that follow. A second Settle replaces the first one. Once
-// the period of a limit is over, counted from the slot of the call, Settle changes nothing.
+// back, as far as it still fits into Burst; what is missing is charged to the calls that follow, until the vendor has forgotten the call. A
+// second Settle replaces the first one, unless that had to charge another key, as of a bucket that was named meanwhile. Once the period of a
+// limit is over, counted from the slot of the call, Settle changes nothing.
 //
 // ctx is the one that [Gate.Do], [Do], [Stream], jobs or batch have given to a function, or one of [Gate.WithCall]. It stands for the last
 // call under it, so use a context of its own for each call. Settle a request over Transport when its response is there, and a permit of Wait
-// or Reserve after Done. Settle does nothing if no call was sent, and for limits that do not apply to it.
+// or Reserve after Done. Settle does nothing if no call was sent, and for limits that do not apply to it, or in which it was estimated to cost 0.
 //
 // The error is a *core.ConfigError if a cost is negative, or there is no such limit. With a Store, the costs are sent in the background; if
-// that fails, the call cannot be settled any more. Calls that wait in other processes do not learn that they can be sent earlier.
+// that fails, or the Store is unavailable, the call cannot be settled. Calls that wait in other processes do not learn that they can be sent earlier.
 func (g *Gate) Settle(ctx context.Context, actual map[string]int64) error {
 	set := g.settings()
 	for name, cost := range actual {
@@ -71,7 +72,7 @@ func (c *call) sent() {
 	}
 }
 
-// settle settles an attempt. Before that is judged, it is not known whether it was sent, nor its slots.
+// settle settles an attempt. Until that is judged, only the costs are kept: it is not known whether it was sent.
 func (t *turn) settle(g *Gate, actual map[string]int64) {
 	switch {
 	case t == nil:
@@ -94,7 +95,7 @@ func (g *Gate) settle(cl *claim, draw int, cost int64) {
 	if l == nil || l.N <= 0 || s.at.IsZero() || !g.now.Before(s.at.Add(l.Per)) {
 		return
 	}
-	cost = min(cost, l.N)
+	cost = min(cost, max(l.N, s.cost))
 	if cost > s.cost { // in the key that counts now: the scope of the call may be forgotten, or the vendor has named a bucket
 		to = g.scope(g.bucket(cl.route))
 	}
@@ -102,15 +103,16 @@ func (g *Gate) settle(cl *claim, draw int, cost int64) {
 		cl.slot = slot{} // it cannot be settled again
 	}
 	switch {
-	case cost == s.cost || s.by != nil && g.over:
+	case cost == s.cost || s.by != nil && (g.over || g.failed != nil):
 	case s.by == nil:
 		to.settle(s, cost)
 		g.wake(to, time.Time{})
 	default:
+		unit := s.by.draws[draw].Unit // the limit can have changed since
 		g.ends = append(g.ends, gatestore.End{
 			Of:      gatestore.Slot{Time: s.by.Time, Generations: []uint64{0}, Marks: s.by.Marks[draw : draw+1]}, // 0 after a lost report
-			Draws:   []gatestore.Draw{{Key: to.Key, Spacing: span(s.cost, l.spacing)}},
-			Settled: []time.Duration{span(cost, l.spacing)},
+			Draws:   []gatestore.Draw{{Key: to.Key, Spacing: span(s.cost, unit), Unit: unit}},
+			Settled: []gatestore.Settled{{Cost: span(cost, unit), Most: span(l.N, unit)}},
 		})
 		g.kick()
 	}
@@ -156,6 +158,10 @@ func (u *usage) settle(s slot, cost int64) {
 	}
 	if more > 0 { // the scope can be a new one
 		u.tail = later(u.tail, s.at.Add(span(s.cost, u.spacing)))
+		if most := max(0, s.at.Add(span(u.N, u.spacing)).Sub(u.tail)); most < more { // then the vendor has forgotten it, and all before it
+			more = most
+			u.given(0)
+		}
 	}
 	u.tail, u.pace = u.tail.Add(more), u.pace.Add(more)
 }

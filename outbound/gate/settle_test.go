@@ -202,6 +202,33 @@ func TestSettle(t *testing.T) {
 			require.NoError(t, g.Settle(ctx, actual(0)))
 			require.NoError(t, g.Settle(ctx, actual(17)))
 		}, 16 * unit / 2},
+		"the limit is changed, and nobody has called": {func(t tester, g *gate.Gate) {
+			ctx := paid(t, g, 10, 8)
+			time.Sleep(10 * time.Millisecond)
+			cfg := g.Config()
+			cfg.Limits = []gate.Limit{{Name: "tokens", N: 69, Per: 30*time.Second - 50*time.Millisecond, Burst: 20}}
+			require.NoError(t, g.SetConfig(cfg))
+			require.NoError(t, g.Settle(ctx, actual(17)))
+		}, 7 * unit / 2},
+		"the limit is changed to a lower one, and nobody has called": {func(t tester, g *gate.Gate) {
+			paid(t, g, 20)
+			time.Sleep(10 * unit)
+			ctx := paid(t, g, 10)
+			cfg := g.Config()
+			cfg.Limits = []gate.Limit{{Name: "tokens", N: 69, Per: 2*time.Minute - 50*time.Millisecond, Burst: 20}}
+			require.NoError(t, g.SetConfig(cfg))
+			require.NoError(t, g.Settle(ctx, actual(0)))
+			paid(t, g, 10)
+		}, 20 * unit},
+		"more than the vendor still counts": {func(t tester, g *gate.Gate) {
+			var of []context.Context
+			for range 2 {
+				of = append(of, paid(t, g, 10, 69))
+			}
+			for _, ctx := range of {
+				require.NoError(t, g.Settle(ctx, actual(0)))
+			}
+		}, 59 * unit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -40,14 +40,6 @@ func (cl *claim) old(at time.Time) bool {
 	return cl.counts() && (cl.slot.at.IsZero() || at.After(cl.slot.at.Add(cl.shelf)))
 }
 
-// used returns how many of the units that can be used at once are in use.
-func (u *usage) used(now time.Time) int64 {
-	if u.limit == nil || u.N == 0 || !u.tail.After(now) {
-		return 0
-	}
-	return int64((u.tail.Sub(now) + u.spacing - 1) / u.spacing)
-}
-
 // ahead returns the time from which a call of a cost can be sent if the usage has recovered at tail.
 func (u *usage) ahead(tail time.Time, cost int64) time.Time {
 	return tail.Add(-span(u.burst-cost, u.spacing))

@@ -171,14 +171,14 @@ func (t *gateTable) Report(ctx context.Context, r gatestore.Report) (gatestore.S
 		n := len(e.Of.Generations)
 		args = append(args, number(int64(e.Of.ID)), number(int64(e.Of.Time)), bit(e.Turn), bit(e.Place), bit(e.Success), number(int64(n)))
 		for i, d := range e.Draws[:n] {
-			mark, cost := uint64(0), number(-1)
+			mark, cost, most := uint64(0), number(-1), number(0)
 			if i < len(e.Of.Marks) {
 				mark = e.Of.Marks[i]
 			}
 			if i < len(e.Settled) {
-				cost = usec(e.Settled[i])
+				cost, most = usec(e.Settled[i].Cost), usec(e.Settled[i].Most)
 			}
-			args = append(args, k.index(d.Key), number(int64(e.Of.Generations[i])), usec(d.Spacing), number(int64(mark)), cost)
+			args = append(args, k.index(d.Key), number(int64(e.Of.Generations[i])), usec(d.Spacing), usec(d.Unit), number(int64(mark)), cost, most)
 		}
 	}
 	for _, id := range r.Renew {

@@ -82,8 +82,10 @@ var gateRules = map[string]string{
 	"settled twice in a report": `set ahead=1m; p pass 1 a:300ms/100ms+100ms = @0s; p settle 1:200ms 1:100ms; p reserve 1 a:400ms/100ms = @100ms`,
 	"settled, value expired": `p pass 1 a:100ms = @0s; 10s; p settle 1:1m; p pass 1 a:100ms = slot 50s a; p pass 1 b:100ms = @0s; 10s
 		p settle 2:0s; p pass 1 b:400ms/100ms = @0s; p settle 2:100ms; p settle 2:0s; p pass 1 b:100ms = slot 500ms b`,
+	"settled, forgotten": `p pass 3 a:100ms+300ms = 3*@0s; p settle 1:1s/1s 2:1s/1s 3:1s/1s; p pass 1 a:100ms = slot 1s a
+		p settle 1:0s 2:0s 3:0s; p pass 1 a:100ms = slot 1s a`,
 	"settled, limit is changed": `p pass 2 a:100ms+300ms = 2*@0s; p pass 1 a:50ms = slot 100ms a; p settle 1:0s 2:0s; p pass 1 a:50ms = slot 100ms a
-		p end b 2; p pass 1 a:50ms = slot 100ms a; p settle 1:300ms; p pass 1 a:50ms = slot 400ms a`,
+		p end b 2; p pass 1 a:50ms = slot 100ms a; p settle 1:300ms; p pass 1 a:50ms = slot 250ms a`,
 	"settled, slot of another": `set ahead=1m; p reserve 3 a:100ms = @0s @100ms @200ms; p end b 2; p reserve 1 a:100ms = @100ms; p settle 4:0s
 		p reserve 1 a:100ms = @300ms; p settle 4:200ms; p reserve 1 a:100ms = @600ms; p settle 3:0s; p reserve 1 a:100ms = @700ms
 		p reserve 4 b:100ms+100ms = 2*@0s @100ms @200ms; p end b 10; p reserve 1 b:100ms+100ms = @100ms; p settle 12:0s
@@ -378,13 +380,14 @@ func (k *gateKit) request(process, verb string, args []string) string {
 			}
 			r.Ends = append(r.Ends, e)
 		}
-	case "settle": // calls: for each its number, and what it has cost
+	case "settle": // calls: for each its number, what it has cost, and how far after its slot the usage can end by that
 		for _, arg := range args {
 			number, cost, _ := strings.Cut(arg, ":")
+			cost, most, _ := strings.Cut(cost, "/")
 			of := k.calls[atoi(number)-1]
-			e := gatestore.End{Of: of.Slot, Draws: slices.Clone(of.draws), Settled: []time.Duration{0}}
+			e := gatestore.End{Of: of.Slot, Draws: slices.Clone(of.draws), Settled: []gatestore.Settled{{}}}
 			for i := 1; i < len(of.draws); i++ {
-				e.Settled, of.draws[i].Spacing = append(e.Settled, duration(cost)), duration(cost)
+				e.Settled, of.draws[i].Spacing = append(e.Settled, gatestore.Settled{Cost: duration(cost), Most: duration(cmp.Or(most, "0s"))}), duration(cost)
 			}
 			r.Ends = append(r.Ends, e)
 		}

@@ -382,23 +382,33 @@ end
 
 -- settle counts a slot at another cost. It gives back no more than what all slots after it have left: with less usage before them, they
 -- would not have been earlier.
-local function settle(s, mark, at, charge, cost)
+local function settle(s, mark, at, charge, cost, most, unit)
+  if s.unit > 0 and s.unit ~= unit then
+    charge, cost, most = ceil(charge / unit * s.unit), ceil(cost / unit * s.unit), ceil(most / unit * s.unit)
+  end
   local low, more, k = s.low, cost - charge, 1
   if more <= 0 and mark > s.mark then return end -- the value has expired, and the clock went back
   while low[k] and low[k + 1] <= mark do k = k + 2 end
   for i = k, #low, 2 do more = max(more, -low[i]) end
   for i = k, #low, 2 do low[i] = low[i] + min(more, 0) end
-  if more > 0 then s.tail = max(s.tail, min(at, now) + charge) end -- the value can be a new one
+  if more > 0 then
+    s.tail = max(s.tail, min(at, now) + charge) -- the value can be a new one
+    local room = max(0, min(at, now) + most - s.tail)
+    if most > 0 and room < more then -- then the vendor has forgotten it, and all before it
+      more, s.mark = room, s.mark + 1
+      s.low = {0, s.mark}
+    end
+  end
   s.tail, s.pace = s.tail + more, s.pace + more
 end
 
 -- back takes back a slot, unless cost tells at what it is to be counted: if it is the last one, the usage is reduced by it; otherwise a
 -- later call can use it.
-local function back(i, mark, at, charge, cost)
+local function back(i, mark, at, charge, cost, most, unit)
   local s = S[i]
   if mark == 0 or cost < 0 and at <= now and mark ~= s.mark then return end
   if cost >= 0 then
-    settle(s, mark, at, charge, cost)
+    settle(s, mark, at, charge, cost, most, unit)
   elseif mark == s.mark then
     s.tail, s.mark = s.tail - charge, mark - 1
   elseif #s.spare < 192 then
@@ -443,10 +453,10 @@ local function hold(i, length, gen, halve)
   end
 end
 
--- report: the name of the process, or '' if it does not count as seen; 1 if it is gone; how many holds, and for each its key, and what
--- hold has; how many attempts that end, and for each its id, its slot as a time, 1 to end its turns, 1 to end its place, 1 if it has
--- succeeded, how many draws, and for each its key, its generation, its charge, the number of its slot, or 0, and what that has cost, or -1
--- if it is given back; then the ids of places to renew.
+-- report: the name of the process, or '' if it does not count as seen; 1 if it is gone; how many holds, and for each its key, and what hold
+-- has; how many attempts that end, and for each its id, its slot as a time, 1 to end its turns, 1 to end its place, 1 if it has succeeded,
+-- how many draws, and for each its key, its generation, its charge, that of a permit, the number of its slot, or 0, what that has cost, or
+-- -1 if it is given back, and how far after its slot the usage can end by that, or 0; then the ids of places to renew.
 -- Reply: places in use, and in force; processes; then for each hold how long its key is held.
 function op.report()
   local a, held = 4, {}
@@ -462,7 +472,7 @@ function op.report()
   for _ = 1, arg() do
     local id, at, turn, place, ok, fresh = arg(), arg(), arg() == 1, arg() == 1, arg() == 1, true
     for _ = 1, arg() do
-      local i, gen, charge, mark, cost = arg(), arg(), arg(), arg(), arg()
+      local i, gen, charge, unit, mark, cost, most = arg(), arg(), arg(), arg(), arg(), arg(), arg()
       local s = S[i]
       fresh = fresh and s.gen == gen
       local k = turn and find(s.out, id)
@@ -474,7 +484,7 @@ function op.report()
       if ok and (k or turn and s.gen == gen and s.room == 1) then -- the late answer of a probe that was given up counts too
         s.room, dirty[i] = s.room + 1, true
       end
-      back(i, mark, at, charge, cost)
+      back(i, mark, at, charge, cost, most, unit)
     end
     if place and V.places[id] then
       V.places[id], V.freed, dirty[1] = nil, now, true
