@@ -147,3 +147,29 @@ func TestRowsOfUsage(t *testing.T) {
 		require.Empty(t, used())
 	})
 }
+
+// What an answer to an earlier call says counts again when the newest has run out.
+func TestQuotaIsOver(t *testing.T) {
+	t.Parallel()
+	var all registry.Registry
+	cfg := readLeft()
+	cfg.Name, cfg.Registry = "ads", (*core.Registry)(&all)
+	bubble(t, cfg, func(t tester, g *gate.Gate) {
+		e, _ := all.Get("gate", "ads")
+		ctx := g.WithCall(t.Context(), account("a"))
+		slow := left(func() (string, string) { return "6", "60" })
+		go func() {
+			_ = get(ctx, g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
+				time.Sleep(3 * time.Second)
+				return slow.RoundTrip(r)
+			})))
+		}()
+		synctest.Wait()
+		require.NoError(t, get(ctx, g.Transport(left(func() (string, string) { return "5", "1" }))))
+		time.Sleep(4 * time.Second)
+		rows, err := e.Source.Rows(t.Context())
+		require.NoError(t, err)
+		require.Len(t, rows, 2)
+		require.Equal(t, "6", rows[1].Cells[4].Value)
+	})
+}

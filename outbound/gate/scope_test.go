@@ -1066,3 +1066,29 @@ func TestLateAnswersOfBucket(t *testing.T) {
 		require.Equal(t, []string{"a", "x"}, held())
 	})
 }
+
+// A newer answer confirms the bucket: one to an earlier call does not change it any more.
+func TestBucketIsConfirmed(t *testing.T) {
+	t.Parallel()
+	cfg := gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}, Classify: func(resp *http.Response, err error) gate.Signal {
+		s := gate.Classify(resp, err)
+		if resp != nil {
+			s.Quotas = []gate.Quota{{Bucket: resp.Header.Get("Bucket")}}
+		}
+		return s
+	}}
+	withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+		send := func(takes time.Duration, bucket string) {
+			reply := resiltest.Reply{Delay: takes, Status: http.StatusOK, Header: http.Header{"Bucket": {bucket}}}
+			_ = get(g.WithCall(t.Context(), account("a")), g.Transport(resiltest.NewScript(reply)))
+		}
+		send(0, "x")
+		go send(2*time.Second, "y")
+		time.Sleep(time.Second)
+		send(0, "x")
+		time.Sleep(2 * time.Second)
+		refused(t, g, account("a"), 0, time.Minute)
+		time.Sleep(10 * time.Millisecond)
+		require.True(t, slices.ContainsFunc(g.Holds(), func(h gate.Hold) bool { return h.Key == "x" }))
+	})
+}

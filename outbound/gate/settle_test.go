@@ -220,6 +220,13 @@ func TestSettle(t *testing.T) {
 			require.NoError(t, g.Settle(ctx, actual(0)))
 			paid(t, g, 10)
 		}, 20 * unit},
+		"the limit is changed to less than the estimate": {func(t tester, g *gate.Gate) {
+			ctx := paid(t, g, 20)
+			cfg := g.Config()
+			cfg.Limits = []gate.Limit{{Name: "tokens", N: 15, Per: 6*unit - 50*time.Millisecond, Burst: 10}}
+			require.NoError(t, g.SetConfig(cfg))
+			require.NoError(t, g.Settle(ctx, actual(20)))
+		}, 20 * unit},
 		"more than the vendor still counts": {func(t tester, g *gate.Gate) {
 			var of []context.Context
 			for range 2 {
@@ -341,6 +348,31 @@ func TestSettleOfRenamedKey(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A settlement does not give back the usage of a key that was merged into the bucket.
+func TestSettleInBucket(t *testing.T) {
+	t.Parallel()
+	limit := tokens(20)
+	limit.Key = gate.ByCall
+	cfg := gate.Config{Limits: []gate.Limit{limit}, Classify: func(*http.Response, error) gate.Signal {
+		return gate.Signal{Quotas: []gate.Quota{{Bucket: "x"}}}
+	}}
+	bubble(t, cfg, func(t tester, g *gate.Gate) {
+		call := func(key string, cost int64, err error) context.Context {
+			ctx := g.WithCall(t.Context(), gate.Call{Keys: map[string]string{"tokens": key}, Costs: map[string]int64{"tokens": cost}})
+			require.Equal(t, err, g.Do(ctx, gate.Call{}, func(context.Context) error { return err }))
+			return ctx
+		}
+		call("a", 1, errNamed)
+		time.Sleep(time.Minute)
+		ctx := call("a", 20, nil)
+		call("b", 20, errNamed)
+		require.NoError(t, g.Settle(ctx, actual(0)))
+		start := time.Now()
+		call("a", 10, nil)
+		require.InDelta(t, 10*unit, time.Since(start), float64(50*time.Millisecond))
+	})
 }
 
 // What is settled right before Close reaches the other processes, and after it nothing is sent.
