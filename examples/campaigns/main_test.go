@@ -102,11 +102,11 @@ func requireServed(t *testing.T, r demotest.Output) {
 	require.LessOrEqual(t, int(r.Num("duplicates")), len(inFlight(r)))
 }
 
-// 20 campaigns of 1,000 calls from 4 processes, one of which is killed on the way.
+// 20 campaigns of 400 calls from 4 processes, one of which is killed on the way.
 func TestCampaignsWithKill(t *testing.T) {
 	t.Parallel()
 	r := repeated(t, 1500, func(cps float64) demotest.Output {
-		return runBinary(t.Context(), t, io.Discard, "-cps %g -kill 1", cps)
+		return runBinary(t.Context(), t, io.Discard, "-calls 400 -cps %g -kill 1", cps)
 	})
 	requireServed(t, r)
 	require.Equal(t, []int{1}, r.Nums("deaths"))
