@@ -90,7 +90,8 @@ type Answer struct {
 	Poll  bool          // a place or a turn is missing: nothing tells when there is one
 	Draw  int           // the index of the draw that has refused
 	Held  bool          // it is held
-	Soon  bool          // of interactive calls: ask again within half a second, so that the background calls of others go on waiting; of others: they wait for these
+	// Soon is set if calls of the other class wait for these, which are to ask again within half a second, or these wait for them.
+	Soon bool
 }
 
 // A Slot is the permission for one call.
@@ -114,8 +115,8 @@ type Report struct {
 
 // An End is the end of a place, of the turns of an attempt, or of both, and the return or the settlement of slots.
 type End struct {
-	Of          Slot            // whose slots with Marks are given back
-	Draws       []Draw          // for as many as the Slot has
+	Of          Slot      // whose slots with Marks are given back
+	Draws       []Draw    // for as many as the Slot has
 	Settled     []Settled // instead, what the slots have cost, by Draw; they were counted at Draw.Spacing, with Draw.Unit
 	Turn, Place bool
 	Success     bool

@@ -58,8 +58,11 @@ func (g *Gate) roomy() bool {
 	sh := g.shared
 	switch {
 	case g.byStore():
-		one := g.settings().Limiter != nil // its tokens are taken one by one
-		return !sh.out && !sh.over && sh.failed == nil && !sh.untried && sh.urgent == 0 && sh.asked.len() < maxAsk && (!one || sh.asked.len() == 0)
+		most := maxAsk
+		if g.settings().Limiter != nil {
+			most = 1 // its tokens are taken one by one
+		}
+		return !sh.out && !sh.over && sh.failed == nil && !sh.untried && sh.urgent == 0 && sh.asked.len() < most
 	case g.alone():
 		return g.most == 0 || g.flying < min(g.limit, sh.state.MaxInFlight)/max(1, sh.state.Processes)
 	}

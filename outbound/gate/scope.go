@@ -149,7 +149,8 @@ func (g *Gate) drop(s *scope) (used bool) {
 	if s.calls > 0 || s.hold != nil || s.Vendor {
 		return false
 	}
-	if used = s.tail.After(g.now) || later(s.refused[interactive].quiet, s.refused[background].quiet).After(g.now) || s.quotaReset.After(g.now); !used {
+	last := later(later(s.tail, s.quotaReset), later(s.refused[interactive].quiet, s.refused[background].quiet))
+	if used = last.After(g.now); !used {
 		delete(g.scopes, s.Key)
 	}
 	return used
@@ -196,7 +197,7 @@ func (g *Gate) apply(c *call, sig Signal) {
 	for _, q := range sig.Quotas {
 		switch {
 		case q.Reset <= 0 || q.Remaining < 0:
-		case q.Remaining == 0 && sig.Limited && sig.Pause > 0 && (sig.Limit == "" || sig.Limit == q.Limit): // the reset can be when all is free
+		case q.Remaining == 0 && sig.Limited && sig.Pause > 0 && (sig.Limit == "" || sig.Limit == q.Limit): // the reset can be later
 		case q.Remaining == 0:
 			g.stop(c, Signal{Limit: q.Limit, Pause: q.Reset, Reason: cmp.Or(sig.Reason, "quota")}, usedUp)
 		default:

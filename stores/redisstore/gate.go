@@ -144,7 +144,8 @@ func (t *gateTable) Pass(ctx context.Context, ask gatestore.Ask) (g gatestore.Gr
 			Held: reply[3] == 2, Poll: reply[3] == 3, Soon: reply[3] == 4,
 		}
 		for r := range slices.Chunk(reply[answer:answer+n], width) {
-			s := gatestore.Slot{ID: uint64(r[0]), At: time.Duration(r[1]) * time.Microsecond, Turn: r[2] == 1, Probe: r[3] == 1, Time: uint64(r[4])}
+			s := gatestore.Slot{ID: uint64(r[0]), Turn: r[2] == 1, Probe: r[3] == 1, Time: uint64(r[4])}
+			s.At = time.Duration(r[1]) * time.Microsecond
 			for i := slot; i < width; i += 2 {
 				s.Generations, s.Marks = append(s.Generations, uint64(r[i])), append(s.Marks, uint64(r[i+1]))
 			}
@@ -178,7 +179,8 @@ func (t *gateTable) Report(ctx context.Context, r gatestore.Report) (gatestore.S
 			if i < len(e.Settled) {
 				cost, most = usec(e.Settled[i].Cost), usec(e.Settled[i].Most)
 			}
-			args = append(args, k.index(d.Key), number(int64(e.Of.Generations[i])), usec(d.Spacing), usec(d.Unit), number(int64(mark)), cost, most)
+			gen := number(int64(e.Of.Generations[i]))
+			args = append(args, k.index(d.Key), gen, usec(d.Spacing), usec(d.Unit), number(int64(mark)), cost, most)
 		}
 	}
 	for _, id := range r.Renew {
