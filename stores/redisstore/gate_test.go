@@ -17,6 +17,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/gatestore"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/quiettest"
 )
 
 // gateRules are steps with what the server answers. A step begins with the process, except those that are the test's own. A duration lets
@@ -739,6 +740,8 @@ func TestGateOfDistantServer(t *testing.T) {
 	table, err := newStore(t, client, Config{Timeout: 10 * time.Millisecond}).OpenGate("ads")
 	require.NoError(t, err)
 	proxy.Delay(50 * time.Millisecond)
-	_, _, err = table.Report(t.Context(), gatestore.Report{Process: "p"})
-	require.NoError(t, err)
+	quiettest.Test(t, func(t *quiettest.T) {
+		_, _, err := table.Report(t.Context(), gatestore.Report{Process: "p"})
+		require.NoError(t, err)
+	})
 }
