@@ -26,7 +26,7 @@ func Stripe() gate.Config {
 		Limits: []gate.Limit{
 			{Name: "global", N: 90, Per: time.Second, Burst: 10},
 			{Name: "endpoint", N: 22, Per: time.Second, Burst: 3, Key: first(2)}, // v1/customers
-			{Name: "object", Key: first(3)},                                      // v1/customers/cus_1: counts nothing, can be held
+			{Name: "object", Key: first(3)},                                      // v1/customers/cus_1, which counts nothing, but can be held
 		},
 		Classify: known.Stripe,
 		Backoff:  backoff.Exponential{Delay: time.Second, Max: 30 * time.Second}, // Stripe gives no time
