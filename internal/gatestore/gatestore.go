@@ -48,7 +48,7 @@ type Ask struct {
 	RoundTrip time.Duration // there is no slot before it
 	Ahead     time.Duration // nor one after it
 	Late      bool          // calls pass at the rate of the slots, and take theirs by Again
-	Leave     bool          // calls that do not pass do not wait
+	NoWait    bool          // calls that do not pass do not wait
 }
 
 // A Group is calls with the same keys and costs.
@@ -90,8 +90,7 @@ type Answer struct {
 	Poll  bool          // a place or a turn is missing: nothing tells when there is one
 	Draw  int           // the index of the draw that has refused
 	Held  bool          // it is held
-	// Soon is set if calls of the other class wait for these, which are to ask again within half a second, or these wait for them.
-	Soon bool
+	Soon  bool          // calls of the other class wait for these, or these for them: ask again within half a second
 }
 
 // A Slot is the permission for one call.

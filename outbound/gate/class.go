@@ -16,10 +16,11 @@ const (
 
 type backgroundKey struct{}
 
-// Background marks the calls under ctx as background calls, for every gate. Other calls, which are called interactive, go before them.
-// While both wait for the same slots, places or connections, at least one call in ten is a background call. The probe after a hold is the
-// oldest interactive call, if one waits. With a Store, this applies to all processes together; the probe is then the first interactive call
-// for which the Store is asked. The calls of jobs and batch, and those that their functions make under their contexts, are background calls.
+// Background marks the calls under ctx as background calls, for every gate. All others are interactive calls, and go before them. While both
+// wait for the same slots, places or connections, at least one call in ten is a background call. The probe after a hold is the oldest
+// interactive call, if one waits. With a Store, this applies to all processes together; the probe is then the first interactive call for
+// which a process asks the Store. The calls of jobs and batch are background calls, and so are those that their functions make under their
+// contexts.
 func Background(ctx context.Context) context.Context {
 	return context.WithValue(ctx, backgroundKey{}, true)
 }
@@ -46,8 +47,8 @@ func (c *call) queues(yield func(q *queue) bool) {
 // passes returns what a queue counts if a call passes: after so many interactive calls, a background call is next.
 func (c *call) passes() int { return [classes]int{1, -overtakes}[c.class()] }
 
-// turn reports whether a background call goes before the interactive calls of the queue. It is no probe then, if one of these can be it, and
-// the Store has not refused it.
+// turn reports whether a background call goes before the interactive calls of the queue, since enough of them have passed. It does not if
+// the Store has just refused it, or if it would be the probe of a key that one of them needs.
 func (q *queue) turn(c *call) bool {
 	return q.passed+q.asked >= overtakes && !slices.ContainsFunc(c.claims, func(cl *claim) bool {
 		return cl.hold != nil && cl.hold.room == 1 && q.claims(cl.scope) || cl.refused[background].quiet.After(c.g.now)

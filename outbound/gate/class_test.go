@@ -125,6 +125,28 @@ func classes(t *testing.T, from, to []*gate.Gate, fill bool, while time.Duration
 	return float64(n) / while.Seconds(), waits
 }
 
+// busy makes n calls at a time, until stop, which returns how many were made.
+func busy(t tester, ctx context.Context, g *gate.Gate, n int, call gate.Call, takes time.Duration) (stop func() int64) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	var made atomic.Int64
+	for range n {
+		group.Go(func() {
+			var err error
+			for err = do(ctx, g, call, takes); err == nil; err = do(ctx, g, call, takes) {
+				made.Add(1)
+			}
+			require.ErrorIs(t, err, context.Canceled)
+		})
+	}
+	return func() int64 {
+		cancel()
+		group.Wait()
+		return made.Load()
+	}
+}
+
 // An order has the classes of calls as they are made.
 type order struct {
 	tester
@@ -418,26 +440,14 @@ func TestCostlyBackgroundCall(t *testing.T) {
 		limit := gate.Limit{Name: "tokens", N: 1000, Per: 2 * time.Second, Burst: 100}
 		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{Limits: []gate.Limit{limit}})
 		defer closeAll(gates)
-		ctx, cancel := context.WithCancel(t.Context())
-		costs := func(n int64) gate.Call { return gate.Call{Costs: map[string]int64{"tokens": n}} }
-		var group sync.WaitGroup
-		for range 50 {
-			group.Go(func() {
-				var err error
-				for err == nil {
-					err = do(ctx, gates[0], costs(10), 0)
-				}
-				require.ErrorIs(t, err, context.Canceled)
-			})
-		}
+		stop := busy(tester{t}, t.Context(), gates[0], 50, costs(10), 0)
 		time.Sleep(2 * time.Second)
 		for range 5 {
 			start := time.Now()
-			require.NoError(t, do(gate.Background(ctx), gates[1], costs(100), 0))
+			require.NoError(t, do(gate.Background(t.Context()), gates[1], costs(100), 0))
 			require.Less(t, time.Since(start), 2*time.Second)
 		}
-		cancel()
-		group.Wait()
+		stop()
 	})
 }
 
@@ -448,32 +458,20 @@ func TestCostlyBackgroundCallHoldsNoPlace(t *testing.T) {
 		limit := gate.Limit{Name: "tokens", N: 1000, Per: 1000 * time.Second, Burst: 200}
 		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{Limits: []gate.Limit{limit}, InFlight: 1})
 		defer closeAll(gates)
-		ctx, cancel := context.WithCancel(t.Context())
-		costs := func(n int64) gate.Call { return gate.Call{Costs: map[string]int64{"tokens": n}} }
-		var group sync.WaitGroup
-		for range 20 {
-			group.Go(func() {
-				var err error
-				for err == nil {
-					err = do(ctx, gates[0], costs(10), 0)
-				}
-				require.ErrorIs(t, err, context.Canceled)
-			})
-		}
+		stop := busy(tester{t}, t.Context(), gates[0], 20, costs(10), 0)
 		time.Sleep(400 * time.Second)
 		var done atomic.Bool
-		group.Go(func() {
-			done.Store(do(gate.Background(ctx), gates[1], costs(100), 0) == nil)
-		})
+		go func() {
+			done.Store(do(gate.Background(t.Context()), gates[1], costs(100), 0) == nil)
+		}()
 		for range 300 {
 			start := time.Now()
-			require.NoError(t, do(ctx, gates[1], costs(0), 0))
+			require.NoError(t, do(t.Context(), gates[1], costs(0), 0))
 			require.Less(t, time.Since(start), 2*time.Second)
 			time.Sleep(time.Second)
 		}
 		require.True(t, done.Load())
-		cancel()
-		group.Wait()
+		stop()
 	})
 }
 
@@ -482,24 +480,14 @@ func TestProbeOfBackgroundCalls(t *testing.T) {
 	t.Parallel()
 	withStoreAndWithout(t, gate.Config{InFlight: 2, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}, func(t tester, g *gate.Gate) {
 		refused(t, g, account("b"), 0, time.Second)
-		ctx, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		for range 20 {
-			group.Go(func() {
-				var err error
-				for err == nil {
-					err = do(ctx, g, account("a"), 100*time.Millisecond)
-				}
-			})
-		}
+		stop := busy(t, t.Context(), g, 20, account("a"), 100*time.Millisecond)
 		time.Sleep(3 * time.Second)
 		for range 3 {
 			within, end := context.WithTimeout(gate.Background(t.Context()), 10*time.Second)
 			require.NoError(t, do(within, g, account("b"), 0))
 			end()
 		}
-		cancel()
-		group.Wait()
+		stop()
 	})
 }
 
@@ -511,7 +499,6 @@ func TestDeadlineOfBackgroundCall(t *testing.T) {
 			limit := gate.Limit{Name: "tokens", N: 1000, Per: 100 * time.Second, Burst: 500}
 			gates, _ := gatesOf(t, newRedis(2*time.Millisecond), n, gate.Config{Limits: []gate.Limit{limit}})
 			defer closeAll(gates)
-			costs := func(n int64) gate.Call { return gate.Call{Costs: map[string]int64{"tokens": n}} }
 			require.NoError(t, do(t.Context(), gates[0], costs(500), 0))
 			first, leave := context.WithCancel(t.Context())
 			defer leave()
@@ -557,27 +544,15 @@ func TestRefusedInteractiveCalls(t *testing.T) {
 func TestBackgroundCallsWithoutCost(t *testing.T) {
 	t.Parallel()
 	bubble(t, gate.Config{Limits: []gate.Limit{{Name: "account", N: 20, Per: time.Second, Key: gate.ByCall}}}, func(t tester, g *gate.Gate) {
-		ctx, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		var made, others atomic.Int64
-		spin := func(ctx context.Context, n int, call gate.Call, made *atomic.Int64) {
-			for range n {
-				group.Go(func() {
-					for do(ctx, g, call, time.Millisecond) == nil {
-						made.Add(1)
-					}
-				})
-			}
-		}
 		free := account("a")
 		free.Costs = map[string]int64{"account": 0}
-		spin(ctx, 50, account("a"), &others)
-		spin(gate.Background(ctx), 50, free, new(atomic.Int64))
-		spin(gate.Background(ctx), 1, account("a"), &made)
+		interactive := busy(t, t.Context(), g, 50, account("a"), time.Millisecond)
+		without := busy(t, gate.Background(t.Context()), g, 50, free, time.Millisecond)
+		background := busy(t, gate.Background(t.Context()), g, 1, account("a"), time.Millisecond)
 		time.Sleep(10 * time.Second)
-		cancel()
-		group.Wait()
-		require.GreaterOrEqual(t, 10*made.Load(), made.Load()+others.Load())
+		others, made := interactive(), background()
+		without()
+		require.GreaterOrEqual(t, 10*made, made+others)
 	})
 }
 

@@ -47,9 +47,10 @@ type Config struct {
 	// resp.Body, which the caller can read again; with a status from 400 on, the body is closed after 5 seconds. If nil, it is the function
 	// [Classify], which a function of your own can call too.
 	Classify func(resp *http.Response, err error) Signal
-	// Actual returns what a call has really cost, by the name of the limit, for [Gate.Settle]. It is called for each response of a call that
-	// the vendor has executed. Return nil if that cannot be told: a cost of 0 gives the whole estimate back. It can read resp.Body as Classify does. The caller gets the response after that, so do not read the body of a stream
-	// here. Unknown limits and negative costs are ignored. If nil, or if a limit is missing in the result, the cost stays the estimate.
+	// Actual returns what a call has really cost, by the name of the limit, for [Gate.Settle]. It is called for each response of a call
+	// that the vendor has executed. A limit that is missing in the result keeps its estimate, so return nil if the response does not tell:
+	// a cost of 0 gives the whole estimate back. Unknown limits and negative costs are ignored. It can read resp.Body as Classify does; the
+	// caller gets the response after that, so do not read the body of a stream here. If nil, all costs stay the estimates.
 	Actual func(resp *http.Response) map[string]int64
 	// Backoff is the length of a hold if the vendor does not give it, by the number of refusals in a row. If nil, it is 15
 	// seconds, doubled up to 15 minutes.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -168,4 +169,61 @@ func ExampleGate_Reserve() {
 	// in 0s
 	// in 10s
 	// booked out: true
+}
+
+// An export gives way to a call that somebody waits for.
+func ExampleBackground() {
+	crm := core.Must(gate.New(gate.Config{Name: "crm", InFlight: 1}))
+	ctx := context.Background()
+	var group sync.WaitGroup
+	wait := func(ctx context.Context, name string) { // returns when the call waits
+		before := crm.Stats().Waiting
+		group.Go(func() {
+			_ = crm.Do(ctx, gate.Call{}, func(context.Context) error { fmt.Println(name); return nil })
+		})
+		for crm.Stats().Waiting == before {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	_ = crm.Do(ctx, gate.Call{}, func(context.Context) error { // the only place
+		wait(gate.Background(ctx), "export")
+		wait(ctx, "somebody waits for this")
+		return nil
+	})
+	group.Wait()
+	// Output:
+	// somebody waits for this
+	// export
+}
+
+// An estimate of 60 tokens is settled at the 20 that the answer has cost.
+func ExampleGate_Settle() {
+	model := core.Must(gate.New(gate.Config{
+		Name: "model", Limits: []gate.Limit{{Name: "tokens", N: 1000, Per: time.Minute, Burst: 100}}, MaxWait: -1,
+	}))
+	question := gate.Call{Costs: map[string]int64{"tokens": 60}}
+	for range 4 {
+		fmt.Println(model.Do(context.Background(), question, func(ctx context.Context) error {
+			return model.Settle(ctx, map[string]int64{"tokens": 20})
+		}) == nil)
+	}
+	// Output:
+	// true
+	// true
+	// true
+	// false
+}
+
+// A vendor that says in headers what is left.
+func ExampleHeaders() {
+	classify := gate.Headers(
+		gate.Header{Name: "X-Rate-Remaining", Format: gate.Remaining, Limit: "requests"},
+		gate.Header{Name: "X-Rate-Reset", Format: gate.ResetIn, Limit: "requests"},
+	)
+	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"X-Rate-Remaining": {"0"}, "X-Rate-Reset": {"30"}}}
+	for _, quota := range classify(resp, nil).Quotas {
+		fmt.Println(quota.Limit, quota.Remaining, quota.Reset)
+	}
+	// Output:
+	// requests 0 30s
 }

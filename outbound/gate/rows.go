@@ -13,7 +13,7 @@ import (
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// rows returns a row for the vendor, one for each held key, and one for each key that is used, or of which the vendor has said what is left.
+// rows returns a row for the vendor, one for each held key, and one for each key that is used or of which the vendor has said what is left.
 func (g *Gate) rows(context.Context) ([]registry.Row, error) {
 	s, held := g.Stats(), time.Time{}
 	rows := make([]registry.Row, 1)
@@ -23,7 +23,7 @@ func (g *Gate) rows(context.Context) ([]registry.Row, error) {
 			rows[0].Alarm, held = registry.Failing, h.Until
 			continue
 		}
-		row := g.row(h, "", "", time.Time{})
+		row := g.row(h, used{})
 		row.Alarm, row.Verbs = registry.Notice, rows[0].Verbs
 		rows = append(rows, row)
 	}
@@ -39,16 +39,20 @@ func (g *Gate) rows(context.Context) ([]registry.Row, error) {
 	return rows, nil
 }
 
-func (g *Gate) row(h Hold, used, left string, reset time.Time) registry.Row {
+func (g *Gate) row(h Hold, u used) registry.Row {
+	of := ""
+	if u.n > 0 {
+		of = fmt.Sprintf("%d of %d", u.n, u.burst)
+	}
 	return registry.Row{
 		Key: h.row(), Secret: h.Key != "" && !g.hosts(),
 		Cells: []registry.Cell{
 			{Name: "held_until", Value: h.Until},
 			{Name: "limit", Value: h.Limit},
-			{Name: "used", Value: used},
+			{Name: "used", Value: of},
 			{Name: "reason", Value: h.Reason},
-			{Name: "left", Value: left},
-			{Name: "reset", Value: reset},
+			{Name: "left", Value: u.left},
+			{Name: "reset", Value: u.reset},
 		},
 	}
 }
@@ -62,16 +66,13 @@ type used struct {
 	reset          time.Time
 }
 
-// usedRows returns rows of at most n keys that are not held: those of which the vendor says what is left, the least first, then the most used.
+// usedRows returns rows of at most n keys that are not held: first those of which the vendor has said what is left, the least first, then
+// the most used.
 func (g *Gate) usedRows(n int) (rows []registry.Row) {
 	all := g.used()
 	slices.SortFunc(all, func(a, b used) int { return cmp.Compare(a.rank, b.rank) })
 	for _, u := range all[:min(n, len(all))] {
-		of := ""
-		if u.n > 0 {
-			of = fmt.Sprintf("%d of %d", u.n, u.burst)
-		}
-		rows = append(rows, g.row(Hold{Limit: u.Limit, Key: u.Key.Key}, of, u.left, u.reset))
+		rows = append(rows, g.row(Hold{Limit: u.Limit, Key: u.Key.Key}, u))
 	}
 	return rows
 }

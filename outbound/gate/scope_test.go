@@ -1023,14 +1023,7 @@ func TestTrialRefusesNoCall(t *testing.T) {
 // A call that was sent before a hold of its bucket neither begins another one after it, nor tells the bucket anew.
 func TestLateAnswersOfBucket(t *testing.T) {
 	t.Parallel()
-	cfg := gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}, Classify: func(resp *http.Response, err error) gate.Signal {
-		s := gate.Classify(resp, err)
-		if resp != nil {
-			s.Quotas = []gate.Quota{{Bucket: resp.Header.Get("Bucket")}}
-		}
-		return s
-	}}
-	withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+	withStoreAndWithout(t, readBucket(), func(t tester, g *gate.Gate) {
 		send := func(takes time.Duration, bucket, pause string) {
 			header := http.Header{"Bucket": {bucket}}
 			status := http.StatusOK
@@ -1067,17 +1060,21 @@ func TestLateAnswersOfBucket(t *testing.T) {
 	})
 }
 
-// A newer answer confirms the bucket: one to an earlier call does not change it any more.
-func TestBucketIsConfirmed(t *testing.T) {
-	t.Parallel()
-	cfg := gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}, Classify: func(resp *http.Response, err error) gate.Signal {
+// readBucket is a gate whose vendor names the bucket of an account in a header.
+func readBucket() gate.Config {
+	return gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}, Classify: func(resp *http.Response, err error) gate.Signal {
 		s := gate.Classify(resp, err)
 		if resp != nil {
 			s.Quotas = []gate.Quota{{Bucket: resp.Header.Get("Bucket")}}
 		}
 		return s
 	}}
-	withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+}
+
+// A newer answer confirms the bucket: one to an earlier call does not change it any more.
+func TestBucketIsConfirmed(t *testing.T) {
+	t.Parallel()
+	withStoreAndWithout(t, readBucket(), func(t tester, g *gate.Gate) {
 		send := func(takes time.Duration, bucket string) {
 			reply := resiltest.Reply{Delay: takes, Status: http.StatusOK, Header: http.Header{"Bucket": {bucket}}}
 			_ = get(g.WithCall(t.Context(), account("a")), g.Transport(resiltest.NewScript(reply)))

@@ -14,15 +14,16 @@ import (
 
 // Settle reports what a call has really cost, by the name of the limit, after it has taken an estimate. What was taken in excess is given
 // back, as far as it still fits into Burst; what is missing is charged to the calls that follow, until the vendor has forgotten the call. A
-// second Settle replaces the first one, unless that had to charge another key, as of a bucket that was named meanwhile. Once the period of a
-// limit is over, counted from the slot of the call, Settle changes nothing.
+// second Settle replaces the first one, unless that has charged another key, such as a bucket that was named meanwhile. Once the period of
+// a limit is over, counted from the slot of the call, Settle changes nothing.
 //
 // ctx is the one that [Gate.Do], [Do], [Stream], jobs or batch have given to a function, or one of [Gate.WithCall]. It stands for the last
 // call under it, so use a context of its own for each call. Settle a request over Transport when its response is there, and a permit of Wait
-// or Reserve after Done. Settle does nothing if no call was sent, and for limits that do not apply to it, or in which it was estimated to cost 0.
+// or Reserve after Done. Settle does nothing if no call was sent, and for limits that do not apply to it or whose estimate was 0.
 //
 // The error is a *core.ConfigError if a cost is negative, or there is no such limit. With a Store, the costs are sent in the background; if
-// that fails, or the Store is unavailable, the call cannot be settled. Calls that wait in other processes do not learn that they can be sent earlier.
+// that fails, or the Store is unavailable, the call cannot be settled. Calls that wait in other processes do not learn that they can be sent
+// earlier.
 func (g *Gate) Settle(ctx context.Context, actual map[string]int64) error {
 	set := g.settings()
 	for name, cost := range actual {

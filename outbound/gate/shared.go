@@ -20,7 +20,7 @@ const (
 	renewEvery = 3 * time.Second
 	retryEvery = 500 * time.Millisecond // while the Store is unavailable
 	askEvery   = 50 * time.Millisecond  // after a refusal
-	soon       = 500 * time.Millisecond // the same of interactive calls, if background calls of other processes wait for them
+	soon       = 500 * time.Millisecond // at most, if calls of the other class wait for these, or these for them
 	maxAsk     = 128                    // calls in one request
 	maxEnds    = 128                    // ends in one report
 	lowerEvery = time.Second            // at most, for all processes, as too many calls are in flight
@@ -180,10 +180,11 @@ func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time, class 
 	if r.quiet = g.now.Add(askEvery); at.Before(r.quiet) {
 		r.quiet = at
 	}
-	for of := class; of < classes; of++ {
-		if s.refused[of] = r; of == background && (class != of || answer.Soon) { // nothing tells how long it has to give way
-			s.refused[of].known = g.now
-		}
+	if s.refused[class] = r; class == interactive {
+		s.refused[background] = r
+	}
+	if class == interactive || answer.Soon { // nothing tells how long background calls have to give way
+		s.refused[background].known = g.now
 	}
 	g.refuseLate(s)
 	switch next := s.parked.first(); {
@@ -253,9 +254,9 @@ func (g *Gate) askFor(mode gatestore.Mode) gatestore.Ask {
 	sh := g.shared
 	return gatestore.Ask{
 		Process: sh.process, Mode: mode, InFlight: g.most, RoundTrip: sh.trip,
-		Leave: g.settings().MaxWait < 0,
-		Late:  mode == gatestore.Pass && sh.dial > freshTime/2, // otherwise the slots would be too old when the calls have connections
-		Ahead: sh.trip + max(sh.trip, 10*time.Millisecond),     // as many calls as one round trip carries
+		NoWait: g.settings().MaxWait < 0,
+		Late:   mode == gatestore.Pass && sh.dial > freshTime/2, // otherwise the slots would be too old when the calls have connections
+		Ahead:  sh.trip + max(sh.trip, 10*time.Millisecond),     // as many calls as one round trip carries
 	}
 }
 

@@ -119,7 +119,7 @@ func (t *gateTable) Pass(ctx context.Context, ask gatestore.Ask) (g gatestore.Gr
 	if ask.Late {
 		mode = "late"
 	}
-	args := []any{ask.Process, number(int64(ask.InFlight)), usec(ask.RoundTrip), usec(ask.Ahead), mode, bit(ask.Leave)}
+	args := []any{ask.Process, number(int64(ask.InFlight)), usec(ask.RoundTrip), usec(ask.Ahead), mode, bit(ask.NoWait)}
 	k := t.keys()
 	for _, of := range ask.Groups {
 		args = append(args, number(int64(of.Calls)), bit(of.Background), number(int64(of.ID)), number(int64(len(of.Draws))))

@@ -205,7 +205,7 @@ var gateRules = map[string]string{
 		300ms; q pass b1 a:300ms/100ms = soon 150ms a; p pass 1 a:100ms = soon 250ms a; 100ms; q pass b1 a:300ms/100ms = soon 50ms a
 		p pass 1 a:100ms = soon 150ms a; 600ms; p pass 1 a:100ms = @0s`,
 	// Calls that do not wait hold up no others.
-	"classes, leaving": `set leave=1; q pass b1 a:100ms = @0s; p pass 1 a:100ms = slot 100ms a; 100ms; q pass b1 a:100ms = @0s
+	"classes, without waiting": `set nowait=1; q pass b1 a:100ms = @0s; p pass 1 a:100ms = slot 100ms a; 100ms; q pass b1 a:100ms = @0s
 		set in=1; p pass 1 = @0s; p pass 1 = poll 50ms v; p end p 3; q pass b1 = @0s`,
 	// Places are kept for as many interactive calls as wait, or for one background call.
 	"classes, places": `set in=2; p pass 2 = 2*@0s; q pass b1 = poll 50ms v; p pass 1 = poll 50ms v; p end p 1 2; q pass b2 = @0s poll 50ms v
@@ -315,8 +315,8 @@ func (k *gateKit) do(words []string) string {
 			switch name {
 			case "in":
 				k.ask.InFlight = atoi(value)
-			case "leave":
-				k.ask.Leave = value == "1"
+			case "nowait":
+				k.ask.NoWait = value == "1"
 			default:
 				*map[string]*time.Duration{"trip": &k.ask.RoundTrip, "ahead": &k.ask.Ahead}[name] = duration(value)
 			}
