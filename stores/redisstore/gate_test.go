@@ -204,6 +204,8 @@ var gateRules = map[string]string{
 		p pass 1 a:100ms = soon 600ms a; p again 2 a:100ms = @900ms; 500ms; q pass b1 a:300ms/100ms = soon 450ms a; p pass 1 a:100ms = soon 550ms a
 		300ms; q pass b1 a:300ms/100ms = soon 150ms a; p pass 1 a:100ms = soon 250ms a; 100ms; q pass b1 a:300ms/100ms = soon 50ms a
 		p pass 1 a:100ms = soon 150ms a; 600ms; p pass 1 a:100ms = @0s`,
+	"turns of background, costly": `q pass b1 a:10ms = @0s; set ahead=1s; p pass 18 a:10ms; set ahead=0s; q pass b1 a:20ms/10ms = soon 190ms a
+		set ahead=1s; p pass 1 a:10ms = soon 200ms a; q pass b1 a:20ms/10ms = @190ms; p pass 1 a:10ms = @210ms`,
 	// Calls that do not wait hold up no others.
 	"classes, without waiting": `set nowait=1; q pass b1 a:100ms = @0s; p pass 1 a:100ms = slot 100ms a; 100ms; q pass b1 a:100ms = @0s
 		set in=1; p pass 1 = @0s; p pass 1 = poll 50ms v; p end p 3; q pass b1 = @0s`,
