@@ -90,7 +90,8 @@ type Answer struct {
 	Poll  bool          // a place or a turn is missing: nothing tells when there is one
 	Draw  int           // the index of the draw that has refused
 	Held  bool          // it is held
-	Soon  bool          // calls of the other class wait for these, or these for them: ask again within half a second
+	Soon  bool          // ask again within half a second: calls of the other class wait for these
+	Yield bool          // the same, as these wait for calls of the other class: nothing tells how long
 }
 
 // A Slot is the permission for one call.

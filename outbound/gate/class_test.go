@@ -126,7 +126,7 @@ func classes(t *testing.T, from, to []*gate.Gate, fill bool, while time.Duration
 }
 
 // busy makes n calls at a time, until stop, which returns how many were made.
-func busy(t tester, ctx context.Context, g *gate.Gate, n int, call gate.Call, takes time.Duration) (stop func() int64) {
+func busy(ctx context.Context, t tester, g *gate.Gate, n int, call gate.Call, takes time.Duration) (stop func() int64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -440,7 +440,7 @@ func TestCostlyBackgroundCall(t *testing.T) {
 		limit := gate.Limit{Name: "tokens", N: 1000, Per: 2 * time.Second, Burst: 100}
 		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{Limits: []gate.Limit{limit}})
 		defer closeAll(gates)
-		stop := busy(tester{t}, t.Context(), gates[0], 50, costs(10), 0)
+		stop := busy(t.Context(), tester{t}, gates[0], 50, costs(10), 0)
 		time.Sleep(2 * time.Second)
 		for range 5 {
 			start := time.Now()
@@ -458,7 +458,7 @@ func TestCostlyBackgroundCallHoldsNoPlace(t *testing.T) {
 		limit := gate.Limit{Name: "tokens", N: 1000, Per: 1000 * time.Second, Burst: 200}
 		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{Limits: []gate.Limit{limit}, InFlight: 1})
 		defer closeAll(gates)
-		stop := busy(tester{t}, t.Context(), gates[0], 20, costs(10), 0)
+		stop := busy(t.Context(), tester{t}, gates[0], 20, costs(10), 0)
 		time.Sleep(400 * time.Second)
 		var done atomic.Bool
 		go func() {
@@ -475,12 +475,32 @@ func TestCostlyBackgroundCallHoldsNoPlace(t *testing.T) {
 	})
 }
 
+// It keeps its turn while it waits for a place, which interactive calls without cost fill.
+func TestCostlyBackgroundCallWithoutPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limit := gate.Limit{Name: "tokens", N: 300, Per: 200 * time.Second, Burst: 101}
+		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{Limits: []gate.Limit{limit}, InFlight: 2})
+		defer closeAll(gates)
+		free := busy(t.Context(), tester{t}, gates[0], 4, costs(0), 500*time.Millisecond)
+		others := busy(t.Context(), tester{t}, gates[0], 5, costs(10), 0)
+		time.Sleep(200 * time.Second)
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(gate.Background(t.Context()), time.Hour)
+		defer cancel()
+		require.NoError(t, do(ctx, gates[1], costs(100), 0))
+		require.Less(t, time.Since(start), 300*time.Second)
+		free()
+		others()
+	})
+}
+
 // A key whose hold is over gets its probe, though only background calls need it, and interactive calls of other keys fill the places.
 func TestProbeOfBackgroundCalls(t *testing.T) {
 	t.Parallel()
 	withStoreAndWithout(t, gate.Config{InFlight: 2, Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}}, func(t tester, g *gate.Gate) {
 		refused(t, g, account("b"), 0, time.Second)
-		stop := busy(t, t.Context(), g, 20, account("a"), 100*time.Millisecond)
+		stop := busy(t.Context(), t, g, 20, account("a"), 100*time.Millisecond)
 		time.Sleep(3 * time.Second)
 		for range 3 {
 			within, end := context.WithTimeout(gate.Background(t.Context()), 10*time.Second)
@@ -512,6 +532,27 @@ func TestDeadlineOfBackgroundCall(t *testing.T) {
 			require.NoError(t, do(ctx, gates[n-1], costs(10), 0), name)
 		})
 	}
+}
+
+// Nor is it refused at once if it gives way for longer than its deadline.
+func TestBackgroundCallGivesWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limit := gate.Limit{Name: "tokens", N: 1000, Per: 100 * time.Second, Burst: 500}
+		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{Limits: []gate.Limit{limit}})
+		defer closeAll(gates)
+		require.NoError(t, do(gate.Background(t.Context()), gates[1], costs(1), 0))
+		require.NoError(t, do(t.Context(), gates[0], costs(400), 0))
+		first, leave := context.WithCancel(t.Context())
+		defer leave()
+		go func() { _ = do(first, gates[0], costs(500), 0) }()
+		time.Sleep(10 * time.Millisecond)
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(gate.Background(t.Context()), 300*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, do(ctx, gates[1], costs(1), 0), context.DeadlineExceeded)
+		require.Equal(t, 300*time.Millisecond, time.Since(start))
+	})
 }
 
 // Interactive calls that the Store refuses and that do not wait leave the slots to background calls of other processes.
@@ -546,9 +587,9 @@ func TestBackgroundCallsWithoutCost(t *testing.T) {
 	bubble(t, gate.Config{Limits: []gate.Limit{{Name: "account", N: 20, Per: time.Second, Key: gate.ByCall}}}, func(t tester, g *gate.Gate) {
 		free := account("a")
 		free.Costs = map[string]int64{"account": 0}
-		interactive := busy(t, t.Context(), g, 50, account("a"), time.Millisecond)
-		without := busy(t, gate.Background(t.Context()), g, 50, free, time.Millisecond)
-		background := busy(t, gate.Background(t.Context()), g, 1, account("a"), time.Millisecond)
+		interactive := busy(t.Context(), t, g, 50, account("a"), time.Millisecond)
+		without := busy(gate.Background(t.Context()), t, g, 50, free, time.Millisecond)
+		background := busy(gate.Background(t.Context()), t, g, 1, account("a"), time.Millisecond)
 		time.Sleep(10 * time.Second)
 		others, made := interactive(), background()
 		without()

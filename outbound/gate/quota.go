@@ -48,11 +48,8 @@ func (g *Gate) alias(c *call, q Quota) {
 			}
 			continue
 		}
-		if _, known := g.buckets[cl.route]; !known && len(g.buckets) >= maxKept {
-			for one := range g.buckets { // the next answer names its bucket again
-				delete(g.buckets, one)
-				break
-			}
+		if was.turn == 0 && len(g.buckets) >= maxKept && !g.forget() {
+			continue
 		}
 		s := g.scope(to.Key)
 		g.buckets[cl.route] = to
@@ -62,6 +59,21 @@ func (g *Gate) alias(c *call, q Quota) {
 			g.holdScope(c, g.bucketClaim(c, cl), Signal{Pause: until.Sub(g.now), Reason: cl.hold.reason}, usedUp)
 		}
 	}
+}
+
+// forget forgets the bucket of one key, which has to be named again. It reports whether one of a few is not held.
+func (g *Gate) forget() bool {
+	tries := 16
+	for of, to := range g.buckets {
+		if s := g.scopes[to.Key]; s == nil || s.hold == nil {
+			delete(g.buckets, of)
+			return true
+		}
+		if tries--; tries == 0 {
+			break
+		}
+	}
+	return false
 }
 
 // useBuckets has the next attempt of a call use the buckets that the vendor has named.

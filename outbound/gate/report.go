@@ -66,8 +66,10 @@ func (g *Gate) figures() (f registry.Figures) {
 	for i, class := range []string{"interactive", "background"} {
 		f.Histogram("wait_seconds", "Waits of attempts for their admission, by class.", &g.waits[i], "class", class)
 	}
-	f.Warn("keys_evicted_total", "Keys whose usage was charged to other keys, as there were too many.", s.evicted, "keys evicted: too many are in use")
-	f.Warn("holds_widened_total", "Holds of a key that became holds of the vendor, as there were too many.", s.overflowed, "the whole vendor is held: too many keys are held")
+	f.Warn("keys_evicted_total", "Keys whose usage was charged to other keys, as there were too many.",
+		s.evicted, "keys evicted: too many are in use")
+	f.Warn("holds_widened_total", "Holds of a key that became holds of the vendor, as there were too many.",
+		s.overflowed, "the whole vendor is held: too many keys are held")
 	f.Count("store_errors_total", "Requests to the Store that have failed.", s.storeErrors)
 	return f
 }

@@ -96,15 +96,18 @@ func (g *Gate) settle(cl *claim, draw int, cost int64) {
 	if l == nil || l.N <= 0 || s.at.IsZero() || !g.now.Before(s.at.Add(l.Per)) {
 		return
 	}
-	cost = min(cost, max(l.N, s.cost))
+	if cost = min(cost, max(l.N, s.cost)); cost == s.cost {
+		return
+	}
 	if cost > s.cost { // in the key that counts now: the scope of the call may be forgotten, or the vendor has named a bucket
 		to = g.scope(g.bucket(cl.route))
 	}
-	if cl.slot.cost = cost; to != cl.scope {
+	lost := s.by != nil && (g.over || g.failed != nil)
+	if cl.slot.cost = cost; to != cl.scope || lost {
 		cl.slot = slot{} // it cannot be settled again
 	}
 	switch {
-	case cost == s.cost || s.by != nil && (g.over || g.failed != nil):
+	case lost:
 	case s.by == nil:
 		to.settle(s, cost)
 		g.wake(to, time.Time{})
@@ -159,7 +162,7 @@ func (u *usage) settle(s slot, cost int64) {
 	}
 	if more > 0 { // the scope can be a new one
 		u.tail = later(u.tail, s.at.Add(span(s.cost, u.spacing)))
-		if most := max(0, s.at.Add(span(u.N, u.spacing)).Sub(u.tail)); most < more { // then the vendor has forgotten it, and all before it
+		if most := max(0, s.at.Add(span(u.N, u.spacing)).Sub(u.tail)); most < more { // N permits after the slot, the vendor has forgotten it, and all before it
 			more = most
 			u.given(0)
 		}

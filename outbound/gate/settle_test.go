@@ -375,6 +375,31 @@ func TestSettleInBucket(t *testing.T) {
 	})
 }
 
+// What is settled while the Store is unavailable is lost, and not given back by a later settlement.
+func TestSettleWithoutStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		redis := newRedis(2 * time.Millisecond)
+		gates, _ := gatesOf(t, redis, 1, gate.Config{Limits: []gate.Limit{tokens(20)}})
+		defer closeAll(gates)
+		g, start := gates[0], time.Now()
+		paid(tester{t}, g, 10)
+		ctx := paid(tester{t}, g, 10)
+		paid(tester{t}, g, 1)
+		redis.down.Store(true)
+		within, cancel := context.WithTimeout(t.Context(), time.Second)
+		require.Error(t, do(within, g, costs(20), 0))
+		cancel()
+		require.NoError(t, g.Settle(ctx, actual(20)))
+		redis.down.Store(false)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, g.Settle(ctx, actual(0)))
+		time.Sleep(10 * time.Millisecond)
+		paid(tester{t}, g, 20)
+		require.InDelta(t, 21*unit, time.Since(start), float64(50*time.Millisecond))
+	})
+}
+
 // What is settled right before Close reaches the other processes, and after it nothing is sent.
 func TestSettleAndClose(t *testing.T) {
 	t.Parallel()

@@ -169,10 +169,11 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 // refusedBy notes when another request for a key can succeed. A refusal of interactive calls is one of background calls too.
 func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time, class int) {
 	r := refusal{known: at, polled: answer.Poll}
-	if answer.Poll {
+	if answer.Poll || answer.Yield {
 		r.known = g.now
-	} else { // so that the answer arrives in time
-		if end := g.now.Add(soon); answer.Soon && end.Before(at) {
+	}
+	if !answer.Poll { // so that the answer arrives in time
+		if end := g.now.Add(soon); (answer.Soon || answer.Yield) && end.Before(at) {
 			at = end
 		}
 		at = later(at.Add(-2*g.trip-5*time.Millisecond), g.now.Add(time.Millisecond))
@@ -181,10 +182,8 @@ func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time, class 
 		r.quiet = at
 	}
 	if s.refused[class] = r; class == interactive {
+		r.known = g.now // nothing tells how long background calls have to give way
 		s.refused[background] = r
-	}
-	if class == interactive || answer.Soon { // nothing tells how long background calls have to give way
-		s.refused[background].known = g.now
 	}
 	g.refuseLate(s)
 	switch next := s.parked.first(); {

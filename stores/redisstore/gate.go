@@ -141,7 +141,7 @@ func (t *gateTable) Pass(ctx context.Context, ask gatestore.Ask) (g gatestore.Gr
 		n := width * int(reply[0])
 		a := gatestore.Answer{
 			Draw: max(0, int(reply[1])-1), Again: time.Duration(reply[2]) * time.Microsecond,
-			Held: reply[3] == 2, Poll: reply[3] == 3, Soon: reply[3] == 4,
+			Held: reply[3] == 2, Poll: reply[3] == 3, Soon: reply[3] == 4, Yield: reply[3] == 5,
 		}
 		for r := range slices.Chunk(reply[answer:answer+n], width) {
 			s := gatestore.Slot{ID: uint64(r[0]), Turn: r[2] == 1, Probe: r[3] == 1, Time: uint64(r[4])}

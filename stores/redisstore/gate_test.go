@@ -175,37 +175,37 @@ var gateRules = map[string]string{
 
 	// While background calls ask for slots, an interactive call that was refused goes first, until 100 ms after its slot.
 	"interactive first": `p pass 1 a:100ms = @0s; q pass b1 a:100ms = slot 100ms a; p pass 1 a:100ms = soon 100ms a
-		q pass b1 a:100ms = soon 200ms a; 100ms; q pass b1 a:100ms = soon 100ms a; q pass b1 b:100ms = @0s; q pass b1 a = @0s
-		p pass 1 a = @0s; q pass b1 a:100ms = soon 100ms a; p pass 1 a:100ms = @0s; q pass b1 a:100ms = slot 100ms a
-		p pass 1 a:100ms = soon 100ms a; 199.999ms; q pass b1 a:100ms = soon 1µs a; 1us; q pass b1 a:100ms = @0s`,
+		q pass b1 a:100ms = yield 200ms a; 100ms; q pass b1 a:100ms = yield 100ms a; q pass b1 b:100ms = @0s; q pass b1 a = @0s
+		p pass 1 a = @0s; q pass b1 a:100ms = yield 100ms a; p pass 1 a:100ms = @0s; q pass b1 a:100ms = slot 100ms a
+		p pass 1 a:100ms = soon 100ms a; 199.999ms; q pass b1 a:100ms = yield 1µs a; 1us; q pass b1 a:100ms = @0s`,
 	// An interactive call of another process, and one that asks again, do not end that.
 	"interactive calls of two": `p pass 1 a:100ms = @0s; q pass b1 a:100ms; p pass 1 a:100ms = soon 100ms a; 100ms
-		r pass 1 a:100ms = @0s; p again 1 a; q pass b1 a:100ms = soon 100ms a; 100ms; p pass 1 a:100ms = @0s; q pass b1 a:100ms = slot 100ms a`,
+		r pass 1 a:100ms = @0s; p again 1 a; q pass b1 a:100ms = yield 100ms a; 100ms; p pass 1 a:100ms = @0s; q pass b1 a:100ms = slot 100ms a`,
 	// It is not known that background calls ask when none has in the last 100 ms.
 	"no background": `q pass b1 a:10ms = @0s; 99.999ms; p pass 1 a:100ms = @0s; p pass 1 a:100ms = soon 100ms a
-		q pass b1 a:100ms = soon 200ms a
+		q pass b1 a:100ms = yield 200ms a
 		q pass b1 b:10ms = @0s; 100ms; p pass 1 b:100ms = @0s; p pass 1 b:100ms = slot 100ms b; q pass b1 b:100ms = slot 100ms b`,
 	"interactive and background": `p pass 1 a:100ms | b1 a:100ms | 1 a:100ms = @0s | slot 100ms a | soon 100ms a; 100ms
-		p pass 2 a:100ms | b1 a:100ms | b1 a | b1 b:100ms = @0s soon 100ms a | soon 100ms a | @0s | @0s`,
+		p pass 2 a:100ms | b1 a:100ms | b1 a | b1 b:100ms = @0s soon 100ms a | yield 100ms a | @0s | @0s`,
 	// When eight interactive calls have passed, the slot of a background call can be 50 ms farther ahead.
 	"turn of background": `p pass 1 a:100ms = @0s; q pass b1 a:100ms = slot 100ms a; set ahead=690ms; p pass 6 a:100ms; set ahead=0s
-		p pass 1 a:100ms = soon 700ms a; q pass b1 a:100ms = soon 600ms a; set ahead=710ms; p pass 2 a:100ms = @700ms soon 800ms a
-		q pass b1 a:100ms = soon 600ms a; set ahead=810ms; p pass 2 a:100ms = @800ms soon 900ms a; set ahead=0s
+		p pass 1 a:100ms = soon 700ms a; q pass b1 a:100ms = yield 600ms a; set ahead=710ms; p pass 2 a:100ms = @700ms soon 800ms a
+		q pass b1 a:100ms = yield 600ms a; set ahead=810ms; p pass 2 a:100ms = @800ms soon 900ms a; set ahead=0s
 		q pass b1 a:100ms = slot 850ms a; 800ms; p pass 1 a:100ms = soon 100ms a; 49.999ms; q pass b1 a:100ms = slot 1µs a; 1us
-		q pass b2 a:100ms = @50ms soon 150ms a; p pass 1 a:100ms = soon 150ms a; set ahead=1s; q reserve b1 a:100ms = @150ms`,
+		q pass b2 a:100ms = @50ms yield 150ms a; p pass 1 a:100ms = soon 150ms a; set ahead=1s; q reserve b1 a:100ms = @150ms`,
 	"turns of background": `p pass 1 a:10ms = @0s; q pass b1 a:10ms = slot 10ms a; set ahead=1s; p pass 90 a:10ms; set ahead=0s
-		p pass 1 a:10ms = soon 910ms a; set ahead=2s; q pass b20 a:10ms = @910ms @920ms soon 600ms a`,
+		p pass 1 a:10ms = soon 910ms a; set ahead=2s; q pass b20 a:10ms = @910ms @920ms yield 600ms a`,
 	"turn of background, in one request": `p pass 1 a:1s = @0s; p pass b1 a:1s = slot 1s a; set ahead=8s; p pass 9 a:1s
-		q pass 1 a:1s | b2 a:1s = soon 9s a | slot 8.95s a; 950ms; q pass 1 a:1s | b2 a:1s = soon 8.05s a | @8.05s soon 8.05s a`,
+		q pass 1 a:1s | b2 a:1s = soon 9s a | slot 8.95s a; 950ms; q pass 1 a:1s | b2 a:1s = soon 8.05s a | @8.05s yield 8.05s a`,
 	"turn of background, late": `p late 1 a:100ms = @0s; q late b1 a:100ms = slot 87.5ms a; p late 1 a:100ms = soon 87.5ms a; 87.5ms
-		q late b1 a:100ms = soon 100ms a; p late 1 a:100ms = @0s; q late b1 a:100ms = slot 100ms a`,
+		q late b1 a:100ms = yield 100ms a; p late 1 a:100ms = @0s; q late b1 a:100ms = slot 100ms a`,
 	// Interactive calls wait for a costly background call whose turn it is, but not those that have passed.
 	"turn of background, costly": `q pass b1 a:100ms = @0s; set ahead=850ms; p pass 8 a:100ms; set ahead=0s; q pass b1 a:300ms/100ms = soon 900ms a
-		p pass 1 a:100ms = soon 600ms a; p again 2 a:100ms = @900ms; 500ms; q pass b1 a:300ms/100ms = soon 450ms a; p pass 1 a:100ms = soon 550ms a
-		300ms; q pass b1 a:300ms/100ms = soon 150ms a; p pass 1 a:100ms = soon 250ms a; 100ms; q pass b1 a:300ms/100ms = soon 50ms a
-		p pass 1 a:100ms = soon 150ms a; 600ms; p pass 1 a:100ms = @0s`,
+		p pass 1 a:100ms = yield 600ms a; p again 2 a:100ms = @900ms; 500ms; q pass b1 a:300ms/100ms = soon 450ms a; p pass 1 a:100ms = yield 550ms a
+		300ms; q pass b1 a:300ms/100ms = soon 150ms a; p pass 1 a:100ms = yield 250ms a; 100ms; q pass b1 a:300ms/100ms = soon 50ms a
+		p pass 1 a:100ms = yield 150ms a; 600ms; p pass 1 a:100ms = @0s`,
 	"turns of background, costly": `q pass b1 a:10ms = @0s; set ahead=1s; p pass 18 a:10ms; set ahead=0s; q pass b1 a:20ms/10ms = soon 190ms a
-		set ahead=1s; p pass 1 a:10ms = soon 200ms a; q pass b1 a:20ms/10ms = @190ms; p pass 1 a:10ms = @210ms`,
+		set ahead=1s; p pass 1 a:10ms = yield 200ms a; q pass b1 a:20ms/10ms = @190ms; p pass 1 a:10ms = @210ms`,
 	// Calls that do not wait hold up no others.
 	"classes, without waiting": `set nowait=1; q pass b1 a:100ms = @0s; p pass 1 a:100ms = slot 100ms a; 100ms; q pass b1 a:100ms = @0s
 		set in=1; p pass 1 = @0s; p pass 1 = poll 50ms v; p end p 3; q pass b1 = @0s`,
@@ -221,15 +221,15 @@ var gateRules = map[string]string{
 		q pass b1 a = poll 50ms a; p hold b 1s = 1s; 1.05s; q pass b1 b = @0s,probe; p end tps 1; q pass b2 a = @0s,turn poll 50ms a
 		p pass 1 a = @0s,turn; q end tps 3; q pass b2 a = @0s,turn poll 50ms a; p end tps 4; q pass b3 a = 2*@0s,turn poll 50ms a`,
 	"given back, classes": `p pass 1 a:400ms = @0s; q pass b1 a:400ms; set ahead=400ms; p reserve 1 a:400ms = @400ms; set ahead=0s
-		p pass 1 a:400ms = soon 800ms a; 400ms; q pass b1 a:400ms = soon 200ms a; p end b 2; q pass b1 a:400ms = @0s`,
+		p pass 1 a:400ms = soon 800ms a; 400ms; q pass b1 a:400ms = yield 200ms a; p end b 2; q pass b1 a:400ms = @0s`,
 	"expiry, classes": `p pass 1 a:100ms = @0s; q pass b1 a:100ms = slot 100ms a; ttl a 200ms; p pass 1 a:100ms = soon 100ms a
 		ttl a 200ms; 150ms; p pass 1 a:100ms = @0s; ttl a 100ms; p pass 1 a:100ms = soon 100ms a; ttl a 200ms`,
 	"clock goes back, classes": `p pass 1 a:400ms = @0s; q pass b1 a:400ms = slot 400ms a; p pass 1 a:400ms = soon 400ms a; -1h
-		q pass b1 a:400ms = soon 500ms a; 400ms; q pass b1 a:400ms = soon 100ms a; p pass 1 a:400ms = @0s; p pass 1 a:400ms = soon 400ms a
-		q pass b1 a:400ms = soon 500ms a; 500ms; q pass b1 a:400ms = @0s`,
+		q pass b1 a:400ms = yield 500ms a; 400ms; q pass b1 a:400ms = yield 100ms a; p pass 1 a:400ms = @0s; p pass 1 a:400ms = soon 400ms a
+		q pass b1 a:400ms = yield 500ms a; 500ms; q pass b1 a:400ms = @0s`,
 	// An interactive call whose slot is far ahead asks every half a second.
 	"interactive call far ahead": `q pass b1 a:1s/1ms = @0s; set ahead=9s; p pass 1 a:9s/1ms = @1s; set ahead=0s
-		p pass 1 a:9s/1ms = soon 10s a; q pass b1 a:1ms+10s = soon 500ms a; 599.999ms; q pass b1 a:1ms+10s = soon 1µs a; 1us
+		p pass 1 a:9s/1ms = soon 10s a; q pass b1 a:1ms+10s = yield 500ms a; 599.999ms; q pass b1 a:1ms+10s = yield 1µs a; 1us
 		q pass b1 a:1ms+10s = @0s`,
 	"resume": `set in=8; p do 1; p pass 2 d = 2*@0s; p hold a 1h = 1h0m0s; p hold b 1h = 1h0m0s; p hold e 1h = 1h0m0s; 1s; resume a e
 		p pass 1 a = @0s,probe; p hold h 1s halve = 1s; state = 3/8 1; p pass 1 b = held 59m59s b; 1us; p hold i 1s halve = 1s
@@ -477,11 +477,14 @@ func (k *gateKit) answer(a gatestore.Answer, of gatestore.Group) string {
 	}
 	if len(a.Slots) < of.Calls {
 		why := "slot"
-		if a.Soon {
+		switch {
+		case a.Soon:
 			why = "soon"
-		} else if a.Held {
+		case a.Yield:
+			why = "yield"
+		case a.Held:
 			why = "held"
-		} else if a.Poll {
+		case a.Poll:
 			why = "poll"
 		}
 		words = append(words, why, a.Again.String(), cmp.Or(of.Draws[a.Draw].Key.Key, "v"))

@@ -21,8 +21,8 @@
 -- to which all holds were resumed. All times are in µs.
 -- noted is longer than the longest poll: a process that waits for a place is not forgotten between two of them. A call that waits is
 -- assumed to ask within kept after its slot, and one for which others wait within soon. After share interactive calls, it is the turn of a
--- background call, whose slot can then be farther ahead by early; for one that costs more than a permit, interactive calls wait. It is no
--- probe within early after the end of a hold, and leaves one turn of a ramp.
+-- background call, whose slot can then be farther ahead by early; for one that costs more than a permit, interactive calls wait. A
+-- background call is no probe within early after the end of a hold, and leaves one turn of a ramp to interactive calls.
 local probe, lease, seen, noted, shelf, share, kept, early, soon = 10000000, 10000000, 10000000, 700000, 12500, 8, 100000, 50000, 500000
 local S, dirty = {}, {}
 
@@ -136,9 +136,9 @@ local op = {}
 -- the usage that can be, the charge of one permit, and the generation that the call has seen, if it asks again.
 --
 -- Reply: places in use, and in force; processes; then for each group: how many calls pass; of the first that does not, the draw that
--- refuses (0: none), when it can pass, or is to ask again, and why (1: slot, 2: hold, 3: a place or turn, 4: slot; interactive calls are
--- to ask again within soon, background calls wait for them); and for each that passes its id, its slot, 1 if it has a turn, 1 if it is a
--- probe, the slot as a time, and for each draw the generation, and the number of its slot, or 0.
+-- refuses (0: none), when it can pass, or is to ask again, and why (1: slot, 2: hold, 3: a place or turn, 4: slot, but calls of the other
+-- class wait for these, which are to ask again within soon, 5: these wait for them); and for each that passes its id, its slot, 1 if it has
+-- a turn, 1 if it is a probe, the slot as a time, and for each draw the generation, and the number of its slot, or 0.
 function op.pass()
   local name, inflight, trip, mode = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[7]
   local farthest, late, no, any = now + tonumber(ARGV[6]), mode == 'late', {}, false
@@ -156,7 +156,7 @@ function op.pass()
       local s, n = d.s, no[d.i]
       local turns = 2 * (bg and max(1, s.room - 1) or s.room)
       if n and (n[2] ~= 1 or d.charge > 0) and (n[3] == bg or bg and n[2] == 1 and s.past < share) then
-        return k, n[1], n[3] ~= bg and n[2] == 1 and 4 or n[2]
+        return k, n[1], n[3] ~= bg and n[2] == 1 and 5 or n[2]
       elseif now < s.till then
         return k, s.till - now, 2
       elseif mode == 'again' and s.gen ~= d.gen then
@@ -175,7 +175,7 @@ function op.pass()
     for k, d in ipairs(D) do
       local left = (bg and d.s.rush or d.s.owed) - now
       if d.charge > 0 and left > 0 then
-        if bg ~= (d.s.past >= share) then return 0, k, min(max(at + d.charge - now, left - kept), left), 4 end
+        if bg ~= (d.s.past >= share) then return 0, k, min(max(at + d.charge - now, left - kept), left), 5 end
         if bg then lead = early end
       end
     end
@@ -356,9 +356,12 @@ function op.pass()
     end
     any = any or passed > 0
     if k then
-      local slotless = why == 1 or why == 4
+      local slotless, waits = why == 1 or why == 5, mode == 'pass' and ARGV[8] == '0'
       no[D[k].i] = {again, slotless and 1 or why, bg}
-      if slotless and mode == 'pass' and ARGV[8] == '0' and note(D[k], again, bg) then why = 4 end
+      if slotless and waits and note(D[k], again, bg) and why == 1 then why = 4 end
+      for _, d in ipairs(D) do -- a background call that waits for a place keeps its turn
+        if why == 3 and k == 1 and bg and waits and d.charge > 0 then note(d, again, bg) end
+      end
     end
     for _, d in ipairs(D) do
       if not k and not bg and mode == 'pass' and d.charge > 0 and d.s.rushing == name then d.s.rush = 0 end
@@ -394,9 +397,9 @@ local function settle(s, mark, at, charge, cost, most, unit)
   if more > 0 then
     s.tail = max(s.tail, min(at, now) + charge) -- the value can be a new one
     local room = max(0, min(at, now) + most - s.tail)
-    if most > 0 and room < more then -- then the vendor has forgotten it, and all before it
-      more, s.mark = room, s.mark + 1
-      s.low = {0, s.mark}
+    if most > 0 and room < more then -- after most, the vendor has forgotten it, and all before it
+      more = room
+      given(s, 0)
     end
   end
   s.tail, s.pace = s.tail + more, s.pace + more
@@ -428,7 +431,7 @@ end
 local function hold(i, length, gen, halve)
   local s, till = S[i], now + length
   if halve == 2 then
-    if now > (V.eased or 0) then
+    if now > V.eased then
       V.lim, V.won, V.soon = max(1, floor(min(V.lim, V.asked, used) / 2)), 0, 0
       V.eased = now + 1000000
       V.resumed, dirty[1] = max(V.resumed, V.eased), true
