@@ -51,13 +51,13 @@ const unreserved = 1 << 63
 // only: when it will need the others is not known. One that the Store is asked about can be in flight any time.
 func (c *call) weigh(sign int) {
 	here := func(cl *claim) bool { return c.queue == &cl.parked }
-	apart, asked, class := slices.ContainsFunc(c.claims, here), c.g.shared != nil && c.queue == &c.g.asked, c.class()
+	apart, asked := slices.ContainsFunc(c.claims, here), c.g.shared != nil && c.queue == &c.g.asked
 	for _, cl := range c.claims {
 		if asked {
-			cl.flying += int64(sign) * cl.weight()
+			c.g.fly(cl, sign)
 		}
 		if !apart || here(cl) {
-			cl.units[class] += int64(sign) * cl.cost
+			cl.units[c.class()] += int64(sign) * cl.cost
 		}
 	}
 	if asked {
@@ -65,9 +65,7 @@ func (c *call) weigh(sign int) {
 			q.asked += sign * c.passes()
 		}
 	}
-	if c.g.waiting[class] += sign; apart {
-		c.g.apart[class] += sign
-	}
+	c.g.waiting[c.class()] += sign
 }
 
 // A claim is the part that a call takes of a scope.
@@ -247,13 +245,12 @@ func (c *call) enqueue(ctx context.Context) (wait <-chan struct{}, err error) {
 func (c *call) estimate() (at time.Time, limit string, ok bool) {
 	last, ahead, class := c.since.IsZero() && c.seq >= unreserved, 0, c.class()
 	if last {
-		ahead = c.g.waiting[class] - c.g.apart[class] // calls in the queues of other keys can come later
+		for q := range c.queues { // calls in the queues of other keys can come later
+			ahead += len(q.calls[class])
+		}
 	}
 	for _, cl := range c.claims {
 		own := c.free(cl)
-		if last && (cl.Vendor || cl.cost > 0) {
-			ahead += len(cl.parked.calls[class])
-		}
 		if last && cl.counts() {
 			if !c.g.byStore() {
 				free := max(0, own.Sub(cl.ahead(later(cl.tail, own), cl.cost))) // what is left of the burst

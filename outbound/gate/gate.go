@@ -36,7 +36,6 @@ type Gate struct {
 	calls   map[*call]bool // accepted, not ended
 	seq     uint64
 	waiting [classes]int // calls in queues
-	apart   [classes]int // of these, in the queue of a key or of the vendor
 	ready   queue        // calls to be checked
 	scopes  map[gatestore.Key]*scope
 	wakes   []*scope    // by wake

@@ -124,7 +124,7 @@ func (g *Gate) begin(c *call, t *turn) {
 	g.turns++
 	t.at, t.n, t.claims, t.flying, c.turn = g.now, g.turns, c.claims, true, t
 	for _, cl := range t.claims {
-		cl.flying += cl.weight()
+		g.fly(cl, 1)
 	}
 	g.flying++
 	if c.token = g.settings().Limiter != nil && g.credit > 0; c.token { // the Store may have been asked before there was a Limiter
@@ -200,9 +200,7 @@ func (g *Gate) land(t *turn) {
 		t.flying = false
 		g.flying--
 		for _, cl := range t.claims {
-			if cl.flying -= cl.weight(); g.now.Before(cl.quotaReset) {
-				g.wake(cl.scope, time.Time{})
-			}
+			g.fly(cl, -1)
 		}
 		if t.granted != nil && g.flights[t] {
 			delete(g.flights, t)
@@ -246,16 +244,12 @@ func (g *Gate) grow() {
 func (g *Gate) move(c *call, to *queue) {
 	from := c.queue
 	first := from.first() == c
-	from.remove(c)
-	if to != nil {
+	if from.remove(c); to != nil {
 		to.add(c)
 	}
 	for _, cl := range c.claims {
-		if first && from == &cl.parked || g.shared != nil && from == &g.asked && g.now.Before(cl.quotaReset) {
-			cl.wake = time.Time{} // it was that of the call
-			if next := cl.parked.first(); next != nil {
-				cl.wake = cl.refused[next.class()].quiet
-			}
+		if next := cl.parked.first(); to == nil && next != nil && (first || from != &cl.parked) { // the time can be that of another call
+			cl.wake = cl.refused[next.class()].quiet
 		}
 		g.wake(cl.scope, cl.wake)
 	}

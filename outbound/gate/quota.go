@@ -104,6 +104,13 @@ func (cl *claim) weight() int64 {
 	return cl.cost
 }
 
+// fly counts the calls in flight. With one less, the first of those that wait for what the vendor has left can be next.
+func (g *Gate) fly(cl *claim, sign int) {
+	if cl.flying += int64(sign) * cl.weight(); sign < 0 && g.now.Before(cl.quotaReset) {
+		g.wake(cl.scope, time.Time{})
+	}
+}
+
 // quotaWait returns until when a call may have to wait for one in flight, since these use what the vendor has left, or for one that waits
 // already. With a Store, each process has its share of that. A single call is always sent.
 func (g *Gate) quotaWait(c *call, cl *claim) (until time.Time) {

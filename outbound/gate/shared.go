@@ -158,11 +158,6 @@ func (g *Gate) answer(answer gatestore.Answer, draws []gatestore.Draw, calls []*
 		c.putConn()
 		asked.remove(c)
 		to.add(c)
-		for _, cl := range c.claims {
-			if g.now.Before(cl.quotaReset) { // for others, it has counted as a call in flight
-				g.wake(cl.scope, time.Time{})
-			}
-		}
 	}
 }
 
