@@ -23,6 +23,7 @@ type call struct {
 	asks     bool     // it waits for the Store only
 	given    *granted // with slots of the Store that no request has used yet; nil if there are none
 	turn     *turn    // of the last admission; nil if it was undone
+	seen     uint64   // the clock at that admission, or when the Store was asked for it
 	token    bool
 	since    time.Time     // of the wait
 	deadline time.Time     // of the wait
@@ -31,7 +32,6 @@ type call struct {
 	err      error         // of the wait
 	attempts int           // made so far
 	last     error         // of the last attempt
-	tried    bool          // its answer, which is being read, has begun trial holds
 
 	permits int   // given to functions so far, of which only the last one can be used
 	used    bool  // a request has used the permit that the context carries
@@ -74,7 +74,6 @@ type claim struct {
 
 	route  gatestore.Key // the key before the vendor named its bucket
 	cost   int64
-	seen   uint64 // the generation of the scope at the admission
 	stored uint64 // the generation in the Store at the admission
 	slot   slot
 	paced  bool // the admission was counted
@@ -88,7 +87,7 @@ func (g *Gate) accept(ctx context.Context, wants []want) (*call, error) {
 		return nil, ErrClosed
 	}
 	g.seq++
-	c := &call{g: g, seq: g.seq + unreserved, background: ctx.Value(backgroundKey{}) != nil, record: g.carried(ctx).record}
+	c := &call{g: g, seq: g.seq + unreserved, seen: g.clock, background: ctx.Value(backgroundKey{}) != nil, record: g.carried(ctx).record}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	g.calls[c] = true
 	for _, w := range wants {
@@ -103,15 +102,14 @@ func (c *call) claim(w want) {
 	if i < 0 {
 		s := c.g.scope(c.g.bucket(w.Key))
 		s.calls++
-		c.claims = append(c.claims, &claim{scope: s, route: w.Key, cost: w.cost, seen: s.gen})
+		c.claims = append(c.claims, &claim{scope: s, route: w.Key, cost: w.cost})
 		return
 	}
-	if cl, p := c.claims[i], c.given; cl.cost != w.cost {
-		if cl.cost = w.cost; p != nil && i < len(p.Marks) && p.Marks[i] > 0 { // the slot is for another cost
-			of := gatestore.Slot{Time: p.Time, Marks: make([]uint64, len(p.Marks))}
-			of.Marks[i], p.Marks[i], cl.slot = p.Marks[i], 0, slot{}
-			c.g.tell(p, gatestore.End{Of: of})
-			c.g.urgent = len(c.g.ends)
+	if cl := c.claims[i]; cl.cost != w.cost {
+		if cl.cost = w.cost; c.given != nil { // its slots are for another cost
+			c.g.tell(c.given, gatestore.End{Of: c.given.Slot})
+			c.g.urgent = len(c.g.ends) // so that the next request can get them
+			c.spend()
 		}
 	}
 }
@@ -330,7 +328,7 @@ func (c *call) ready(ctx context.Context, slots bool) bool {
 
 // current reports whether no hold on a key of the call has begun since its admission.
 func (c *call) current() bool {
-	return !slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.gen != cl.seen })
+	return !slices.ContainsFunc(c.claims, func(cl *claim) bool { return cl.begun > c.seen })
 }
 
 // charge takes the slots of a call that was sent without them, since the gate did not see when it was sent.
@@ -419,7 +417,6 @@ func (c *call) hold(sig Signal, err error) {
 	switch {
 	case !sig.Limited || !c.g.calls[c]:
 	case err == nil:
-		c.tried = true
 		c.g.stop(c, sig, onTrial)
 	default:
 		c.g.apply(c, sig)

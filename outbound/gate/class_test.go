@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -682,5 +683,42 @@ func TestClassFigures(t *testing.T) {
 			}
 		}
 		require.Equal(t, map[string]time.Duration{"interactive": 0, "background": time.Minute}, sums)
+	})
+}
+
+// A cheap call waits no longer for the time of a costly one of the other class, once it is before that one.
+func TestFirstCallChanges(t *testing.T) {
+	t.Parallel()
+	cfg := gate.Config{
+		Limits: []gate.Limit{{Name: "tokens", N: 100, Per: time.Hour, Burst: 10}, {Name: "user", Key: gate.ByCall}},
+		Classify: func(_ *http.Response, err error) gate.Signal {
+			return gate.Signal{Limited: err != nil, Limit: "user", Pause: time.Second}
+		},
+	}
+	bubble(t, cfg, func(t tester, g *gate.Gate) {
+		start, costly := time.Now(), gate.Call{Costs: map[string]int64{"tokens": 10}}
+		var group sync.WaitGroup
+		group.Go(func() {
+			again := false
+			require.NoError(t, g.Do(gate.Background(t.Context()), gate.Call{Keys: map[string]string{"user": "a"}}, func(context.Context) error {
+				if again {
+					return nil
+				}
+				again = true
+				time.Sleep(time.Minute)
+				return refusal{}
+			}))
+		})
+		synctest.Wait()
+		for range 8 {
+			require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+		}
+		group.Go(func() { require.NoError(t, do(gate.Background(t.Context()), g, costly, 0)) })
+		synctest.Wait()
+		err := do(t.Context(), g, gate.Call{}, 0)
+		waited := time.Since(start)
+		group.Wait()
+		require.NoError(t, err)
+		require.Less(t, waited, 2*time.Minute)
 	})
 }

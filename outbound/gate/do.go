@@ -80,6 +80,9 @@ func (c *call) sendable(ctx context.Context, slots bool, open func(context.Conte
 // finish judges the error of a function, unless a request of the function was judged already. It reports whether the call is to be sent
 // again, and returns the error for the caller.
 func (c *call) finish(err error) (again bool, result error) {
+	rejected := errors.Is(err, core.ErrRejected) && client.NotSent(err)
+	inside, ok := errors.AsType[*LimitedError](err)
+	final := ok && inside.Err != nil && inside.Gate == c.g.Name() // a call inside has used up its attempts
 	unlock := c.g.lock()
 	if !c.used {
 		c.g.mixed.Store(c.g.now.Add(time.Minute).UnixNano())
@@ -87,31 +90,24 @@ func (c *call) finish(err error) (again bool, result error) {
 	}
 	c.used = true // no request can use the permit from now on
 	// After a success, a later request that passed is taken for a repetition of the refused one.
-	inside, ok := errors.AsType[*LimitedError](err)
-	final := ok && inside.Err != nil && inside.Gate == c.g.Name() // a call inside has used up its attempts
 	counted, refused, forGood := c.counted, c.refused && !final && (err != nil || !c.passed), c.final
-	unsent := c.turn == nil
+	sent := counted || c.turn != nil && !rejected
 	unlock()
-	defer func() {
-		if forGood && err != nil {
-			again, result = false, &blame.FinalError{Err: err}
-		}
-	}()
-	rejected := errors.Is(err, core.ErrRejected)
-	if !counted && (rejected && client.NotSent(err) || unsent) {
-		c.back()
-		return false, err
-	}
 	sig := Signal{}
-	if !refused && !forGood {
+	if sent && !refused && !forGood {
 		sig = c.classify(err)
 	}
-	if counted {
+	switch {
+	case counted:
 		c.hold(sig, err)
-	} else {
+	case sent:
 		c.judge(sig, answer(err), err)
+	default:
+		c.back()
 	}
-	forGood = forGood || sig.forGood()
+	if err != nil && (forGood || sig.forGood()) {
+		return false, &blame.FinalError{Err: err}
+	}
 	return refused || sig.again(), err
 }
 

@@ -44,10 +44,9 @@ type Gate struct {
 	flying, limit, most int       // places in use; places in force; Config.InFlight
 	won                 int       // successes since limit has changed
 	soon                bool      // limit grows fast
-	turns, lowered      uint64    // so far; when limit was last halved as too many calls were in flight
+	clock, lowered      uint64    // counts admissions and holds; when limit was last halved as too many calls were in flight
 	eased               time.Time // of that
 	resumed             time.Time // the end of the last hold that has halved limit, or until when too many calls in flight do not again
-	probes              []*turn   // without an answer, the oldest first
 	tokens
 	*shared // nil without a Store
 
@@ -78,7 +77,7 @@ func New(cfg Config) (*Gate, error) {
 	cfg.Limits = slices.Clone(cfg.Limits)
 	g := &Gate{
 		calls: map[*call]bool{}, scopes: map[gatestore.Key]*scope{}, floor: map[string]time.Time{}, buckets: map[gatestore.Key]bucket{}, refusals: map[string]uint64{"limit": 0},
-		sweepAt: 1024, limit: cfg.InFlight, most: cfg.InFlight,
+		sweepAt: 1024, clock: 1, limit: cfg.InFlight, most: cfg.InFlight,
 	}
 	g.unlock = g.release
 	if err := g.life.Init(lifeCycle(), cfg); err != nil {
@@ -160,12 +159,10 @@ func (g *Gate) Holds() []Hold {
 
 func (g *Gate) holds() (all []Hold) {
 	defer g.lock()()
-	add := func(of gatestore.Key, s *scope) (ok bool) {
-		if s != nil {
-			var until time.Time
-			if until, ok = s.held(g.now); ok {
-				all = append(all, Hold{of.Limit, of.Key, until, s.hold.reason})
-			}
+	add := func(of gatestore.Key, s *scope) bool {
+		until, ok := s.held(g.now)
+		if ok {
+			all = append(all, Hold{of.Limit, of.Key, until, s.hold.reason})
 		}
 		return ok
 	}
@@ -184,24 +181,21 @@ func (g *Gate) holds() (all []Hold) {
 // not begin them again. The next call is a probe. It comes after the slots that Reserve has given for the time after the hold. With a Store,
 // another process knows it within 3 seconds if calls wait there, and otherwise with its next call; the error is that of the Store.
 func (g *Gate) Resume(ctx context.Context, limit, key string) (err error) {
+	unlock := g.lock()
+	defer func() { unlock() }()
 	var keys []gatestore.Key // nil: all
 	if limit != "" || key != "" {
-		unlock := g.lock()
 		of := gatestore.Key{Limit: limit, Key: key}
-		if keys = []gatestore.Key{of}; g.bucket(of) != of {
-			keys = append(keys, g.bucket(of))
-		}
-		unlock()
+		keys = []gatestore.Key{of, g.bucket(of)}
 	}
 	of := func(s *scope) bool { return keys == nil || slices.Contains(keys, s.Key) }
 	if g.shared != nil { // first, or a call that waits learns of the hold again
-		unlock := g.lock()
 		g.reports = slices.DeleteFunc(g.reports, func(r report) bool { return of(r.scope) })
 		g.untried = len(g.reports) > 0
 		unlock()
 		err = g.table.Resume(ctx, keys)
+		unlock = g.lock()
 	}
-	defer g.lock()()
 	for _, s := range g.scopes {
 		if _, ok := s.held(g.now); ok && of(s) {
 			g.resume(s)
@@ -239,11 +233,9 @@ func (g *Gate) Close(ctx context.Context) (err error) {
 			err = context.Cause(ctx)
 		}
 		g.mu.Unlock()
-		late := time.NewTimer(grace)
-		defer late.Stop()
 		select {
 		case <-g.drained:
-		case <-late.C:
+		case <-time.After(grace):
 		}
 	}
 	for _, p := range pools {

@@ -12,13 +12,12 @@ import (
 
 // kick wakes the goroutine for those requests to the Store that no call waits for. The first time, it starts that goroutine.
 func (g *Gate) kick() {
-	sh := g.shared
-	if sh.stopped == nil && !sh.over {
-		sh.stopped, sh.renewed = make(chan struct{}), g.now
+	if g.stopped == nil && !g.over {
+		g.stopped, g.renewed = make(chan struct{}), g.now
 		go g.keep()
 	}
 	select {
-	case sh.kick <- struct{}{}:
+	case g.shared.kick <- struct{}{}:
 	default:
 	}
 }
@@ -51,27 +50,26 @@ type report struct {
 // send sends what is due, and returns how long to wait before the next look, and whether the gate is closed and nothing is left. While the
 // Store is unavailable, it only checks whether it is back.
 func (g *Gate) send() (next time.Duration, over bool) {
-	sh := g.shared
 	unlock := g.lock()
-	over = sh.over && !sh.out
-	r, begun, holds := gatestore.Report{Process: sh.process, Leave: over}, g.now, []report(nil)
-	if next = renewEvery; sh.failed != nil {
+	over = g.over && !g.out
+	r, begun, holds := gatestore.Report{Process: g.process, Leave: over}, g.now, []report(nil)
+	if next = renewEvery; g.failed != nil {
 		next = retryEvery
 	}
-	idle := len(g.calls) == 0 && sh.failed == nil && !over
-	due := g.now.Sub(sh.renewed) >= next && (!idle || sh.state.InFlight > g.flying) // calls of others can have ended
-	sh.reports = slices.DeleteFunc(sh.reports, func(h report) bool { return !h.until.After(begun) })
-	sh.untried = sh.untried && len(sh.reports) > 0
-	if sh.failed == nil {
-		n := min(len(sh.reports), maxEnds)
-		r.Ends = slices.Clone(sh.ends[:min(len(sh.ends), maxEnds)])
-		holds, sh.reports = slices.Clone(sh.reports[:n]), slices.Delete(sh.reports, 0, n)
+	idle := len(g.calls) == 0 && g.failed == nil && !over
+	due := g.now.Sub(g.renewed) >= next && (!idle || g.state.InFlight > g.flying) // calls of others can have ended
+	g.reports = slices.DeleteFunc(g.reports, func(h report) bool { return !h.until.After(begun) })
+	g.untried = g.untried && len(g.reports) > 0
+	if g.failed == nil {
+		n := min(len(g.reports), maxEnds)
+		r.Ends = slices.Clone(g.ends[:min(len(g.ends), maxEnds)])
+		holds, g.reports = slices.Clone(g.reports[:n]), slices.Delete(g.reports, 0, n)
 	}
 	for _, h := range holds {
 		r.Holds = append(r.Holds, gatestore.Hold{Key: h.Key, For: h.until.Sub(begun), Generation: h.seen, Halve: h.halve, Busy: h.busy})
 	}
 	if due {
-		if sh.renewed = begun; idle {
+		if g.renewed = begun; idle {
 			r.Process = "" // the shares are for the others
 		}
 		for t := range g.flights {
@@ -84,18 +82,18 @@ func (g *Gate) send() (next time.Duration, over bool) {
 	if !over && !due && len(r.Holds)+len(r.Ends) == 0 {
 		return next, false
 	}
-	state, inForce, err := sh.table.Report(sh.ctx, r)
+	state, inForce, err := g.table.Report(g.ctx, r)
 	defer g.lock()()
-	sh.untried = len(sh.reports) > 0
+	g.untried = len(g.reports) > 0
 	if !g.heard(state, err) { // repeating a report changes nothing, but a slot must be given back or settled only once
-		sh.reports = append(holds, sh.reports...)
+		g.reports = append(holds, g.reports...)
 		for i := range r.Ends {
-			clear(sh.ends[i].Of.Marks)
+			clear(g.ends[i].Of.Marks)
 		}
 		return retryEvery, over
 	}
 	if r.Process != "" {
-		sh.proven = g.now.Add(leaseTime)
+		g.proven = g.now.Add(leaseTime)
 	}
 	for i, h := range holds {
 		switch is := inForce[i]; {
@@ -105,7 +103,7 @@ func (g *Gate) send() (next time.Duration, over bool) {
 			g.resume(h.scope)
 		}
 	}
-	sh.ends, sh.urgent = slices.Delete(sh.ends, 0, len(r.Ends)), max(0, sh.urgent-len(r.Ends))
+	g.ends, g.urgent = slices.Delete(g.ends, 0, len(r.Ends)), max(0, g.urgent-len(r.Ends))
 	for _, e := range r.Ends {
 		for _, d := range e.Draws {
 			if s := g.scopes[d.Key]; s != nil && (s.refused[interactive].polled || s.refused[background].polled || e.Settled != nil) {
@@ -114,7 +112,7 @@ func (g *Gate) send() (next time.Duration, over bool) {
 			}
 		}
 	}
-	if len(sh.reports)+len(sh.ends) > 0 {
+	if len(g.reports)+len(g.ends) > 0 {
 		g.kick()
 		return renewEvery, false
 	}
@@ -123,12 +121,12 @@ func (g *Gate) send() (next time.Duration, over bool) {
 
 // heard notes an answer of the Store, or its error. It reports whether there was an answer.
 func (g *Gate) heard(state gatestore.State, err error) bool {
-	sh, was := g.shared, g.failed
-	if sh.failed = err; err != nil {
-		g.announce(sh.ctx, registry.Event{Text: "gate store failed", Warn: true, Outage: true, Attrs: []slog.Attr{slog.Any("err", err)}})
+	was := g.failed
+	if g.failed = err; err != nil {
+		g.announce(g.ctx, registry.Event{Text: "gate store failed", Warn: true, Outage: true, Attrs: []slog.Attr{slog.Any("err", err)}})
 		g.stats.storeErrors++
 		if was == nil {
-			sh.since = g.now
+			g.since = g.now
 			g.wakeAll()
 			g.kick()
 		}
@@ -140,10 +138,10 @@ func (g *Gate) heard(state gatestore.State, err error) bool {
 		return false
 	}
 	if state.Processes > 0 {
-		sh.state = state
+		g.state = state
 	}
 	if was != nil {
-		g.announce(sh.ctx, registry.Event{Text: "gate store recovered", Outage: true})
+		g.announce(g.ctx, registry.Event{Text: "gate store recovered", Outage: true})
 		g.wakeAll()
 	}
 	return true
@@ -152,9 +150,7 @@ func (g *Gate) heard(state gatestore.State, err error) bool {
 // wakeAll has all calls checked again, under the limits that are in force now.
 func (g *Gate) wakeAll() {
 	for _, s := range g.scopes {
-		if !s.Vendor {
-			s.change(g.share(s.Limit), g.now)
-		}
+		s.change(g.share(s.Key), g.now)
 		s.refused = [classes]refusal{}
 		g.wake(s, time.Time{})
 	}

@@ -52,23 +52,17 @@ func (g *Gate) serve() {
 	g.arm()
 }
 
-// roomy reports whether there is a place for a call, if need be that of a probe without an answer, or whether the call can be added to the
-// next request to the Store.
+// roomy reports whether there is a place for a call, or whether the call can be added to the next request to the Store.
 func (g *Gate) roomy() bool {
-	sh := g.shared
 	switch {
 	case g.byStore():
 		most := maxAsk
 		if g.settings().Limiter != nil {
 			most = 1 // its tokens are taken one by one
 		}
-		return !sh.out && !sh.over && sh.failed == nil && !sh.untried && sh.urgent == 0 && sh.asked.len() < most
+		return !g.out && !g.over && g.failed == nil && !g.untried && g.urgent == 0 && g.asked.len() < most
 	case g.alone():
-		return g.most == 0 || g.flying < min(g.limit, sh.state.MaxInFlight)/max(1, sh.state.Processes)
-	}
-	for g.limit > 0 && g.flying >= g.limit && len(g.probes) > 0 && g.now.Sub(g.probes[0].at) >= probeTime {
-		g.land(g.probes[0])
-		g.probes = g.probes[1:]
+		return g.most == 0 || g.flying < min(g.limit, g.state.MaxInFlight)/max(1, g.state.Processes)
 	}
 	return g.limit == 0 || g.flying < g.limit
 }
@@ -104,13 +98,14 @@ func (g *Gate) admits(c *call, cl *claim) (at time.Time) {
 	return cl.slot.at
 }
 
-// admit lets a call pass.
+// admit lets a call pass. A probe without an answer loses its place.
 func (g *Gate) admit(c *call) {
-	g.begin(c, &turn{})
+	t := &turn{}
+	g.begin(c, t)
 	for _, cl := range c.claims {
-		if cl.seen, cl.stored = cl.gen, unknown; cl.hold != nil {
-			if cl.hold.out = append(cl.hold.out, c.turn); cl.hold.room == 1 {
-				g.probes = append(g.probes, c.turn)
+		if cl.stored = unknown; cl.hold != nil {
+			if cl.hold.out = append(cl.hold.out, t); cl.hold.room == 1 && t.expiry == nil {
+				t.expiry = time.AfterFunc(probeTime, func() { g.landed(t) })
 			}
 		}
 		if cl.paced = cl.old(g.now) || cl.counts() && cl.slot.at.After(g.now); cl.paced { // it has no slot for now
@@ -121,8 +116,8 @@ func (g *Gate) admit(c *call) {
 
 // begin admits a call that waits.
 func (g *Gate) begin(c *call, t *turn) {
-	g.turns++
-	t.at, t.n, t.claims, t.flying, c.turn = g.now, g.turns, c.claims, true, t
+	g.clock++
+	t.at, t.claims, t.flying, c.turn, c.seen = g.now, c.claims, true, t, g.clock
 	for _, cl := range t.claims {
 		g.fly(cl, 1)
 	}
@@ -145,7 +140,7 @@ func (g *Gate) undo(c *call) {
 	c.turn = nil
 	for _, cl := range c.claims {
 		switch {
-		case cl.paced && cl.limit != nil:
+		case cl.paced:
 			cl.pace = cl.pace.Add(-span(cl.cost, cl.spacing))
 		case !cl.paced && !shared && !cl.slot.at.IsZero(): // Reserve has raised it
 			cl.pace = time.Time{}
@@ -167,7 +162,9 @@ func (g *Gate) undo(c *call) {
 func (g *Gate) leaveRamp(c *call, success bool) {
 	t := c.turn
 	own := func(o *turn) bool { return o == t }
-	g.probes = slices.DeleteFunc(g.probes, own)
+	if t != nil && t.expiry != nil {
+		t.expiry.Stop()
+	}
 	if t != nil && t.granted != nil && t.Turn {
 		if t.Turn = false; t.Probe {
 			g.renewed = time.Time{} // its lease goes on from now
@@ -177,7 +174,7 @@ func (g *Gate) leaveRamp(c *call, success bool) {
 		}
 	}
 	for _, cl := range c.claims {
-		s, fresh := cl.scope, success && cl.gen == cl.seen
+		s, fresh := cl.scope, success && cl.begun <= c.seen
 		if fresh {
 			s.refusals, s.pause = 0, 0
 		}
@@ -222,8 +219,8 @@ func (g *Gate) halve(until time.Time) {
 // places returns how many calls are in flight, and how many can be; with a Store in all processes, as far as this one knows.
 func (g *Gate) places() (used, most int) {
 	used, most = g.flying, g.limit
-	if sh := g.shared; sh != nil && g.byStore() && sh.state.Processes > 0 {
-		used, most = max(used, sh.state.InFlight), min(g.most, sh.state.MaxInFlight)
+	if g.shared != nil && g.byStore() && g.state.Processes > 0 {
+		used, most = max(used, g.state.InFlight), min(g.most, g.state.MaxInFlight)
 	}
 	return used, most
 }
@@ -287,20 +284,11 @@ func (g *Gate) ripe(q *queue) {
 	}
 }
 
-// arm sets the timer for what comes first: the next token, the next time at which a key is to be checked, or the end of the place of a probe
-// without an answer.
+// arm sets the timer for what comes first: the next token, or the next time at which a key is to be checked.
 func (g *Gate) arm() {
 	at := g.tokenAt
-	sooner := func(t time.Time) {
-		if t.After(g.now) && (!at.After(g.now) || t.Before(at)) {
-			at = t
-		}
-	}
-	if len(g.wakes) > 0 {
-		sooner(g.wakes[0].wake)
-	}
-	if len(g.probes) > 0 {
-		sooner(g.probes[0].at.Add(probeTime))
+	if len(g.wakes) > 0 && (!at.After(g.now) || g.wakes[0].wake.Before(at)) {
+		at = g.wakes[0].wake
 	}
 	switch {
 	case g.waiting == [classes]int{} || !at.After(g.now):

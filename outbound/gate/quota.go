@@ -7,11 +7,11 @@ import (
 	"github.com/gresil/gresil/internal/gatestore"
 )
 
-// A bucket is the key that a vendor has named for another one, and the turn of the call that was answered so.
+// A bucket is the key that a vendor has named for another one, and the clock at the admission of the call that was answered so.
 type bucket struct {
 	gatestore.Key
 
-	turn uint64
+	seen uint64
 }
 
 // bucket returns the key that a vendor has named for a key.
@@ -22,41 +22,33 @@ func (g *Gate) bucket(of gatestore.Key) gatestore.Key {
 	return of
 }
 
-// bucketClaim returns the claim of a call in the bucket that was named since the call was accepted.
-func (g *Gate) bucketClaim(c *call, cl *claim) *claim {
-	s := g.scope(g.bucket(cl.route))
-	b := &claim{scope: s, route: cl.route, seen: s.gen, stored: unknown}
-	if c.turn != nil && c.turn.n <= s.begun {
-		b.seen-- // the call was sent before the last hold
-	}
-	return b
+// bucketClaim returns a claim in the bucket that was named since the call was accepted.
+func (g *Gate) bucketClaim(cl *claim) *claim {
+	return &claim{scope: g.scope(g.bucket(cl.route)), route: cl.route, stored: unknown}
 }
 
 // alias notes the bucket that a vendor has named. At least the usage and the hold of the key are those of the bucket.
 func (g *Gate) alias(c *call, q Quota) {
 	for _, cl := range c.claims {
-		to, was := bucket{gatestore.Key{Limit: cl.Limit, Key: q.Bucket}, g.turns}, g.buckets[cl.route]
-		if c.turn != nil {
-			to.turn = c.turn.n
-		}
-		if q.Bucket == "" || cl.Vendor || q.Limit != "" && cl.Limit != q.Limit || to.turn < was.turn {
+		to, was := bucket{gatestore.Key{Limit: cl.Limit, Key: q.Bucket}, c.seen}, g.buckets[cl.route]
+		if q.Bucket == "" || cl.Vendor || q.Limit != "" && cl.Limit != q.Limit || to.seen < was.seen {
 			continue
 		}
 		if to.Key == g.bucket(cl.route) {
-			if was.turn > 0 {
+			if was.seen > 0 {
 				g.buckets[cl.route] = to
 			}
 			continue
 		}
-		if was.turn == 0 && len(g.buckets) >= maxKept && !g.forget() {
+		if was.seen == 0 && len(g.buckets) >= maxKept && !g.forget() {
 			continue
 		}
 		s := g.scope(to.Key)
 		g.buckets[cl.route] = to
 		s.tail, s.last = later(s.tail, cl.tail), later(s.last, cl.last)
 		s.given(0) // no settlement of an earlier slot lowers it
-		if until, ok := cl.held(g.now); ok && cl.hold.trial == nil {
-			g.holdScope(c, g.bucketClaim(c, cl), Signal{Pause: until.Sub(g.now), Reason: cl.hold.reason}, usedUp)
+		if until, ok := cl.held(g.now); ok && !cl.hold.trial {
+			g.holdScope(c, g.bucketClaim(cl), Signal{Pause: until.Sub(g.now), Reason: cl.hold.reason}, usedUp)
 		}
 	}
 }
@@ -90,8 +82,8 @@ func (c *call) useBuckets() {
 
 // noteQuota notes how much a vendor has left. An answer to a call from before it last said so can only lower that.
 func (g *Gate) noteQuota(c *call, s *scope, q Quota) {
-	if c.turn != nil && c.turn.n > s.quotaTurn || q.Remaining < s.quotaLeft || !g.now.Before(s.quotaReset) {
-		s.quotaLeft, s.quotaReset, s.quotaTurn = q.Remaining, g.now.Add(min(q.Reset, g.settings().MaxHold)), g.turns
+	if c.seen > s.quotaTold || q.Remaining < s.quotaLeft || !g.now.Before(s.quotaReset) {
+		s.quotaLeft, s.quotaReset, s.quotaTold = q.Remaining, g.now.Add(min(q.Reset, g.settings().MaxHold)), g.clock
 		g.wake(s, time.Time{})
 	}
 }
@@ -135,7 +127,7 @@ func (g *Gate) lower(c *call, sig *Signal) bool {
 	switch again := g.eased.Add(lowerEvery); {
 	case g.most == 0, c.turn == nil:
 		return false
-	case c.turn.n <= g.lowered:
+	case c.seen <= g.lowered:
 		return true
 	case most <= 1:
 		return false
@@ -143,7 +135,7 @@ func (g *Gate) lower(c *call, sig *Signal) bool {
 		sig.Pause = again.Sub(g.now)
 		return false
 	}
-	g.lowered, g.eased, g.limit = g.turns, g.now, min(g.limit, max(1, used))
+	g.lowered, g.eased, g.limit = g.clock, g.now, min(g.limit, max(1, used))
 	g.halve(g.now.Add(lowerEvery))
 	if g.soon = false; g.shared != nil {
 		g.reports, g.untried = append(g.reports, report{c.claims[0].scope, g.now.Add(lowerEvery), unknown, false, true}), true

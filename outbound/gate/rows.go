@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gresil/gresil/internal/gatestore"
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// rows returns a row for the vendor, one for each held key, and one for each key that is used or of which the vendor has said what is left.
+// rows returns a row for the vendor, one for each held key, and then one for each of at most 1,000 other keys: first those of which the vendor
+// has said what is left, the least first, then the most used.
 func (g *Gate) rows(context.Context) ([]registry.Row, error) {
 	s, held := g.Stats(), time.Time{}
 	rows := make([]registry.Row, 1)
@@ -23,11 +23,15 @@ func (g *Gate) rows(context.Context) ([]registry.Row, error) {
 			rows[0].Alarm, held = registry.Failing, h.Until
 			continue
 		}
-		row := g.row(h, used{})
+		row := g.row(used{Hold: h})
 		row.Alarm, row.Verbs = registry.Notice, rows[0].Verbs
 		rows = append(rows, row)
 	}
-	rows = append(rows, g.usedRows(maxHolds)...)
+	all := g.used()
+	slices.SortFunc(all, func(a, b used) int { return cmp.Compare(a.rank, b.rank) })
+	for _, u := range all[:min(maxHolds, len(all))] {
+		rows = append(rows, g.row(u))
+	}
 	rows[0].Cells = []registry.Cell{
 		{Name: "waiting", Value: s.Waiting},
 		{Name: "in_flight", Value: s.InFlight},
@@ -39,57 +43,47 @@ func (g *Gate) rows(context.Context) ([]registry.Row, error) {
 	return rows, nil
 }
 
-func (g *Gate) row(h Hold, u used) registry.Row {
-	of := ""
-	if u.n > 0 {
-		of = fmt.Sprintf("%d of %d", u.n, u.burst)
-	}
+func (g *Gate) row(u used) registry.Row {
 	return registry.Row{
-		Key: h.row(), Secret: h.Key != "" && !g.hosts(),
+		Key: u.row(), Secret: u.Key != "" && !g.hosts(),
 		Cells: []registry.Cell{
-			{Name: "held_until", Value: h.Until},
-			{Name: "limit", Value: h.Limit},
-			{Name: "used", Value: of},
-			{Name: "reason", Value: h.Reason},
+			{Name: "held_until", Value: u.Until},
+			{Name: "limit", Value: u.Limit},
+			{Name: "used", Value: u.of},
+			{Name: "reason", Value: u.Reason},
 			{Name: "left", Value: u.left},
 			{Name: "reset", Value: u.reset},
 		},
 	}
 }
 
-// A used is a key of which something is used, or the vendor has said what is left.
+// A used is a key that is held, of which something is used, or the vendor has said what is left.
 type used struct {
-	gatestore.Key
+	Hold
 
-	n, burst, rank int64
-	left           string
-	reset          time.Time
+	rank     int64
+	of, left string
+	reset    time.Time
 }
 
-// usedRows returns rows of at most n keys that are not held: first those of which the vendor has said what is left, the least first, then
-// the most used.
-func (g *Gate) usedRows(n int) (rows []registry.Row) {
-	all := g.used()
-	slices.SortFunc(all, func(a, b used) int { return cmp.Compare(a.rank, b.rank) })
-	for _, u := range all[:min(n, len(all))] {
-		rows = append(rows, g.row(Hold{Limit: u.Limit, Key: u.Key.Key}, u))
-	}
-	return rows
-}
-
+// used returns the keys that are not held.
 func (g *Gate) used() (all []used) {
 	defer g.lock()()
-	for _, s := range g.scopes {
-		u := used{Key: s.Key}
-		if s.limit != nil && s.N > 0 && g.shared == nil { // otherwise the Store knows it
-			u.n, u.burst = max(0, int64((s.tail.Sub(g.now)+s.spacing-1)/s.spacing)), s.burst
+	for of, s := range g.scopes {
+		if _, held := s.held(g.now); held {
+			continue
 		}
-		u.rank = math.MaxInt64 - u.n
-		told := g.now.Before(s.quotaReset)
-		if told {
+		u, n := used{Hold: Hold{Limit: of.Limit, Key: of.Key}}, int64(0)
+		if s.spacing > 0 && g.shared == nil { // otherwise the Store knows it
+			n = max(0, int64((s.tail.Sub(g.now)+s.spacing-1)/s.spacing))
+		}
+		if u.rank = math.MaxInt64 - n; n > 0 {
+			u.of = fmt.Sprintf("%d of %d", n, s.burst)
+		}
+		if g.now.Before(s.quotaReset) {
 			u.rank, u.left, u.reset = s.quotaLeft, strconv.FormatInt(s.quotaLeft, 10), s.quotaReset
 		}
-		if _, held := s.held(g.now); !held && (told || u.n > 0) {
+		if u.rank < math.MaxInt64 {
 			all = append(all, u)
 		}
 	}

@@ -30,8 +30,8 @@ type scope struct {
 	calls int            // accepted and not ended
 	units [classes]int64 // the cost of the waiting calls, except for those in the queue of another scope
 
-	gen      uint64 // counts holds: only a hold makes the answers to earlier calls late
-	begun    uint64 // the last turn before the last hold
+	begun    uint64 // the clock when the last hold began: only that makes the answers to earlier calls late
+	earlier  uint64 // of the hold before it
 	hold     *hold
 	refusals int // in a row, without a pause given by the vendor
 	pause    time.Duration
@@ -41,7 +41,7 @@ type scope struct {
 	// of the last Quota
 	quotaLeft  int64
 	quotaReset time.Time
-	quotaTurn  uint64 // the last turn before it
+	quotaTold  uint64 // the clock then
 
 	parked queue     // calls that this scope blocks
 	wake   time.Time // the first of these is blocked until then
@@ -63,17 +63,16 @@ type hold struct {
 	room       int       // how many turns there may be at once
 	out        []*turn   // the turns that have not ended, the oldest first
 	asked      time.Time // when the Store last confirmed the hold
-	trial      *call     // whose answer, when it is read, can end the hold; nil if it stays
-	before     *hold     // the ramp that goes on then; nil if there was none
+	trial      bool      // an answer that is being read has begun it: perhaps it asks for none
 	reason     string    // Signal.Reason of the answer that asked for until
 }
 
 // A turn is one admission of a call.
 type turn struct {
 	at       time.Time
-	n        uint64   // of the turns of the gate
-	claims   []*claim // of the call
-	flying   bool     // it has a place; before the send, the turn was given up if it has none
+	claims   []*claim    // of the call
+	flying   bool        // it has a place; before the send, the turn was given up if it has none
+	expiry   *time.Timer // of the place of a probe; nil if it is none, or by the Store
 	success  bool
 	*granted // nil if this process admitted the call by itself
 
@@ -81,9 +80,9 @@ type turn struct {
 	due   map[string]int64 // what the attempt has cost, if that is known before it is judged
 }
 
-// held returns the end of the pause in force.
+// held returns the end of the pause in force, if there is the scope and a pause.
 func (s *scope) held(now time.Time) (until time.Time, ok bool) {
-	if s.hold == nil || !now.Before(s.hold.until) {
+	if s == nil || s.hold == nil || !now.Before(s.hold.until) {
 		return time.Time{}, false
 	}
 	return s.hold.until, true
@@ -134,10 +133,8 @@ func (g *Gate) scope(of gatestore.Key) *scope {
 		if len(g.scopes) >= g.sweepAt {
 			g.sweep()
 		}
-		if s = (&scope{Key: of}); !of.Vendor {
-			s.tail = g.floor[of.Limit]
-			s.change(g.share(of.Limit), g.now)
-		}
+		s = &scope{Key: of, usage: usage{limit: &limit{}, tail: g.floor[of.Limit]}}
+		s.change(g.share(of), g.now)
 		g.scopes[of] = s
 	}
 	return s
@@ -206,20 +203,6 @@ func (g *Gate) apply(c *call, sig Signal) {
 			}
 		}
 	}
-	if c.tried && g.shared == nil { // in a Store, it ends by itself
-		for _, cl := range g.keys(c, "") {
-			if _, ok := cl.held(g.now); ok && cl.hold.trial == c {
-				cl.gen-- // no call was admitted meanwhile
-				before := cl.hold.before
-				if g.end(cl.scope); before != nil {
-					g.held++
-				}
-				cl.hold = before
-				g.wake(cl.scope, time.Time{})
-			}
-		}
-	}
-	c.tried = false
 }
 
 // keys returns the claims of a call in a limit, or without a name in all limits, or if it is under none that of the whole vendor. A bucket
@@ -230,7 +213,7 @@ func (g *Gate) keys(c *call, limit string) (all []*claim) {
 			continue
 		}
 		if all = append(all, cl); g.bucket(cl.route) != cl.Key {
-			all = append(all, g.bucketClaim(c, cl))
+			all = append(all, g.bucketClaim(cl))
 		}
 	}
 	return all
@@ -257,10 +240,10 @@ func (g *Gate) stop(c *call, sig Signal, why why) {
 func (g *Gate) holdScope(c *call, cl *claim, sig Signal, why why) {
 	s, set := cl.scope, g.settings()
 	end, inForce := s.held(g.now)
-	if cl.seen != s.gen && (!inForce || cl.seen+1 != s.gen) {
+	if s.begun > c.seen && (!inForce || s.earlier > c.seen) {
 		return
 	}
-	begins := !inForce || s.hold.trial != nil && why != onTrial
+	begins := !inForce || s.hold.trial && why != onTrial
 	pause := sig.Pause
 	if pause <= 0 {
 		if begins || s.pause == 0 {
@@ -272,15 +255,10 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal, why why) {
 	halve, until := false, g.now.Add(min(pause, set.MaxHold, math.MaxInt64-2*pad)+pad+rand.N(pad)) //nolint:gosec // jitter keeps no secret
 	switch {
 	case begins:
-		if before := s.hold; inForce {
-			if s.hold.trial, s.hold.before = nil, nil; g.shared == nil {
-				s.hold.until = time.Time{}
-			}
-		} else if g.beginHold(s); why == onTrial {
-			if s.hold.trial = c; g.shared == nil {
-				s.hold.before = before
-			}
+		if !inForce {
+			g.beginHold(s)
 		}
+		s.hold.trial = why == onTrial
 		if halve = why == answered && s.calls == len(g.calls) && g.now.After(g.resumed); halve { // it affects all present calls; once for all keys of the call
 			g.halve(until)
 		}
@@ -311,7 +289,8 @@ func (g *Gate) end(s *scope) {
 func (g *Gate) beginHold(s *scope) {
 	g.end(s)
 	s.hold = &hold{room: 1}
-	s.gen, s.begun = s.gen+1, g.turns
+	g.clock++
+	s.begun, s.earlier = g.clock, s.begun
 	g.held++
 }
 

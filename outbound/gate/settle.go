@@ -147,9 +147,6 @@ func (u *usage) given(left time.Duration) {
 // settle counts a slot at another cost. It gives back no more than what all slots after it have left: with less usage before them, they would
 // not have been earlier.
 func (u *usage) settle(s slot, cost int64) {
-	if u.limit == nil {
-		return
-	}
 	more, after := span(cost, u.spacing)-span(s.cost, u.spacing), u.lows
 	for len(after) > 0 && after[0].mark <= s.mark {
 		after = after[1:]

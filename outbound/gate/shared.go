@@ -78,11 +78,14 @@ func (g *Gate) byStore() bool {
 	return g.shared != nil && g.failed == nil || g.alone() && !g.now.Before(g.proven)
 }
 
-// share returns what this process may use of a limit: all of it, or its share while the Store is unavailable. The share begins a slot late:
-// others may have used the whole limit.
-func (g *Gate) share(name string) *limit {
-	l := g.settings().named[name]
-	if l == nil || !g.alone() {
+// share returns what this process may use of the limit of a key: all of it, or its share while the Store is unavailable. The share begins a
+// slot late: others may have used the whole limit.
+func (g *Gate) share(of gatestore.Key) *limit {
+	l := g.settings().named[of.Limit]
+	switch {
+	case of.Vendor || l == nil:
+		return &limit{}
+	case !g.alone():
 		return l
 	}
 	own := *l
@@ -93,15 +96,14 @@ func (g *Gate) share(name string) *limit {
 
 // ask asks the Store to admit the calls that need nothing else.
 func (g *Gate) ask() {
-	sh := g.shared
-	if sh == nil || sh.out || sh.asked.len() == 0 {
+	if g.shared == nil || g.out || g.asked.len() == 0 {
 		return
 	}
-	sh.out = true
+	g.out = true
 	g.kick() // to renew leases
 	ask := g.askFor(gatestore.Pass)
 	var calls [][]*call
-	for _, c := range slices.Concat(sh.asked.calls[:]...) {
+	for _, c := range slices.Concat(g.asked.calls[:]...) {
 		draws, last, second := g.drawsOf(c), len(calls)-1, c.class() == background
 		if last < 0 || second != ask.Groups[last].Background || !slices.Equal(draws, ask.Groups[last].Draws) {
 			ask.Groups, calls = append(ask.Groups, gatestore.Group{Draws: draws, Background: second}), append(calls, nil)
@@ -109,14 +111,12 @@ func (g *Gate) ask() {
 		}
 		ask.Groups[last].Calls++
 		calls[last] = append(calls[last], c)
-		for _, cl := range c.claims {
-			cl.seen = cl.gen
-		}
+		c.seen = g.clock
 	}
-	sh.asking.Go(func() {
+	g.asking.Go(func() {
 		grant, ok, unlock := g.pass(ask)
 		defer unlock()
-		if sh.out = false; !ok {
+		if g.out = false; !ok {
 			grant.Answers = make([]gatestore.Answer, len(calls))
 		}
 		for i, answer := range grant.Answers {
@@ -193,7 +193,7 @@ func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time, class 
 // refuseLate refuses the calls that cannot wait until the end of the scope's hold, or its next slot.
 func (g *Gate) refuseLate(s *scope) {
 	end, held := s.held(g.now)
-	if held && s.hold.trial != nil { // perhaps it is none
+	if held && s.hold.trial {
 		end, held = time.Time{}, false
 	}
 	for c := range g.calls {
@@ -245,12 +245,11 @@ func (c *call) took(p *granted) bool {
 
 // askFor returns a request without its calls.
 func (g *Gate) askFor(mode gatestore.Mode) gatestore.Ask {
-	sh := g.shared
 	return gatestore.Ask{
-		Process: sh.process, Mode: mode, InFlight: g.most, RoundTrip: sh.trip,
+		Process: g.process, Mode: mode, InFlight: g.most, RoundTrip: g.trip,
 		NoWait: g.settings().MaxWait < 0,
-		Late:   mode == gatestore.Pass && sh.dial > freshTime/2, // otherwise the slots would be too old when the calls have connections
-		Ahead:  sh.trip + max(sh.trip, 10*time.Millisecond),     // as many calls as one round trip carries
+		Late:   mode == gatestore.Pass && g.dial > freshTime/2, // otherwise the slots would be too old when the calls have connections
+		Ahead:  g.trip + max(g.trip, 10*time.Millisecond),      // as many calls as one round trip carries
 	}
 }
 
@@ -272,15 +271,15 @@ func (g *Gate) pass(ask gatestore.Ask) (grant gatestore.Grant, ok bool, unlock f
 	grant, err := g.table.Pass(g.ctx, ask)
 	unlock = g.lock()
 	if ok = g.heard(grant.State, err); ok {
-		sh, took, part := g.shared, g.now.Sub(begun), time.Duration(16)
+		took, part := g.now.Sub(begun), time.Duration(16)
 		if slices.ContainsFunc(grant.Answers, func(a gatestore.Answer) bool { return len(a.Slots) > 0 }) {
-			sh.proven = g.now.Add(leaseTime)
+			g.proven = g.now.Add(leaseTime)
 		}
-		sh.trip = cmp.Or(sh.trip, took)
-		if sh.late = took > sh.trip+g.settings().slack()/2; sh.late {
+		g.trip = cmp.Or(g.trip, took)
+		if g.late = took > g.trip+g.settings().slack()/2; g.late {
 			part = 4 // adapt fast if all replies take longer now
 		}
-		sh.trip = min(took, sh.trip+(took-sh.trip)/part)
+		g.trip = min(took, g.trip+(took-g.trip)/part)
 	}
 	return grant, ok, unlock
 }
@@ -361,17 +360,16 @@ func (c *call) question() (wait time.Duration, ask gatestore.Ask) {
 
 // leave frees everything that this process has in the Store.
 func (g *Gate) leave() {
-	sh := g.shared
-	if sh == nil {
+	if g.shared == nil {
 		return
 	}
 	unlock := g.lock()
-	sh.over = true
+	g.over = true
 	unlock()
-	sh.asking.Wait() // so that what these requests are granted is freed too
-	if sh.stopped != nil {
+	g.asking.Wait() // so that what these requests are granted is freed too
+	if g.stopped != nil {
 		g.kick()
-		<-sh.stopped
+		<-g.stopped
 	}
-	sh.cancel()
+	g.cancel()
 }

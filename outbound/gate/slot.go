@@ -17,7 +17,7 @@ type slot struct {
 // usage is what a limit has counted for one key. A call takes its slot when it is sent, which can be long after its admission, as when it
 // has to dial. So admissions are paced too, and stop while more than one connected call waits for its slot.
 type usage struct {
-	*limit // nil: nothing is counted
+	*limit // with a spacing of 0, nothing is counted
 
 	tail   time.Time // when the usage has recovered, by the spacing of the limit
 	pace   time.Time // the same for admissions
@@ -33,7 +33,7 @@ const (
 )
 
 // counts reports whether a claim needs a slot.
-func (cl *claim) counts() bool { return cl.limit != nil && cl.N > 0 && cl.cost > 0 }
+func (cl *claim) counts() bool { return cl.N > 0 && cl.cost > 0 }
 
 // old reports whether a claim needs a slot, because it has none or one that is too old at a time.
 func (cl *claim) old(at time.Time) bool {
@@ -94,7 +94,7 @@ func (u *usage) take(cost int64, from time.Time) slot {
 func (u *usage) put(s slot, now time.Time) {
 	old := func(s slot) bool { return now.After(s.at.Add(u.shelf)) }
 	switch {
-	case s.at.IsZero() || s.by != nil || u.limit == nil:
+	case s.at.IsZero() || s.by != nil:
 	case u.mark == s.mark:
 		u.tail = u.tail.Add(-span(s.cost, u.spacing))
 		u.mark--
@@ -109,19 +109,17 @@ func (u *usage) put(s slot, now time.Time) {
 func (u *usage) change(to *limit, now time.Time) {
 	base := later(now, u.last)
 	switch over := u.tail.Sub(base); {
-	case to == nil || u.limit == nil || u.spacing == 0 || over <= 0:
+	case to.spacing == 0 || u.spacing == 0 || over <= 0:
 		u.tail = later(u.tail, u.last)
 	case to.spacing != u.spacing:
 		more := math.Ceil(float64(over) / float64(u.spacing) * float64(to.spacing))
 		u.tail = later(base.Add(time.Duration(min(more, math.MaxInt64/2))), u.last.Add(to.spacing))
 	}
-	if to == nil || u.limit == nil || to.spacing != u.spacing {
+	if to.spacing != u.spacing {
 		u.mark++ // no slot is the last one
 		u.lows, u.spares, u.pace = []low{{mark: u.mark}}, nil, time.Time{}
 	}
-	if u.limit = to; to != nil {
-		u.tail = later(u.tail, to.from)
-	}
+	u.limit, u.tail = to, later(u.tail, to.from)
 }
 
 // span returns n times d, or the longest duration.
