@@ -103,38 +103,35 @@ func quotas(table []Header, h http.Header) (all []Quota) {
 
 // read reads how many units are left, or -1; and how long until the reset, which can be past.
 func (f Format) read(s string, now time.Time) (left int64, reset time.Duration) {
-	number, unit := s, time.Second
-	switch f {
-	case ResetDuration:
-		number = strings.TrimSuffix(s, "s") // in full, where package time cuts it to the nanosecond
-	case ResetInMillis, ResetAtMillis:
-		unit = time.Millisecond
+	n, ok := fields.ParseNumber(s)
+	if seconds := strings.TrimSuffix(s, "s"); f == ResetDuration {
+		n, ok = fields.ParseNumber(seconds) // in full, where package time cuts it to the nanosecond
 	}
-	n, ok := fields.ParseNumber(number)
-	switch f {
-	case Remaining:
-		if ok {
-			return n.Whole, 0
+	switch {
+	case f == ResetTime:
+		if at, ok := fields.ParseTime(s); ok {
+			reset = at.Sub(now)
 		}
-	case UsedOf:
+	case f == UsedOf:
 		used, limit, _ := strings.Cut(s, "/")
 		n, ok := fields.ParseNumber(textproto.TrimString(used))
 		of, is := fields.ParseNumber(textproto.TrimString(limit))
 		if ok && is && of.Whole > 0 {
 			return max(0, of.Whole-n.Whole-min(1, n.Billionths)), 0
 		}
-	case ResetIn, ResetInMillis, ResetDuration:
-		if reset = n.Times(unit); !ok && f == ResetDuration {
-			reset, _ = time.ParseDuration(s)
-		}
-	case ResetAt, ResetAtMillis:
-		if ok {
-			reset = n.Unix(unit).Sub(now)
-		}
-	case ResetTime:
-		if at, ok := fields.ParseTime(s); ok {
-			reset = at.Sub(now)
-		}
+	case !ok && f == ResetDuration:
+		reset, _ = time.ParseDuration(s)
+	case !ok:
+	case f == Remaining:
+		return n.Whole, 0
+	case f == ResetIn, f == ResetDuration:
+		reset = n.Times(time.Second)
+	case f == ResetInMillis:
+		reset = n.Times(time.Millisecond)
+	case f == ResetAt:
+		reset = n.Unix(time.Second).Sub(now)
+	case f == ResetAtMillis:
+		reset = n.Unix(time.Millisecond).Sub(now)
 	}
 	if reset == math.MaxInt64 { // out of range
 		reset = 0
