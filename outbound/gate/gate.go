@@ -88,7 +88,7 @@ func New(cfg Config) (*Gate, error) {
 		if err != nil {
 			return nil, err
 		}
-		g.shared = &shared{table: table, process: rand.Text(), kick: make(chan struct{}, 1), flights: map[*turn]bool{}}
+		g.shared = &shared{table: table, process: rand.Text(), kick: make(chan struct{}, 1)}
 		g.ctx, g.cancel = context.WithCancel(context.Background())
 	}
 	source := registry.Source{Figures: g.figures, Hosts: g.hosts, Rows: g.rows, Control: g.control}

@@ -72,8 +72,8 @@ func (g *Gate) send() (next time.Duration, over bool) {
 		if g.renewed = begun; idle {
 			r.Process = "" // the shares are for the others
 		}
-		for t := range g.flights {
-			if !t.Probe || !t.Turn { // a probe without an answer loses its place with its lease
+		for c := range g.calls {
+			if t := c.turn; t != nil && t.flying && t.leased && (!t.Probe || !t.Turn) { // a probe without an answer loses its place with its lease
 				r.Renew = append(r.Renew, t.ID)
 			}
 		}

@@ -199,8 +199,7 @@ func (g *Gate) land(t *turn) {
 		for _, cl := range t.claims {
 			g.fly(cl, -1)
 		}
-		if t.granted != nil && g.flights[t] {
-			delete(g.flights, t)
+		if t.leased {
 			g.tell(t.granted, gatestore.End{Place: true, Success: t.success})
 		}
 	}

@@ -128,7 +128,7 @@ func (q *queue) remove(c *call) {
 // calls that leave are not lost, and a changed limit applies within a second.
 type tokens struct {
 	reserved *rate.Reservation
-	tokenAt  time.Time // when there is one, or when to check again; zero if no call waits for it
+	tokenAt  time.Time // when there is one, or when to check again
 	credit   int       // tokens that can be used now, reserved ones or returned ones
 }
 
@@ -153,24 +153,22 @@ func (g *Gate) token() bool {
 		}
 		g.reserved, g.tokenAt = r, g.now.Add(wait)
 	}
-	g.settleToken()
-	return g.credit > 0
+	if g.tokenAt.After(g.now) {
+		return false
+	}
+	g.credit++
+	g.reserved = nil
+	return true
 }
 
-// settleToken credits the reserved token if its time has come, or returns it if no call waits for it.
+// settleToken returns the reserved token if no call waits for it.
 func (g *Gate) settleToken() {
-	of := g.settings().Limiter
 	switch {
-	case of == nil:
+	case g.settings().Limiter == nil:
 		g.tokens = tokens{}
-	case g.reserved != nil && !g.tokenAt.After(g.now):
-		g.credit++
-		g.reserved, g.tokenAt = nil, time.Time{}
-	case g.waiting == [classes]int{}:
-		if g.reserved != nil {
-			g.reserved.CancelAt(g.now)
-		}
-		g.reserved, g.tokenAt = nil, time.Time{}
+	case g.reserved != nil && g.waiting == [classes]int{}:
+		g.reserved.CancelAt(g.now)
+		g.reserved = nil
 	}
 }
 

@@ -53,19 +53,16 @@ func (g *Gate) alias(c *call, q Quota) {
 	}
 }
 
-// forget forgets the bucket of one key, which has to be named again. It reports whether one of a few is not held.
+// forget forgets the bucket of some key, which has to be named again. It reports whether that was possible: a bucket that is held stays.
 func (g *Gate) forget() bool {
-	tries := 16
 	for of, to := range g.buckets {
-		if s := g.scopes[to.Key]; s == nil || s.hold == nil {
-			delete(g.buckets, of)
-			return true
+		if s := g.scopes[to.Key]; s != nil && s.hold != nil {
+			return false
 		}
-		if tries--; tries == 0 {
-			break
-		}
+		delete(g.buckets, of)
+		break
 	}
-	return false
+	return true
 }
 
 // useBuckets has the next attempt of a call use the buckets that the vendor has named.

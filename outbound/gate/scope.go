@@ -73,6 +73,7 @@ type turn struct {
 	claims   []*claim    // of the call
 	flying   bool        // it has a place; before the send, the turn was given up if it has none
 	expiry   *time.Timer // of the place of a probe; nil if it is none, or by the Store
+	leased   bool        // the place is one of the Store
 	success  bool
 	*granted // nil if this process admitted the call by itself
 

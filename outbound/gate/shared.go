@@ -43,10 +43,9 @@ type shared struct {
 	asked   queue    // the calls of that request, or of the next one
 	reports []report // not sent yet, or not successfully
 	ends    []gatestore.End
-	renewed time.Time      // when the leases were renewed
-	untried bool           // there are reports that were never sent: they go before any other request
-	urgent  int            // how many of ends go first too: up to the last one that gives a slot back
-	flights map[*turn]bool // with a place in the Store
+	renewed time.Time // when the leases were renewed
+	untried bool      // there are reports that were never sent: they go before any other request
+	urgent  int       // how many of ends go first too: up to the last one that gives a slot back
 
 	trip   time.Duration // the round trip of a request for calls
 	late   bool          // the last reply came so late that the time of its slots is not known
@@ -219,11 +218,8 @@ func (g *Gate) admitBy(c *call, p *granted) {
 		}
 		cl.stored, cl.paced = p.Generations[i], false
 	}
-	g.begin(c, &turn{granted: p})
+	g.begin(c, &turn{granted: p, leased: g.most > 0})
 	c.took(p)
-	if g.most > 0 {
-		g.flights[c.turn] = true
-	}
 }
 
 // took notes the slots that the Store has given. It reports whether there are any.
