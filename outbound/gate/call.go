@@ -431,12 +431,6 @@ func (c *call) admitted() *turn {
 	return c.turn
 }
 
-// landed frees the place of a turn.
-func (g *Gate) landed(t *turn) {
-	defer g.lock()()
-	g.land(t)
-}
-
 // again prepares another attempt of a call that was refused. It returns an error if the attempts are used up, or the next one would have to
 // wait too long.
 func (c *call) again(ctx context.Context, n int) error {

@@ -192,7 +192,7 @@ func (l Limit) resolve(slack time.Duration) *limit {
 	return r
 }
 
-// A want is the key and the cost of a call in one limit, or of the vendor.
+// A want is the key and the cost of a call in one limit, or of the vendor, which is 1.
 type want struct {
 	gatestore.Key
 	cost int64
@@ -212,7 +212,7 @@ func (s *settings) wants(r *http.Request, calls []Call) (all []want, err error) 
 			}
 		}
 	}
-	all = []want{{Key: gatestore.Key{Vendor: true}}}
+	all = []want{{gatestore.Key{Vendor: true}, 1}}
 	for _, of := range s.Limits {
 		l := s.named[of.Name]
 		w, under := want{gatestore.Key{Limit: l.Name}, 1}, l.Key == nil

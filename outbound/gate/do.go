@@ -47,7 +47,7 @@ func repeat[R any](ctx context.Context, c *call, again bool, open func(context.C
 		r, err = fn(c.carry(ctx))
 		var refused bool
 		if refused, err = c.finish(err); !refused || !again {
-			c.g.landed(c.admitted())
+			c.g.locked(func() { c.g.land(c.turn) })
 			return r, err
 		}
 		if err = c.again(ctx, n); err != nil {

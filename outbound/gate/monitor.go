@@ -16,6 +16,12 @@ func (g *Gate) lock() (unlock func()) {
 	return g.unlock
 }
 
+// locked calls f with the gate locked.
+func (g *Gate) locked(f func()) {
+	defer g.lock()()
+	f()
+}
+
 func (g *Gate) release() {
 	g.serve()
 	g.mu.Unlock()
@@ -105,7 +111,7 @@ func (g *Gate) admit(c *call) {
 	for _, cl := range c.claims {
 		if cl.stored = unknown; cl.hold != nil {
 			if cl.hold.out = append(cl.hold.out, t); cl.hold.room == 1 && t.expiry == nil {
-				t.expiry = time.AfterFunc(probeTime, func() { g.landed(t) })
+				t.expiry = time.AfterFunc(probeTime, func() { g.locked(func() { g.land(t) }) })
 			}
 		}
 		if cl.paced = cl.old(g.now) || cl.counts() && cl.slot.at.After(g.now); cl.paced { // it has no slot for now

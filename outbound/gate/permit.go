@@ -131,9 +131,7 @@ func (g *Gate) unsent(background bool) (n int) {
 // before the call. If the slots are too old, it takes others. It can be called again, such as after a dial: while the
 // permit is still good, it returns at once. The errors are those of [Gate.Wait].
 func (p *Permit) Wait(ctx context.Context) error {
-	if wait := time.Until(p.At) - p.early; wait > 0 {
-		p.c.sleep(ctx, wait, nil)
-	}
+	p.c.sleep(ctx, time.Until(p.At)-p.early, nil)
 	return p.c.sendable(ctx, true, nil)
 }
 

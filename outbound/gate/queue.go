@@ -41,7 +41,7 @@ func (c *call) class() int {
 func (c *call) queues(yield func(q *queue) bool) {
 	ok := yield(&c.g.ready)
 	for _, cl := range c.claims {
-		ok = ok && (!cl.Vendor && cl.cost == 0 || yield(&cl.parked))
+		ok = ok && (cl.cost == 0 || yield(&cl.parked))
 	}
 	if ok && c.pool != nil {
 		yield(&c.pool.parked)

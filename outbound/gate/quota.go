@@ -85,17 +85,9 @@ func (g *Gate) noteQuota(c *call, s *scope, q Quota) {
 	}
 }
 
-// weight is what a claim counts for in a Quota.
-func (cl *claim) weight() int64 {
-	if cl.Vendor {
-		return 1
-	}
-	return cl.cost
-}
-
 // fly counts the calls in flight. With one less, the first of those that wait for what the vendor has left can be next.
 func (g *Gate) fly(cl *claim, sign int) {
-	if cl.flying += int64(sign) * cl.weight(); sign < 0 && g.now.Before(cl.quotaReset) {
+	if cl.flying += int64(sign) * cl.cost; sign < 0 && g.now.Before(cl.quotaReset) {
 		g.wake(cl.scope, time.Time{})
 	}
 }
@@ -108,10 +100,10 @@ func (g *Gate) quotaWait(c *call, cl *claim) (until time.Time) {
 		left /= int64(max(1, g.state.Processes))
 	}
 	switch {
-	case !g.now.Before(cl.quotaReset) || cl.weight() == 0:
+	case !g.now.Before(cl.quotaReset) || cl.cost == 0:
 	case cl.wake.After(g.now) && cl.parked.precedes(c):
 		return cl.wake
-	case cl.flying > 0 && cl.flying > left-cl.weight():
+	case cl.flying > 0 && cl.flying > left-cl.cost:
 		return cl.quotaReset
 	}
 	return until

@@ -36,7 +36,7 @@ type scope struct {
 	refusals int // in a row, without a pause given by the vendor
 	pause    time.Duration
 
-	flying int64 // the weight of the calls in flight, and of those that the Store is asked about
+	flying int64 // the cost of the calls in flight, and of those that the Store is asked about
 
 	// of the last Quota
 	quotaLeft  int64

@@ -359,9 +359,7 @@ func (g *Gate) leave() {
 	if g.shared == nil {
 		return
 	}
-	unlock := g.lock()
-	g.over = true
-	unlock()
+	g.locked(func() { g.over = true })
 	g.asking.Wait() // so that what these requests are granted is freed too
 	if g.stopped != nil {
 		g.kick()

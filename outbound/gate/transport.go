@@ -85,7 +85,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			if own {
 				c.end()
 			} else {
-				t.gate.landed(turn)
+				t.gate.locked(func() { t.gate.land(turn) })
 			}
 			cancel(nil)
 		}
@@ -152,9 +152,7 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelCauseFunc, i
 	r := s.try.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
 			if s.traced.Store(true); connected.Swap(true) { // net/http itself sends the request again
-				unlock := s.gate.lock()
-				s.call.spend()
-				unlock()
+				s.gate.locked(s.call.spend)
 			}
 			before := user.Got(info.Conn)
 			if !held.Load() && !s.call.ready(ctx, true) {
@@ -181,9 +179,7 @@ func (s *sending) send() (resp *http.Response, cancel context.CancelCauseFunc, i
 		return nil, nil, true, nil
 	}
 	if !connected.Load() && err == nil { // a transport that calls no hooks: the call counts all the same
-		unlock := s.gate.lock()
-		s.call.charge()
-		unlock()
+		s.gate.locked(s.call.charge)
 	}
 	roundtrip.Restore(resp, r, s.req)
 	return resp, cancel, false, err
