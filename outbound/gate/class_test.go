@@ -589,9 +589,9 @@ func TestBackgroundCallsWithoutCost(t *testing.T) {
 		free := account("a")
 		free.Costs = map[string]int64{"account": 0}
 		interactive := busy(t.Context(), t, g, 50, account("a"), time.Millisecond)
-		without := busy(gate.Background(t.Context()), t, g, 50, free, time.Millisecond)
+		without := busy(gate.Background(t.Context()), t, g, 5, free, 2*time.Millisecond)
 		background := busy(gate.Background(t.Context()), t, g, 1, account("a"), time.Millisecond)
-		time.Sleep(10 * time.Second)
+		time.Sleep(5 * time.Second)
 		others, made := interactive(), background()
 		without()
 		require.GreaterOrEqual(t, 10*made, made+others)

@@ -250,7 +250,8 @@ func (g *Gate) move(c *call, to *queue) {
 		to.add(c)
 	}
 	for _, cl := range c.claims {
-		if next := cl.parked.first(); to == nil && next != nil && (first || from != &cl.parked) { // the time can be that of another call
+		next, own := cl.parked.first(), from == &cl.parked
+		if next != nil && (own && first || !own && to == nil && cl.cost > 0) { // the time can be that of another call
 			cl.wake = cl.refused[next.class()].quiet
 		}
 		g.wake(cl.scope, cl.wake)
