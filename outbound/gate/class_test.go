@@ -699,8 +699,8 @@ func TestFirstCallChanges(t *testing.T) {
 		start, costly := time.Now(), gate.Call{Costs: map[string]int64{"tokens": 10}}
 		var group sync.WaitGroup
 		group.Go(func() {
-			again := false
-			require.NoError(t, g.Do(gate.Background(t.Context()), gate.Call{Keys: map[string]string{"user": "a"}}, func(context.Context) error {
+			again, own := false, gate.Call{Keys: map[string]string{"user": "a"}}
+			require.NoError(t, g.Do(gate.Background(t.Context()), own, func(context.Context) error {
 				if again {
 					return nil
 				}

@@ -233,9 +233,11 @@ func (g *Gate) Close(ctx context.Context) (err error) {
 			err = context.Cause(ctx)
 		}
 		g.mu.Unlock()
+		late := time.NewTimer(grace)
+		defer late.Stop()
 		select {
 		case <-g.drained:
-		case <-time.After(grace):
+		case <-late.C:
 		}
 	}
 	for _, p := range pools {

@@ -73,7 +73,7 @@ func (g *Gate) send() (next time.Duration, over bool) {
 			r.Process = "" // the shares are for the others
 		}
 		for c := range g.calls {
-			if t := c.turn; t != nil && t.flying && t.leased && (!t.Probe || !t.Turn) { // a probe without an answer loses its place with its lease
+			if t := c.turn; t != nil && t.flying && t.leased && (!t.Probe || !t.Turn) { // a probe loses its place with its lease
 				r.Renew = append(r.Renew, t.ID)
 			}
 		}

@@ -79,8 +79,8 @@ func (g *Gate) figures() (f registry.Figures) {
 	return f
 }
 
-// rows returns a row for the vendor, one for each held key, and then one for each of at most 1,000 other keys: first those of which the vendor
-// has said what is left, the least first, then the most used.
+// rows returns a row for the vendor, one for each held key, and then one for each of at most 1,000 other keys: first those of which the
+// vendor has said what is left, the least first, then the most used.
 func (g *Gate) rows(context.Context) ([]registry.Row, error) {
 	s, held := g.Stats(), time.Time{}
 	rows := make([]registry.Row, 1)
