@@ -278,8 +278,10 @@ func TestHoldBeforeStalledBody(t *testing.T) {
 				require.Equal(t, row.inFlight, g.Stats().MaxInFlight)
 				if !row.held {
 					require.Empty(t, g.Holds())
-					others[1].Cancel()
-					return
+					others[1].Done(refusal{time.Minute}) // it was sent before the trial hold, which does not make its answer late in this process
+					if g.Config().Store != nil {
+						return
+					}
 				}
 				require.NotEmpty(t, g.Holds())
 				for _, h := range g.Holds() {

@@ -259,7 +259,9 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal, why why) {
 		if !inForce {
 			g.beginHold(s)
 		}
-		s.hold.trial = why == onTrial
+		if s.hold.trial = why == onTrial; !s.hold.trial { // a trial makes no answer late
+			g.outdate(s)
+		}
 		if halve = why == answered && s.calls == len(g.calls) && g.now.After(g.resumed); halve { // it affects all present calls; once for all keys of the call
 			g.halve(until)
 		}
@@ -290,9 +292,13 @@ func (g *Gate) end(s *scope) {
 func (g *Gate) beginHold(s *scope) {
 	g.end(s)
 	s.hold = &hold{room: 1}
+	g.held++
+}
+
+// outdate makes the answers to all calls that were admitted before late.
+func (g *Gate) outdate(s *scope) {
 	g.clock++
 	s.begun, s.earlier = g.clock, s.begun
-	g.held++
 }
 
 // extend extends a hold.

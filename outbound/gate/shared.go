@@ -298,6 +298,7 @@ func (g *Gate) refuse(p *granted) { g.tell(p, gatestore.End{Of: p.Slot, Turn: tr
 func (g *Gate) learn(s *scope, until time.Time) {
 	if _, inForce := s.held(g.now); !inForce {
 		g.beginHold(s)
+		g.outdate(s)
 	}
 	g.extend(s, until)
 }
