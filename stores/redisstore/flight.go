@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,40 +11,9 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// An item is a request that waits for its result.
-type item struct {
-	*request
-	next  *item // of the same key
-	state atomic.Int32
-	done  chan struct{} // nil if the caller sends it
-	r     limits.Result
-	ok    bool
-	err   error
-}
-
-// States of an item.
-const (
-	waiting = iota
-	sent
-	ended
-	abandoned
-)
-
-// end gives an item its result, and reports whether its caller still waits.
-func (it *item) end(r limits.Result, ok bool, err error) bool {
-	it.r, it.ok, it.err = r, ok, err
-	if !it.state.CompareAndSwap(sent, ended) && !it.state.CompareAndSwap(waiting, ended) {
-		return false
-	}
-	if it.done != nil {
-		close(it.done)
-	}
-	return true
-}
-
 // exchange sends items until ctx ends, and gives them their results. If the context of the caller has ended, a failure does not count
 // against the server. Items whose value the script could not read are sent again in the same order, before all others on their keys.
-func (t trip) exchange(ctx, caller context.Context, batch []*item) {
+func (t trip) exchange(ctx, caller context.Context, batch []*request) {
 	n, outcome, written := t.node, core.Ignored, true
 	defer func() { t.ended(outcome, written) }() //nolint:contextcheck // connections are made for later requests
 	if len(batch) > 0 {                          // otherwise all callers have left
@@ -56,7 +24,7 @@ func (t trip) exchange(ctx, caller context.Context, batch []*item) {
 		began, failed := time.Now(), false
 		n.fly(ctx, flights)
 		took := time.Since(began)
-		if rest[0].table != nil { // a heartbeat is no operation
+		if rest[0].plan != nil { // a heartbeat is no operation
 			n.store.counters.trip(len(rest), took)
 		}
 		rest = nil
@@ -66,7 +34,7 @@ func (t trip) exchange(ctx, caller context.Context, batch []*item) {
 			case err == nil:
 				outcome = core.Success // every reply shows that it is available
 			case outcome == core.Ignored:
-				outcome, written = outcomeOf(err), f.cmd.stamp.written
+				outcome, written = outcomeOf(err), f.cmd.written
 			}
 			failed = failed || err != nil && !isServerError(err)
 			rest = append(rest, n.deliver(f, err)...)
@@ -82,15 +50,15 @@ func (t trip) exchange(ctx, caller context.Context, batch []*item) {
 
 // deliver gives the items of a flight their results, and refunds the permits of those whose callers have left. It
 // returns the items to send again.
-func (n *node) deliver(f *flight, err error) (rest []*item) {
+func (n *node) deliver(f *flight, err error) (rest []*request) {
 	if err != nil {
-		err = explain(err, f.cmd.stamp.written)
+		err = explain(err, f.cmd.written)
 	}
 	for i, it := range f.items {
 		var r limits.Result
 		ok := false
 		if err == nil {
-			r, ok = it.result(f.cmd.Val(), i)
+			r, ok = f.result(i)
 		}
 		if err == nil && !ok && it.state.Load() == sent && it.general() {
 			rest = append(rest, it)
@@ -100,7 +68,8 @@ func (n *node) deliver(f *flight, err error) (rest []*item) {
 			continue
 		}
 		if back := it.undo(r); back != nil {
-			_ = n.store.laneOf(back.key).add(&item{request: back, done: make(chan struct{})})
+			back.done = make(chan struct{})
+			_ = n.store.laneOf(back.key).add(back)
 		}
 	}
 	return rest
@@ -108,10 +77,62 @@ func (n *node) deliver(f *flight, err error) (rest []*item) {
 
 // A flight is a group of items that are sent as one command.
 type flight struct {
-	items    []*item
+	items    []*request
 	followed bool // another flight with the same key follows
 	text     bool // it is sent with the text of the script
-	cmd      call
+	script   *script
+	cmd      *call
+}
+
+// result reads the part of the reply for the item at a place.
+func (f *flight) result(place int) (limits.Result, bool) {
+	if it := f.items[place]; it.hot == nil {
+		return it.decode(it, f.cmd.numbers())
+	}
+	return f.items[place].decided(f.cmd.Cmder.(*redis.StringCmd).Val(), place) //nolint:forcetypeassert // see command
+}
+
+// choose chooses the script that decides.
+func (f *flight) choose(s *Store) {
+	switch first := f.items[0]; {
+	case first.hot == nil:
+		f.script = first.script
+	case len(f.items) == 1 && first.usual() && first.hot.alone(s) != nil:
+		f.script = first.hot.one
+	default:
+		f.script = first.hot.many
+	}
+}
+
+// command makes the command.
+func (f *flight) command(ctx context.Context, s *Store) {
+	first := f.items[0]
+	f.cmd = begin(f.script, f.text, len(f.items), 5+2*len(f.items)+len(first.args))
+	args := f.cmd.args
+	for _, it := range f.items {
+		args = append(args, &it.key)
+	}
+	if first.hot != nil && f.script == first.hot.one {
+		if s.clock != nil {
+			args = append(args, s.time())
+		}
+		f.cmd.text(ctx, args)
+		return
+	}
+	args = append(args, s.time())
+	if first.hot == nil {
+		f.cmd.integers(ctx, append(args, first.args...))
+		return
+	}
+	args = append(args, first.hot.head...)
+	for _, it := range f.items {
+		if it.usual() {
+			args = append(args, it.hot.usual...)
+		} else {
+			args = append(args, number(it.charge), number(it.room))
+		}
+	}
+	f.cmd.text(ctx, args)
 }
 
 // fly sends flights. It sends those again that the server has refused because it is not the primary.
@@ -133,7 +154,8 @@ func (n *node) fly(ctx context.Context, flights []*flight) {
 func (n *node) flyOnce(ctx context.Context, flights []*flight) {
 	var before *script
 	for _, f := range flights {
-		is := f.items[0].script
+		f.choose(n.store)
+		is := f.script
 		if f.followed || is != before { // a repeated flight would come after the one that follows; or it is the first of its script
 			_, known := n.scripts.Load(is) // if the server does not, its text saves the round trip of a NOSCRIPT reply
 			f.text = !known
@@ -147,7 +169,7 @@ func (n *node) flyOnce(ctx context.Context, flights []*flight) {
 		case isNoScript(err):
 			f.text, again = true, append(again, f)
 		case f.text && err == nil:
-			n.scripts.Store(f.items[0].script, true)
+			n.scripts.Store(f.script, true)
 		}
 	}
 	if again != nil {
@@ -159,12 +181,7 @@ func (n *node) flyOnce(ctx context.Context, flights []*flight) {
 // exec sends flights. In Coalesced they are one pipeline, for which the client has separate connections. The commands have the errors.
 func (n *node) exec(ctx context.Context, flights []*flight) {
 	for _, f := range flights {
-		first := f.items[0]
-		keys, args := make([]any, 0, len(f.items)), make([]any, 0, len(f.items)*len(first.args))
-		for _, it := range f.items {
-			keys, args = append(keys, it.key), append(args, it.args...)
-		}
-		f.cmd = n.store.command(ctx, first.script, f.text, keys, args)
+		f.command(ctx, n.store)
 	}
 	if n.store.mode() == Strict && len(flights) == 1 {
 		_ = n.store.client.Process(ctx, flights[0].cmd)
@@ -180,7 +197,7 @@ func (n *node) exec(ctx context.Context, flights []*flight) {
 
 // flights groups the items that one script can decide together, key by key. A flight has many keys if all are on one
 // server, otherwise one key. Flights are sent in this order, which for each key is the order of the calls.
-func (n *node) flights(batch []*item) (flights []*flight) {
+func (n *node) flights(batch []*request) (flights []*flight) {
 	if len(batch) == 1 {
 		return []*flight{{items: batch}}
 	}
@@ -196,7 +213,7 @@ func (n *node) flights(batch []*item) (flights []*flight) {
 			}
 		}
 		before := from
-		for from < len(flights) && (it.width == 0 || flights[from].items[0].script != it.script) {
+		for from < len(flights) && (it.hot == nil || flights[from].items[0].hot != it.hot) {
 			from++
 		}
 		if from == len(flights) {
@@ -211,9 +228,9 @@ func (n *node) flights(batch []*item) (flights []*flight) {
 }
 
 // byKey sorts items by key, in the order of their arrival.
-func byKey(batch []*item) []*item {
-	last := make(map[string]*item, len(batch))
-	firsts := make([]*item, 0, len(batch))
+func byKey(batch []*request) []*request {
+	last := make(map[string]*request, len(batch))
+	firsts := make([]*request, 0, len(batch))
 	for _, it := range batch {
 		it.next = nil
 		if before := last[it.key]; before != nil {
@@ -234,11 +251,11 @@ func byKey(batch []*item) []*item {
 
 // alike makes all items of a key use account if their scripts differ: account reads every value, so no item has to be
 // sent again after the others.
-func alike(batch []*item) {
+func alike(batch []*request) {
 	for from := 0; from < len(batch); {
 		to, same := from+1, true
 		for to < len(batch) && batch[to].key == batch[from].key {
-			same = same && batch[to].script == batch[from].script
+			same = same && batch[to].script == batch[from].script && batch[to].hot == batch[from].hot
 			to++
 		}
 		for ; from < to; from++ {

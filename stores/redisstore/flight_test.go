@@ -29,7 +29,7 @@ func TestFlightsWithUnknownScripts(t *testing.T) {
 			require.NoError(t, client.ScriptFlush(ctx).Err())
 			require.NoError(t, client.ScriptLoad(ctx, reset.script.text).Err())
 			for range 2 {
-				batch := []*item{{request: table.request(name, p, limits.Op{Cost: 10}), done: make(chan struct{})}, {request: reset, done: make(chan struct{})}}
+				batch := []*request{table.request(name, p, limits.Op{Cost: 10}), reset}
 				sendAlone(t, s.laneOf(reset.key), batch)
 				require.NoError(t, batch[0].err, name)
 				require.NoError(t, batch[1].err, name)
@@ -55,9 +55,9 @@ func TestFlightsWithForeignValues(t *testing.T) {
 			require.NoError(t, client.HSet(ctx, table.keyName("hash"), "a", "b").Err())
 			require.NoError(t, client.Set(ctx, table.keyName("text"), "text", time.Hour).Err())
 			keys := []string{"a", "hash", "b", "text", "c"}
-			var batch []*item
+			var batch []*request
 			for _, key := range keys {
-				batch = append(batch, &item{request: table.request(key, p, limits.Op{Cost: 10}), done: make(chan struct{})})
+				batch = append(batch, table.request(key, p, limits.Op{Cost: 10}))
 			}
 			sendAlone(t, s.laneOf(batch[0].key), batch)
 			for i, key := range keys {
@@ -76,7 +76,7 @@ func TestFlightsWithForeignValues(t *testing.T) {
 }
 
 // sendAlone sends a batch that is in no queue, over a lane.
-func sendAlone(t *testing.T, l *lane, batch []*item) {
+func sendAlone(t *testing.T, l *lane, batch []*request) {
 	t.Helper()
 	trip, err := l.node.admit(t.Context())
 	require.NoError(t, err)
@@ -90,36 +90,36 @@ func sendAlone(t *testing.T, l *lane, batch []*item) {
 // order of the calls, and side by side where one script does.
 func TestFlightsKeepTheOrder(t *testing.T) {
 	t.Parallel()
-	bucket, window, decide := bucketScript(), windowScript(), accountScript(algBucket)
+	bucket, window, decide := new(part), new(part), accountScript(algBucket)
 	for _, single := range []bool{true, false} {
 		l := &lane{node: &node{store: &Store{single: single}}}
 		rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test is repeated by its seed
 		for range 200 {
-			var batch []*item
-			calls := map[string][]*item{}
+			var batch []*request
+			calls := map[string][]*request{}
 			for i := range rng.IntN(maxBatch) {
-				req := &request{args: []any{i}, key: strconv.Itoa(rng.IntN(20)), script: bucket, width: 2, all: true}
+				req := &request{args: []any{i}, key: strconv.Itoa(rng.IntN(20)), hot: bucket, all: true}
 				switch rng.IntN(20) {
 				case 0:
-					req.script, req.width = decide, 0
+					req.script, req.hot = decide, nil
 				case 1:
-					req.script, req.width = window, 3
+					req.hot = window
 				}
-				it := &item{request: req}
-				batch = append(batch, it)
-				calls[req.key] = append(calls[req.key], it)
+				batch = append(batch, req)
+				calls[req.key] = append(calls[req.key], req)
 			}
 			flights := l.node.flights(batch)
-			sent := map[string][]*item{}
+			sent := map[string][]*request{}
 			for _, f := range flights {
 				runs := map[string]bool{}
 				for i, it := range f.items {
 					sent[it.key] = append(sent[it.key], it)
-					require.Same(t, f.items[0].script, it.script)
+					require.Equal(t, f.items[0].script, it.script)
+					require.Same(t, f.items[0].hot, it.hot)
 					require.False(t, runs[it.key] && f.items[i-1].key != it.key, "a key is in one place")
 					runs[it.key] = true
 				}
-				require.True(t, f.items[0].width > 0 || len(f.items) == 1)
+				require.True(t, f.items[0].hot != nil || len(f.items) == 1)
 				require.True(t, single || len(runs) == 1)
 			}
 			require.Equal(t, calls, sent)

@@ -13,7 +13,7 @@ import (
 //nolint:gochecknoglobals // constants
 var (
 	_          gatestore.Store = (*Store)(nil)
-	gateScript                 = sync.OnceValue(func() *script { return newScript("time.lua", "gate.lua") })
+	gateScript                 = sync.OnceValue(func() *script { return newScript(read("time.lua", "gate.lua")) })
 )
 
 // gateTimeout is the shortest timeout for a request of a gate: its calls wait anyway, and a connection may have to be made.
@@ -76,11 +76,12 @@ func (k *keys) run(ctx context.Context, least int, op string, args ...any) ([]in
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(s.cfg.timeout(), gateTimeout))
 	defer cancel()
-	var cmd call
+	var cmd *call
 	at := s.nodeOf(k.table.name)
 	send := func(text bool) error {
 		return at.conns.Do(ctx, at.processor(), func() error {
-			cmd = s.command(ctx, script, text, k.names, append([]any{op}, args...))
+			cmd = begin(script, text, len(k.names), 2+len(args))
+			cmd.integers(ctx, append(append(append(cmd.args, k.names...), s.time(), op), args...))
 			return s.client.Process(ctx, cmd)
 		})
 	}
@@ -88,10 +89,10 @@ func (k *keys) run(ctx context.Context, least int, op string, args ...any) ([]in
 	if isNoScript(err) {
 		err = send(true)
 	}
-	reply := cmd.Val()
+	reply := cmd.numbers()
 	switch {
 	case err != nil:
-		return nil, explain(err, cmd.stamp.written)
+		return nil, explain(err, cmd.written)
 	case len(reply) < least:
 		return nil, errReply
 	}

@@ -1,106 +1,119 @@
 package redisstore
 
 import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// Codes in the reply of a script for many keys, in place of the number of permits taken.
-const (
-	refused = -1
-	foreign = -2 // only account can read the value
-)
+// foreign is the count in a reply for a value that only account can read.
+const foreign = -1 << 53
 
-// amount returns how many permits an operation asks for, whether it can take a part of them, and whether it only reads
-// the state of the key.
-func (p *part) amount(op *limits.Op) (cost int64, partly, looks bool) {
-	partly, looks = op.Kind == limits.TakeAtMost || op.Kind == limits.Drain, op.Kind == limits.Check
-	switch {
-	case op.Kind == limits.Drain, partly && op.Cost > p.Capacity:
-		return p.Capacity, partly, looks
-	case op.Cost > p.Capacity:
-		return 0, false, true
-	}
-	return op.Cost, partly, looks
+// maxTexts is how many limits can have a script with their numbers in its text: a server keeps each script.
+const maxTexts = 64
+
+// manyScripts are lua/many.lua, by algorithm.
+//
+//nolint:gochecknoglobals // constants
+var manyScripts = map[uint]func() *script{
+	algBucket: sync.OnceValue(func() *script { return hotScript("many.lua", "takebucket.lua") }),
+	algWindow: sync.OnceValue(func() *script { return hotScript("many.lua", "takewindow.lua") }),
 }
 
-// forBuckets makes req a request for lua/buckets.lua.
-func (req *request) forBuckets() {
-	p, op := req.plan.parts[0], &req.op
-	cost, partly, looks := p.amount(op)
-	full := p.Capacity * p.b
-	room, mode := full, "0"
-	switch {
-	case looks:
-		mode = "-1"
-	case partly:
-		mode = number(p.b)
-	case op.Kind == limits.Reserve:
-		room = maxDebt
-		if wait := int64(op.MaxWait / time.Microsecond); wait < (maxDebt-full)/p.a {
-			room = full + wait*p.a
+// hotScript returns the script of a frame with a decision in it, and with the words of pairs replaced.
+func hotScript(frame, decide string, pairs ...string) *script {
+	return newScript(strings.NewReplacer(append(pairs, "DECIDE\n", read(decide))...).Replace(read(frame)))
+}
+
+// text returns lua/one.lua with the numbers of the limit.
+func (p *part) text() *script {
+	full, a, b, one := p.numbers()
+	if b == "" {
+		b = "nil"
+	}
+	decide := map[uint]string{algBucket: "takebucket.lua", algWindow: "takewindow.lua"}[p.algorithm]
+	return hotScript("one.lua", decide, "LIMIT", "'"+p.name+"|', "+strings.Join([]string{full, a, b}, ", "), "ONE", number(one))
+}
+
+// alone returns the script that takes one permit of one key, or nil.
+func (p *part) alone(s *Store) *script {
+	p.once.Do(func() {
+		if s.texts.Add(1) <= maxTexts {
+			p.one = p.text()
 		}
-	}
-	req.script, req.width, req.decode = bucketScript(), 3, (*request).bucket
-	if req.args = p.one; op.Kind != limits.Take || cost != 1 {
-		req.args = []any{number(cost * p.b), number(room), p.mul, mode, p.name}
-	}
+	})
+	return p.one
 }
 
-// bucket reads a reply of lua/buckets.lua.
-func (req *request) bucket(now int64, n []int64) (r limits.Result, ok bool) {
-	if n[0] == foreign {
-		return r, false
+// numbers returns the numbers of a limit in lua/many.lua, and the units of a permit.
+func (p *part) numbers() (full, a, b string, one int64) {
+	if p.algorithm == algBucket {
+		return number(p.Capacity * p.b), number(p.a), number(p.b), p.b
 	}
-	p, debt, moved, granted, at := req.plan.parts[0], n[1], n[2], n[0], now*1000
-	if _, _, looks := p.amount(&req.op); granted > 0 && !looks {
-		granted /= p.b
-		at = p.OfDebt(debt-n[0], at, granted).Earliest()
+	if p.aligned {
+		b = number(p.b)
 	}
-	return req.alone(now, granted, at, uint64(debt+moved), p.OfDebt(debt, now*1000, req.plan.Asked(&req.op))), true
+	return number(p.Capacity), number(p.a), b, 1
 }
 
-// forWindows makes req a request for lua/windows.lua.
-func (req *request) forWindows() {
+// forHot makes req a request for lua/many.lua, and returns false if that cannot decide it.
+func (req *request) forHot() bool {
 	p, op := req.plan.parts[0], &req.op
-	cost, partly, looks := p.amount(op)
-	mode := ""
-	switch {
-	case looks:
-		mode = "?"
-	case partly:
-		mode = "<"
+	reserve := op.Kind == limits.Reserve && p.algorithm == algBucket
+	if len(req.plan.parts) > 1 || p.many == nil || op.Kind != limits.Take && !reserve || op.Cost > p.Capacity {
+		return false
 	}
-	req.script, req.width, req.decode = windowScript(), 3, (*request).window
-	if req.args = p.one; op.Kind != limits.Take || cost != 1 {
-		req.args = []any{p.name, p.permits, p.window(), mode + number(cost)}
+	unit, wait := int64(1), int64(op.MaxWait/time.Microsecond)
+	if p.algorithm == algBucket {
+		unit = p.b
 	}
+	req.hot, req.charge, req.room = p, op.Cost*unit, p.Capacity*unit
+	if reserve {
+		req.room = min(wait, (maxDebt-req.room)/p.a)*p.a + req.room
+	}
+	return true
 }
 
-// window reads a reply of lua/windows.lua.
-func (req *request) window(now int64, n []int64) (r limits.Result, ok bool) {
-	if n[0] == foreign {
+// usual reports whether req takes one permit.
+func (req *request) usual() bool { return req.op.Kind == limits.Take && req.op.Cost == 1 }
+
+// double returns a number of a reply.
+func double(reply string, i int) int64 {
+	return int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(reply[8*i : 8*i+8]))))
+}
+
+// decided reads the reply of lua/many.lua for the request at a place of its flight.
+func (req *request) decided(reply string, place int) (r limits.Result, ok bool) {
+	if len(reply) < 8*(3+2*place) {
 		return r, false
 	}
-	p, start, used := req.plan.parts[0], n[1], n[2]
-	asked := req.plan.Asked(&req.op)
-	return req.alone(now, n[0], now*1000, uint64(start+(used-1)/p.Capacity*p.a), p.OfWindow(start*1000, used, now*1000, asked)), true
-}
-
-// alone returns the result of a script for many keys, for one key under one limit.
-func (req *request) alone(now, granted, at int64, receipt uint64, raw limits.Raw) limits.Result {
-	op := &req.op
-	switch {
-	case op.Kind == limits.TakeAtMost && granted == 0 && op.Cost > 0:
-		granted = refused
-	case op.Kind == limits.Check:
-		granted = min(granted, 0)
+	now, count, extra := double(reply, 0), double(reply, 1+2*place), double(reply, 2+2*place)
+	if count == foreign {
+		return r, false
 	}
-	var r limits.Result
+	p, op, at, granted := req.hot, &req.op, now*1000, req.op.Cost
+	if count < 0 {
+		count, granted = -1-count, -1
+	}
+	asked := req.plan.Asked(op)
+	var raw limits.Raw
+	if p.algorithm == algBucket {
+		raw = p.OfDebt(count, now*1000, asked)
+		if op.Kind == limits.Reserve && granted > 0 {
+			at = p.OfDebt(count-req.charge, at, granted).Earliest()
+		}
+		extra += count
+	} else {
+		raw = p.OfWindow(extra*1000, count, now*1000, asked)
+		extra += (count - 1) / p.Capacity * p.a
+	}
 	req.plan.Result(now*1000, op, granted, at, []limits.Raw{raw}, &r)
 	if r.Receipt.At = now; r.Permits > 0 {
-		r.Receipt.Parts[0] = receipt
+		r.Receipt.Parts[0] = uint64(extra)
 	}
-	return r
+	return r, true
 }

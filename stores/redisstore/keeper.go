@@ -97,7 +97,7 @@ func (s *Store) sendBeat(ctx context.Context, timeout, life time.Duration) (got 
 	defer cancel()
 	_, ok, err := s.alone(ctx, context.WithoutCancel(ctx), &request{
 		script: beatScript(), key: s.instancesKey(), args: []any{s.id, number(life.Microseconds())},
-		decode: func(_ *request, _ int64, n []int64) (none limits.Result, ok bool) {
+		decode: func(_ *request, n []int64) (none limits.Result, ok bool) {
 			if ok = len(n) == 3; ok {
 				got = census{n: n[1], rank: n[2], ahead: n[0] - s.uptime()}
 			}

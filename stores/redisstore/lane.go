@@ -26,7 +26,7 @@ type lane struct {
 	store *Store
 	node  *node
 	mu    sync.Mutex
-	queue []*item
+	queue []*request
 	busy  bool
 }
 
@@ -47,22 +47,22 @@ func (l *lane) apply(ctx context.Context, req *request) (limits.Result, bool, er
 	if l.tries() {
 		return limits.Result{}, false, ErrUnavailable
 	}
-	it := &item{request: req, done: make(chan struct{})}
-	if err := l.add(it); err != nil {
+	req.done = make(chan struct{})
+	if err := l.add(req); err != nil {
 		return limits.Result{}, false, err
 	}
 	select {
-	case <-it.done:
+	case <-req.done:
 	case <-ctx.Done():
 		switch err := explain(l.node.named(ctx.Err()), true); {
-		case it.state.CompareAndSwap(waiting, abandoned):
+		case req.state.CompareAndSwap(waiting, abandoned):
 			return limits.Result{}, false, unsent(err)
-		case it.state.CompareAndSwap(sent, abandoned):
+		case req.state.CompareAndSwap(sent, abandoned):
 			return limits.Result{}, false, err
 		}
-		<-it.done
+		<-req.done
 	}
-	return it.r, it.ok, it.err
+	return req.r, req.ok, req.err
 }
 
 // tries reports whether a batch is under way to a node that was unavailable. Other requests must not wait for that
@@ -76,7 +76,7 @@ func (l *lane) tries() bool {
 	return l.busy
 }
 
-func (l *lane) add(it *item) error {
+func (l *lane) add(it *request) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -121,7 +121,7 @@ func (l *lane) work() {
 	}
 }
 
-func (l *lane) send(trip trip, batch []*item) {
+func (l *lane) send(trip trip, batch []*request) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.store.cfg.timeout())
 	defer cancel()
 	trip.exchange(ctx, context.Background(), batch)
@@ -129,7 +129,7 @@ func (l *lane) send(trip trip, batch []*item) {
 
 // overlap sends a batch, and returns when the next one is due: when the replies have arrived, or after a part of
 // Timeout. So no batch waits so long for the previous one that too little time is left for its own reply.
-func (l *lane) overlap(trip trip, batch []*item) {
+func (l *lane) overlap(trip trip, batch []*request) {
 	ended := make(chan struct{})
 	l.store.wg.Go(func() {
 		defer close(ended)
@@ -155,10 +155,10 @@ func (l *lane) waits() bool {
 }
 
 // next takes the next batch from the queue, without items whose callers have left.
-func (l *lane) next() []*item {
+func (l *lane) next() []*request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var batch []*item
+	var batch []*request
 	for len(l.queue) > 0 && len(batch) < maxBatch {
 		if it := l.queue[0]; it.state.CompareAndSwap(waiting, sent) {
 			batch = append(batch, it)

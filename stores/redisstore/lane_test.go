@@ -112,7 +112,7 @@ func TestLaneClose(t *testing.T) {
 
 func TestLaneFull(t *testing.T) {
 	t.Parallel()
-	full := &lane{store: &Store{}, queue: make([]*item, maxQueue)}
+	full := &lane{store: &Store{}, queue: make([]*request, maxQueue)}
 	_, unsent := limits.IsUnsent(full.add(nil))
 	require.True(t, unsent)
 }

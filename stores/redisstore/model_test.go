@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -190,62 +191,117 @@ func replay(t *testing.T, s *Store, name string, steps []step, slack time.Durati
 
 func spec(l ratelimit.Limit) limits.Spec { return limits.Limit(l).Specs()[0] }
 
+// TestHotAsGeneral: the scripts for takes decide as the general one does, and leave the same state, whatever the limits of the key are,
+// and where the clock goes back.
+func TestHotAsGeneral(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).virtual(t)
+	general, baked, plain := newStore(t, client, Config{}), newStore(t, client, Config{}), newStore(t, client, Config{})
+	plain.texts.Store(maxTexts) // has no script with the numbers of a limit
+	var now time.Time
+	stores := []*Store{general, baked, plain}
+	for _, s := range stores {
+		s.clock = func() time.Time { return now }
+	}
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // a test is repeated by its seed
+		period := []time.Duration{time.Second, time.Minute, time.Hour}[rng.IntN(3)]
+		limit := func() ratelimit.Limit {
+			n := 1 + rng.Int64N(12)
+			return []ratelimit.Limit{
+				ratelimit.TokenBucket(n, period, 1+rng.Int64N(20)), ratelimit.TokenBucket(n, period, n),
+				ratelimit.FixedWindow(n, period), ratelimit.AlignedWindow(n, period),
+			}[(int(seed)+rng.IntN(5)/4)%4]
+		}
+		all := []ratelimit.Limit{limit(), limit(), limit()}
+		now = time.UnixMicro(epoch).AddDate(1, 0, 0)
+		var took [3]limits.Result
+		for step := range 100 {
+			now = now.Add(time.Duration(rng.Int64N(int64(period)*2/3)) - period/20) // the clock may go back
+			if rng.IntN(4) == 0 {
+				now = now.Add(took[0].RetryAfter)
+			}
+			l := all[max(0, rng.IntN(9)-6)]
+			op := limits.Op{Cost: rng.Int64N(4)}
+			switch rng.IntN(10) {
+			case 0:
+				op.Kind, op.MaxWait = limits.Reserve, time.Duration(rng.Int64N(int64(period)))
+			case 1:
+				op.Kind = limits.TakeAtMost
+			case 2:
+				if took[0].Permits > 0 {
+					op.Kind, op.Cost = limits.Refund, took[0].Permits
+				}
+			}
+			var got [3]limits.Result
+			var state [3]string
+			for i, s := range stores {
+				table := open(t, s, fmt.Sprint("t", i)).(*table) //nolint:forcetypeassert // it is one of ours
+				if op.Kind == limits.Refund {
+					op.Receipt = took[i].Receipt
+				}
+				req := table.request(fmt.Sprint(seed), planOf(planned(t, table, l)), op)
+				if s == general {
+					req.general()
+				}
+				r, ok, err := s.alone(t.Context(), t.Context(), req)
+				if err == nil && !ok {
+					req.general()
+					r, ok, err = s.alone(t.Context(), t.Context(), req)
+				}
+				require.NoError(t, err)
+				require.True(t, ok)
+				if r.Permits > 0 {
+					took[i] = r
+				}
+				got[i] = r
+				got[i].Receipt.Plan = nil
+				state[i] = client.Get(t.Context(), req.key).Val()
+				if name, tail, packed := strings.Cut(state[i], "|"); packed && len(tail) > 16 && name[0] > '9' {
+					ends := double(tail, 1)
+					if name == req.plan.parts[0].name && r.FullAfter > 0 {
+						require.GreaterOrEqual(t, ends+1000, now.Add(r.FullAfter).UnixMicro()-epoch, "the key expires too early: store %d, seed %d, step %d, %v %+v %+v behind %d", i, seed, step, l, op, r, double(tail, 0)-(now.UnixMicro()-epoch))
+					}
+					state[i] = name + tail[:8] + tail[16:]
+				}
+			}
+			for i := 1; i < 3; i++ {
+				require.Equal(t, got[0], got[i], "%d: step %d: %v %+v", seed, step, l, op)
+				require.Equal(t, state[0], state[i], "%d: step %d: %v %+v", seed, step, l, op)
+			}
+		}
+	}
+}
+
 // TestTogetherAsAlone: what is decided for one key in one command has the
-// results, and leaves the value, of as many commands.
+// results of as many commands.
 func TestTogetherAsAlone(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	client := startServer(t).virtual(t)
-	s := newStore(t, client, Config{})
+	s := newStore(t, startServer(t).virtual(t), Config{})
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test is repeated by its seed
+	now := time.UnixMicro(epoch).AddDate(1, 0, 0)
+	s.clock = func() time.Time { return now }
 	for name, all := range map[string][]ratelimit.Limit{
 		"buckets": {ratelimit.TokenBucket(10, time.Hour, 20), ratelimit.TokenBucket(3, time.Hour, 7), ratelimit.TokenBucket(700, 24*time.Hour, 9)},
 		"windows": {ratelimit.FixedWindow(10, time.Hour), ratelimit.FixedWindow(20, time.Hour), ratelimit.FixedWindow(9, 24*time.Hour), ratelimit.AlignedWindow(8, time.Hour)},
 	} {
 		table := newTable(s, name)
-		var plans []*plan
-		for _, l := range all {
-			id := planned(t, table, l)
-			plans = append(plans, planOf(id))
-		}
-		now := time.UnixMicro(epoch).AddDate(1, 0, 0)
-		for range 1000 {
+		for range 300 {
 			now = now.Add(time.Duration(rng.Int64N(int64(2*time.Hour))) - 6*time.Minute) // the clock may go back
-			s.clock = func() time.Time { return now }
 			key := fmt.Sprint("k", rng.IntN(2))
-			var together []*request
-			var alone []int64
-			for range 1 + rng.IntN(5) {
-				kind := []limits.OpKind{limits.Take, limits.TakeAtMost, limits.Check, limits.Drain, limits.Reserve}[rng.IntN(5)]
-				if name == "windows" && kind == limits.Reserve {
-					kind = limits.Take
-				}
+			var together, alone []*request
+			for range 2 + rng.IntN(5) {
+				kind := []limits.OpKind{limits.Take, limits.Take, limits.Take, limits.TakeAtMost, limits.Check, limits.Drain, limits.Reserve}[rng.IntN(7)]
 				op := limits.Op{Kind: kind, Cost: rng.Int64N(12), MaxWait: time.Hour}
-				p := plans[0]
-				if rng.IntN(4) == 0 {
-					p = plans[rng.IntN(len(plans))]
-				}
-				together = append(together, table.request(key, p, op))
-				reply := run(t, s, table.request(key+" alone", p, op))
-				alone = append(alone, reply[1:]...)
+				p := planOf(planned(t, table, all[max(0, rng.IntN(4*len(all))-3*len(all))]))
+				together, alone = append(together, table.request(key, p, op)), append(alone, table.request(key+" alone", p, op))
+				sendAlone(t, s.laneOf(key), alone[len(alone)-1:])
 			}
-			reply := run(t, s, together...)
-			require.Equal(t, alone, reply[1:])
-			name, other := together[0].key, table.request(key+" alone", plans[0], limits.Op{}).key
-			require.Equal(t, client.Get(ctx, other).Val(), client.Get(ctx, name).Val())
-			require.InDelta(t, client.PTTL(ctx, other).Val(), client.PTTL(ctx, name).Val(), float64(time.Minute))
+			sendAlone(t, s.laneOf(key), together)
+			for i, req := range alone {
+				require.NoError(t, req.err)
+				require.Equal(t, req.r, together[i].r)
+			}
 		}
 	}
-}
-
-// run sends requests of one script in one command.
-func run(t *testing.T, s *Store, reqs ...*request) []int64 {
-	t.Helper()
-	var keys, args []any
-	for _, req := range reqs {
-		keys, args = append(keys, req.key), append(args, req.args...)
-	}
-	cmd := s.command(t.Context(), reqs[0].script, true, keys, args)
-	require.NoError(t, s.client.Process(t.Context(), cmd))
-	return cmd.Val()
 }

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/gresil/gresil/internal/limits"
@@ -49,8 +50,11 @@ type part struct {
 	a, b, c   int64
 	name      string // its name in the scripts: see lua/head.lua
 
-	mul, permits string // a and Capacity, as arguments
-	one          []any  // the arguments for a take of one permit, the most common one
+	many  *script // nil if only account can decide
+	head  []any   // its arguments for the limit
+	usual []any   // its arguments for one permit
+	once  sync.Once
+	one   *script // takes one permit; nil if the store has used up maxTexts
 }
 
 func newPart(r *limits.Rule) (*part, error) {
@@ -82,20 +86,9 @@ func newPart(r *limits.Rule) (*part, error) {
 		p.algorithm, kind = algCounter, "c"
 	}
 	p.name = fmt.Sprintf("%s:%d:%d:%d:%d:%d", kind, p.Capacity, p.a, p.b, p.c, period)
-	p.mul, p.permits = number(p.a), number(p.Capacity)
-	switch p.algorithm {
-	case algBucket:
-		p.one = []any{number(p.b), number(p.Capacity * p.b), p.mul, "0", p.name}
-	case algWindow:
-		p.one = []any{p.name, p.permits, p.window(), "1"}
+	if make := manyScripts[p.algorithm]; make != nil && (p.algorithm == algWindow || p.c == 1) {
+		full, a, b, one := p.numbers()
+		p.many, p.head, p.usual = make(), []any{p.name + "|", full, a, b}, []any{number(one), full}
 	}
 	return p, nil
-}
-
-// window returns the argument for the period.
-func (p *part) window() any {
-	if p.aligned {
-		return number(p.a) + "+" + number(p.b)
-	}
-	return p.mul
 }

@@ -2,62 +2,66 @@ package redisstore
 
 import (
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// A request is one operation on its way to the server.
+// A request is one operation on its way to the server, and its result.
 type request struct {
-	script *script
-	key    string
-	args   []any // the arguments after the time
-	width  int   // of a script for many keys: how many numbers the reply has for each key, after the time; otherwise 0
-	all    bool  // the script reads every value
+	key string
 
-	decode func(req *request, now int64, reply []int64) (r limits.Result, ok bool) // reads the reply
+	// One of them decides: lua/many.lua under the numbers of a limit, or a script for one key.
+	hot    *part
+	script *script
+	args   []any // of script, after the time
+	all    bool  // script reads every value
+	decode func(req *request, reply []int64) (r limits.Result, ok bool)
 
 	// These are of a decision.
-	table *table
-	plan  *plan
-	op    limits.Op
+	table        *table
+	plan         *plan
+	op           limits.Op
+	charge, room int64 // of hot: the units to charge, and the most that may be in use afterwards
+
+	next  *request // of the same key
+	state atomic.Int32
+	done  chan struct{} // nil if the caller sends it
+	r     limits.Result
+	ok    bool
+	err   error
 }
 
-// result reads the part of a reply for the request at a place of its flight.
-func (req *request) result(reply []int64, place int) (r limits.Result, ok bool) {
-	if req.width == 0 {
-		return req.decode(req, 0, reply)
+// States of a request.
+const (
+	waiting = iota
+	sent
+	ended
+	abandoned
+)
+
+// end gives a request its result, and reports whether its caller still waits.
+func (req *request) end(r limits.Result, ok bool, err error) bool {
+	req.r, req.ok, req.err = r, ok, err
+	if !req.state.CompareAndSwap(sent, ended) && !req.state.CompareAndSwap(waiting, ended) {
+		return false
 	}
-	from := 1 + place*req.width
-	if len(reply) < from+req.width {
-		return r, false
+	if req.done != nil {
+		close(req.done)
 	}
-	return req.decode(req, reply[0], reply[from:from+req.width])
+	return true
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// request prepares an operation for sending. The most common operations, on one bucket or one fixed window, have their
-// own scripts.
+// request prepares an operation for sending. Takes, and reservations of a bucket, have scripts of their own.
 func (t *table) request(key string, p *plan, op limits.Op) *request {
 	req := &request{key: t.keyName(key), table: t, plan: p, op: op}
-	switch first := p.parts[0]; {
-	case first.algorithm == algBucket && first.c == 1 && p.simple(&req.op):
-		req.forBuckets()
-	case first.algorithm == algWindow && p.simple(&req.op):
-		req.forWindows()
-	default:
+	if !req.forHot() {
 		req.forAccount(0)
 	}
 	return req
-}
-
-// simple reports whether a script for many keys can decide an operation.
-func (p *plan) simple(op *limits.Op) bool {
-	if len(p.parts) > 1 || op.Kind == limits.Refund || op.Kind == limits.Reset {
-		return false
-	}
-	return op.Kind != limits.Reserve || p.parts[0].algorithm == algBucket
 }
 
 // undo returns a request that refunds the permits of a take; nil for other operations.
@@ -101,11 +105,11 @@ func (req *request) forAccount(set uint) {
 			}
 		}
 	}
-	req.script, req.args, req.width, req.all, req.decode = accountScript(set), args, 0, set == algAll, (*request).account
+	req.hot, req.script, req.args, req.all, req.decode = nil, accountScript(set), args, set == algAll, (*request).account
 }
 
 // account reads a reply of lua/account.lua.
-func (req *request) account(_ int64, n []int64) (r limits.Result, ok bool) {
+func (req *request) account(n []int64) (r limits.Result, ok bool) {
 	const head, each = 3, 5
 	p, op := req.plan, req.op
 	if len(n) < head+each*len(p.parts) {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha1" //nolint:gosec // the server identifies scripts by it
 	"embed"
 	"encoding/hex"
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -17,7 +18,10 @@ type script struct {
 	arg       any // sha, as an argument of commands
 }
 
-func newScript(paths ...string) *script {
+var indents = regexp.MustCompile(`(?m)^ *(--.*\n)?`) //nolint:gochecknoglobals // a constant
+
+// read returns the text of files, without lines of comment and indents.
+func read(paths ...string) string {
 	var all strings.Builder
 	for _, path := range paths {
 		b, err := files.ReadFile("lua/" + path)
@@ -26,7 +30,10 @@ func newScript(paths ...string) *script {
 		}
 		all.Write(b)
 	}
-	text := all.String()
+	return indents.ReplaceAllString(all.String(), "")
+}
+
+func newScript(text string) *script {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
 	sha := hex.EncodeToString(sum[:])
 	return &script{text, sha, sha}
@@ -46,9 +53,7 @@ const (
 
 //nolint:gochecknoglobals // constants
 var (
-	bucketScript = sync.OnceValue(func() *script { return newScript("time.lua", "bucket.lua", "buckets.lua") })
-	windowScript = sync.OnceValue(func() *script { return newScript("time.lua", "window.lua", "windows.lua") })
-	beatScript   = sync.OnceValue(func() *script { return newScript("time.lua", "instances.lua") })
+	beatScript   = sync.OnceValue(func() *script { return newScript(read("time.lua", "instances.lua")) })
 	accountsMu   sync.Mutex
 	accounts     [1 << len(algorithms)]*script
 )
@@ -64,7 +69,7 @@ func accountScript(set uint) *script {
 				paths = append(paths, name+".lua")
 			}
 		}
-		accounts[set] = newScript(append(paths, "account.lua")...)
+		accounts[set] = newScript(read(append(paths, "account.lua")...))
 	}
 	return accounts[set]
 }

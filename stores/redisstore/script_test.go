@@ -133,7 +133,7 @@ func TestLuaMulDiv(t *testing.T) {
 	t.Parallel()
 	client := startServer(t).client(t)
 	rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test is repeated by its seed
-	text := strings.Replace(newScript("time.lua", "head.lua", "counter.lua").text, "  A.c = {", "  A.muldiv = muldiv\n  A.c = {", 1) + `
+	text := strings.Replace(read("time.lua", "head.lua", "counter.lua"), "A.c = {", "A.muldiv = muldiv\nA.c = {", 1) + `
 local q, r = A.muldiv(tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]))
 return {q, r}`
 	for range 2000 {
@@ -150,7 +150,7 @@ return {q, r}`
 // TestScripts: a server keeps each that it was sent.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	shas := map[string]bool{bucketScript().sha: true, windowScript().sha: true, beatScript().sha: true}
+	shas := map[string]bool{manyScripts[algBucket]().sha: true, manyScripts[algWindow]().sha: true, beatScript().sha: true}
 	for set := uint(1); set < 1<<len(algorithms); set++ {
 		s := accountScript(set)
 		require.Same(t, s, accountScript(set))

@@ -36,6 +36,7 @@ type Store struct {
 	ending sync.RWMutex // read-locked by operations that must not begin, or must complete, when Close has been called
 
 	counters counters
+	texts    atomic.Int32 // scripts with the numbers of a limit
 
 	mu      sync.Mutex
 	nodes   map[string]*node  // of a Cluster, by their addresses
@@ -159,47 +160,55 @@ func (s *Store) alone(ctx, caller context.Context, req *request) (r limits.Resul
 	if err != nil {
 		return r, false, err
 	}
-	it := &item{request: req}
-	it.state.Store(sent)
-	trip.exchange(ctx, caller, []*item{it})
-	return it.r, it.ok, it.err
+	req.state.Store(sent)
+	trip.exchange(ctx, caller, []*request{req})
+	return req.r, req.ok, req.err
 }
 
 // A call is a command that is sent only once: a take whose reply was lost might have been counted.
 type call struct {
-	*redis.IntSliceCmd
+	redis.Cmder
 
-	stamp *stamp
-}
-
-// NoRetry returns true.
-func (call) NoRetry() bool { return true }
-
-// A stamp is the time argument of a command. It also notes whether the command was written.
-type stamp struct {
-	time    string
+	args    []any
+	keys    string // how many
 	written bool
 }
 
-// MarshalBinary returns the argument. The client calls it when it writes the command.
-func (t *stamp) MarshalBinary() ([]byte, error) {
-	t.written = true
-	return []byte(t.time), nil
+// NoRetry returns true.
+func (*call) NoRetry() bool { return true }
+
+// MarshalBinary returns the number of keys. The client calls it when it writes the command.
+func (c *call) MarshalBinary() ([]byte, error) {
+	c.written = true
+	return []byte(c.keys), nil
 }
 
-// command runs a script, by its text or its hash. The first argument after the keys is the time.
-func (s *Store) command(ctx context.Context, is *script, text bool, keys, args []any) call {
-	at := &stamp{time: s.time()}
-	all := make([]any, 0, 4+len(keys)+len(args))
-	if text {
-		all = append(all, "eval", is.text)
-	} else {
-		all = append(all, "evalsha", is.arg)
-	}
-	all = append(append(append(all, len(keys)), keys...), at)
-	cmd := redis.NewIntSliceCmd(ctx, append(all, args...)...)
+// numbers returns a reply of integers.
+func (c *call) numbers() []int64 { return c.Cmder.(*redis.IntSliceCmd).Val() } //nolint:forcetypeassert // the caller knows
+
+// integers completes a call whose reply is a list of integers.
+func (c *call) integers(ctx context.Context, args []any) {
+	cmd := redis.NewIntSliceCmd(ctx, args...)
 	cmd.SetStepCount(1) // otherwise the client of a Cluster asks the server for it, by COMMAND
-	return call{cmd, at}
+	c.Cmder = cmd
+}
+
+// text completes a call whose reply is a string.
+func (c *call) text(ctx context.Context, args []any) {
+	cmd := redis.NewStringCmd(ctx, args...)
+	cmd.SetStepCount(1)
+	c.Cmder = cmd
+}
+
+// begin prepares a call of a script, by its text or its hash. The keys and the time follow.
+func begin(is *script, text bool, keys, more int) *call {
+	c := &call{keys: number(int64(keys)), args: make([]any, 0, 3+keys+more)}
+	if text {
+		c.args = append(c.args, "eval", is.text, c)
+	} else {
+		c.args = append(c.args, "evalsha", is.arg, c)
+	}
+	return c
 }
 
 func isNoScript(err error) bool {

@@ -3,8 +3,6 @@ package redisstore
 import (
 	"bytes"
 	"context"
-	"crypto/sha1" //nolint:gosec // it is how the server names scripts
-	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -99,32 +97,21 @@ func keepKeys(cmd redis.Cmder) {
 	if len(args) < 2 {
 		return
 	}
-	if kept, ok := scriptsThatKeep()[args[0]][args[1]]; ok {
-		args[1] = kept
+	const expires = "'PX', "
+	switch text, is := args[1].(string); {
+	case args[0] == "evalsha":
+		if kept, ok := kept.Load(args[1]); ok {
+			args[1] = kept
+		}
+	case args[0] == "eval" && is && strings.Contains(text, expires):
+		longer := strings.ReplaceAll(text, expires, expires+strconv.FormatInt(keptLonger.Milliseconds(), 10)+" + ")
+		kept.Store(newScript(text).sha, newScript(longer).sha)
+		args[1] = longer
 	}
 }
 
-// scriptsThatKeep are the scripts that keep keys longer, by the argument of EVALSHA or EVAL that stands
-// for the original.
-var scriptsThatKeep = sync.OnceValue(func() map[any]map[any]string { //nolint:gochecknoglobals // a constant
-	shas, texts := map[any]string{}, map[any]string{}
-	add := func(s *script) {
-		const expires = "'PX', "
-		if !strings.Contains(s.text, expires) {
-			panic("no key expires")
-		}
-		text := strings.ReplaceAll(s.text, expires, expires+strconv.FormatInt(keptLonger.Milliseconds(), 10)+" + ")
-		sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
-		shas[s.arg], texts[s.text] = hex.EncodeToString(sum[:]), text
-	}
-	add(bucketScript())
-	add(windowScript())
-	add(gateScript())
-	for set := uint(1); set < 1<<len(algorithms); set++ {
-		add(accountScript(set))
-	}
-	return map[any]map[any]string{"evalsha": shas, "eval": texts}
-})
+// kept are the hashes of scripts that keep keys longer, by those of the originals.
+var kept sync.Map //nolint:gochecknoglobals // shared by all clients
 
 // startServer starts a redis-server on a port of its own, which ends with the test.
 func startServer(tb testing.TB, args ...string) server {

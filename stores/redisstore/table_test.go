@@ -286,7 +286,11 @@ func TestExpiryOfAKey(t *testing.T) {
 		key := keyName(keyPrefix(defaultPrefix, "ttl"), name, false)
 		ttl := client.PTTL(ctx, key).Val()
 		require.Positive(t, ttl, name)
-		require.LessOrEqual(t, ttl, r.FullAfter+2*time.Millisecond, name)
+		most := r.FullAfter + 2*time.Millisecond
+		if name == "bucket" { // set in advance for later takes
+			most = 2*r.FullAfter + 1002*time.Millisecond
+		}
+		require.LessOrEqual(t, ttl, most, name)
 		require.Greater(t, ttl, r.FullAfter-10*time.Second, name)
 
 		before := client.Get(ctx, key).Val()

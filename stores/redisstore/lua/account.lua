@@ -31,9 +31,24 @@ local function formed(p, text)
   return list and (type(list) ~= 'number' or (#text - list + 1) % 32 == 0)
 end
 
+-- The forms of values that takebucket and takewindow write, by the number of bytes after the limit.
+local forms = {b = {[24] = '<ddd', [40] = '<ddddd'}, f = {[32] = '<dddd'}, a = {[32] = '<dddd'}}
+
 local values, written = {}, nil -- of limits p, with states s
 local value = pcall('GET', KEYS[1])
-if value then
+local name, tail = match(value and not value.err and value or '', '^(%a:[%d:]+)|()')
+if name then
+  local p = limit(name)
+  local form = p and forms[p.k] and forms[p.k][#value - tail + 1]
+  if not form then
+    return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' holds a value that is none of a limit')
+  elseif not p.alg then
+    return {now, -2}
+  end
+  local n = {struct.unpack(form, value, tail)}
+  n[#n] = nil -- the position after them
+  written, values[1] = n[1], {p = p, s = p.alg.state(n[3], n[4], n[5], n[1])}
+elseif value then
   local at, rest = match(not value.err and value or '', '^(%d+)(|.+|)$')
   local size, lacks = at and #at + 1 or -1, false
   for name, text in gmatch(rest or '', '([^ |]+) ([^|]*)|') do
@@ -71,7 +86,12 @@ local function write()
     end
     return
   end
-  call('SET', KEYS[1], concat(list, '|') .. '|', 'PX', ceil((last - now) / 1000) + 1)
+  local text = concat(list, '|') .. '|'
+  if #values == 1 and next(values[1].s) and values[1].p.alg.pack then
+    local v = values[1]
+    text = v.p.name .. '|' .. struct.pack('<dd', now, last) .. v.p.alg.pack(v.p, v.s)
+  end
+  call('SET', KEYS[1], text, 'PX', ceil((last - now) / 1000) + 1)
 end
 
 -- If the clock went back, all times are moved back too.

@@ -5,33 +5,20 @@
 -- the bucket would be full without the refunds, and then no receipt has permits left to give back.
 -- BACK is the part of it by which the clock went back: takes from before it are older than they seem.
 
--- owed returns a debt of one time as of another time.
-local function owed(debt, at, t, mul, tick)
-  return max(0, debt - (floor(t / tick) - floor(at / tick)) * mul)
-end
-
 local most = 4503599627370496 -- 2^52, so that sums stay exact
 
--- stepped returns MOVED and BACK after the clock went back by so many units. After two buckets all takes
--- have recovered.
-local function stepped(moved, back, units, full)
-  units = min(units, 2 * full, most / 4 - moved)
-  return moved + units, back + units
-end
-
--- excess returns by how much a charge exceeds the available permits.
-local function excess(debt, charge, full)
-  return debt + charge - full
-end
-
-if A then
-  local function debt(p, s, t)
-    return s.debt and owed(s.debt, s.at, t, p.a, p.c) or 0
+do
+  local function debt(p, s, t, moved)
+    return s.debt and max(0, s.debt + (moved or 0) - (floor(t / p.c) - floor(s.at / p.c)) * p.a) or 0
   end
 
   -- whole returns the debt without refunds.
   local function whole(p, s)
-    return s.debt and owed(s.debt + s.moved, s.at, now, p.a, p.c) or 0
+    return debt(p, s, now, s.moved)
+  end
+
+  local function state(debt, moved, back, at)
+    return {debt = debt, moved = moved or 0, back = back or 0, at = at}
   end
 
   -- after returns the time at which a number of units has recovered.
@@ -47,22 +34,29 @@ if A then
   A.b = {
     read = function(text, at)
       local d, moved, back = match(text, '^(%d+) ?(%d*) ?(%d*)$')
-      return {debt = tonumber(d), moved = tonumber(moved) or 0, back = tonumber(back) or 0, at = at}
+      return state(tonumber(d), tonumber(moved), tonumber(back), at)
     end,
     write = function(p, s)
       local d = debt(p, s, now)
       local moved = whole(p, s) - d
       return moved > 0 and format('%d %d %d', d, moved, s.back) or format('%d', d)
     end,
+    state = state,
+    pack = function(p, s)
+      local d = debt(p, s, now)
+      local moved = whole(p, s) - d
+      return struct.pack(moved > 0 and '<ddd' or '<d', d, moved, s.back)
+    end,
     shift = function(s, by, p)
       local units = (floor(s.at / p.c) - floor((s.at - by) / p.c)) * p.a
-      s.moved, s.back = stepped(s.moved, s.back, units, p.n * p.b)
+      units = min(units, 2 * p.n * p.b, most / 4 - s.moved) -- after two buckets all takes have recovered
+      s.moved, s.back = s.moved + units, s.back + units
       s.at = s.at - by
     end,
     look = function(p, s, cost)
       local d, full = debt(p, s, now), p.n * p.b
       local n = floor(max(0, full - d) / p.b)
-      return n, after(p, excess(d, cost * p.b, full)), n < p.n and after(p, excess(d, (n + 1) * p.b, full)) or now, after(p, d)
+      return n, after(p, d + cost * p.b - full), n < p.n and after(p, d + (n + 1) * p.b - full) or now, after(p, d)
     end,
     due = function(p, s)
       return after(p, debt(p, s, now) - p.n * p.b)

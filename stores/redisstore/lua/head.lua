@@ -11,7 +11,8 @@
 --
 -- The value is 'AT|LIMIT STATE|', as of the time AT at which it was written, with a state for each of the joined
 -- limits that the last permits were taken under. docs/adr/0006-a-key-has-one-value.md says what an operation
--- under other limits does. The value expires when all states have recovered. Any other value is an error.
+-- under other limits does. The value expires when all states have recovered. If the only state is a bucket or a fixed
+-- window, the value has the form of takebucket or takewindow. Any other value is an error.
 --
 -- Reply: the time; the permits taken, -1 for a refusal, or -2 if a state needs an algorithm that is not
 -- part of this text; the time from which it can be used; then for each limit how the key stands
@@ -19,7 +20,7 @@
 -- the receipt of the charge: 0 if there is none, -1 if a refund gives nothing back.
 --
 -- An algorithm has these functions, where p is a limit and s a state, empty for a new key:
---   read(text), write(p, s)     a state in the value
+--   read(text), write(p, s)     a state in the value; with state(numbers) and pack(p, s) as doubles
 --   shift(s, by, p)             moves all times back, behind a clock that went back
 --   look(p, s, cost)            how the key stands, as in the reply
 --   due(p, s)                   when the last permits that were reserved can be used, or now

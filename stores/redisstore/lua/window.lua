@@ -19,7 +19,11 @@ local function roll(start, used, permits, period, zero, t)
   return start, used
 end
 
-if A then
+do
+  local function state(start, used)
+    return {start = start, used = used}
+  end
+
   local function zero(p)
     return p.k == 'a' and p.b
   end
@@ -61,10 +65,14 @@ if A then
   A.f = {
     read = function(text)
       local start, used = match(text, '^(%-?%d+) (%d+)$')
-      return {start = tonumber(start), used = tonumber(used)}
+      return state(tonumber(start), tonumber(used))
     end,
     write = function(_, s)
       return format('%d %d', s.start, s.used)
+    end,
+    state = state,
+    pack = function(_, s)
+      return struct.pack('<dd', s.start, s.used)
     end,
     shift = function(s, by, p)
       s.start = p.k == 'a' and min(s.start, now) or s.start - by

@@ -1,0 +1,28 @@
+-- Takes and reservations of keys that are counted under one limit only, one after the other. What a value
+-- has to say then is in a form that takes little time to read and to write; see head for other values.
+--
+-- KEYS[i]    the value of a key
+-- ARGV[1]    the time, or '' for that of the server
+-- ARGV[2-5]  the limit: its name with a '|', the units of all permits, A, B. See takebucket and takewindow
+-- ARGV[6..]  for each key the units to charge, and the most that may be in use afterwards
+--
+-- Reply: the time, then count and extra for each key, as doubles. A count below 0 is a refusal: count is -1 minus
+-- the count. A count of -2^53 says that only account can read the value.
+--
+-- Writes what was charged. If the clock went back, the unchanged count is rewritten, also by a refusal, so that it
+-- recovers from then on. The value has the time at which its key expires: a key is set to expire later than
+-- necessary, so that most writes can keep that time, which costs the server less.
+local now = tonumber(ARGV[1])
+if not now then
+  local t = redis.call('TIME')
+  now = (t[1] - 1577836800) * 1000000 + t[2]
+end
+local limit, full, a, b = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local size, reply = #limit, {struct.pack('<d', now)}
+for i = 1, #KEYS do
+  local key, charge, room = KEYS[i], tonumber(ARGV[2 * i + 4]), tonumber(ARGV[2 * i + 5])
+  local value, count, extra = redis.pcall('GET', key), nil, nil
+  DECIDE
+  reply[i + 1] = struct.pack('<dd', count, extra)
+end
+return table.concat(reply)
