@@ -34,7 +34,7 @@ func (t trip) exchange(ctx, caller context.Context, batch []*request) {
 			case err == nil:
 				outcome = core.Success // every reply shows that it is available
 			case outcome == core.Ignored:
-				outcome, written = outcomeOf(err), f.cmd.written
+				outcome, written = outcomeOf(err), f.cmd.keys.written
 			}
 			failed = failed || err != nil && !isServerError(err)
 			rest = append(rest, n.deliver(f, err)...)
@@ -52,7 +52,7 @@ func (t trip) exchange(ctx, caller context.Context, batch []*request) {
 // returns the items to send again.
 func (n *node) deliver(f *flight, err error) (rest []*request) {
 	if err != nil {
-		err = explain(err, f.cmd.written)
+		err = explain(err, f.cmd.keys.written)
 	}
 	for i, it := range f.items {
 		var r limits.Result
@@ -68,7 +68,7 @@ func (n *node) deliver(f *flight, err error) (rest []*request) {
 			continue
 		}
 		if back := it.undo(r); back != nil {
-			back.done = make(chan struct{})
+			back.wait = newWaiter()
 			_ = n.store.laneOf(back.key).add(back)
 		}
 	}
@@ -82,6 +82,20 @@ type flight struct {
 	text     bool // it is sent with the text of the script
 	script   *script
 	cmd      *call
+}
+
+// A solo is what a request needs that is sent by itself.
+type solo struct {
+	batch   [1]*request
+	flight  flight
+	flights [1]*flight
+}
+
+// alone returns the flight of a batch of req only.
+func (req *request) alone(batch []*request) []*flight {
+	req.solo.flight = flight{items: batch}
+	req.solo.flights[0] = &req.solo.flight
+	return req.solo.flights[:]
 }
 
 // result reads the part of the reply for the item at a place.
@@ -110,7 +124,7 @@ func (f *flight) command(ctx context.Context, s *Store) {
 	f.cmd = begin(f.script, f.text, len(f.items), 5+2*len(f.items)+len(first.args))
 	args := f.cmd.args
 	for _, it := range f.items {
-		args = append(args, &it.key)
+		args = append(args, it.key)
 	}
 	if first.hot != nil && f.script == first.hot.one {
 		if s.clock != nil {
@@ -184,6 +198,9 @@ func (n *node) exec(ctx context.Context, flights []*flight) {
 		f.command(ctx, n.store)
 	}
 	if n.store.mode() == Strict && len(flights) == 1 {
+		if w, ok := ctx.(*within); ok {
+			w.begin()
+		}
 		_ = n.store.client.Process(ctx, flights[0].cmd)
 		return
 	}
@@ -199,7 +216,7 @@ func (n *node) exec(ctx context.Context, flights []*flight) {
 // server, otherwise one key. Flights are sent in this order, which for each key is the order of the calls.
 func (n *node) flights(batch []*request) (flights []*flight) {
 	if len(batch) == 1 {
-		return []*flight{{items: batch}}
+		return batch[0].alone(batch)
 	}
 	batch = byKey(batch)
 	alike(batch)

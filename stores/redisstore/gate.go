@@ -92,7 +92,7 @@ func (k *keys) run(ctx context.Context, least int, op string, args ...any) ([]in
 	reply := cmd.numbers()
 	switch {
 	case err != nil:
-		return nil, explain(err, cmd.written)
+		return nil, explain(err, cmd.keys.written)
 	case len(reply) < least:
 		return nil, errReply
 	}

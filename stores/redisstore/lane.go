@@ -41,27 +41,72 @@ func (s *Store) laneOf(key string) *lane {
 	return &at.lanes[maphash.String(s.seed, key)%lanes]
 }
 
-// apply sends a request, and waits until it is decided or ctx ends. If ctx ends first, the permits of the request are
-// refunded.
+// A waiter is what the caller of a request in a lane waits for.
+type waiter struct {
+	done  chan struct{}
+	timer *time.Timer
+}
+
+func newWaiter() *waiter { return &waiter{make(chan struct{}, 1), time.NewTimer(time.Hour)} }
+
+// enter reports whether the lane is idle. Then it is the caller's until leave, so that a request that meets no other needs no goroutine.
+// To a distant server batches overlap, so no caller has the lane.
+func (l *lane) enter() bool {
+	if l.node.distant() {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy {
+		return false
+	}
+	l.busy = true
+	return true
+}
+
+// leave begins to send what has arrived since enter.
+func (l *lane) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy = len(l.queue) > 0; l.busy {
+		l.store.wg.Go(l.work)
+	}
+}
+
+// apply sends a request, and waits until it is decided, until Timeout, or until ctx ends. If nobody waits any more, the permits of the
+// request are refunded.
 func (l *lane) apply(ctx context.Context, req *request) (limits.Result, bool, error) {
 	if l.tries() {
 		return limits.Result{}, false, ErrUnavailable
 	}
-	req.done = make(chan struct{})
+	w, _ := l.store.waiters.Get().(*waiter)
+	if w == nil {
+		w = newWaiter()
+	}
+	w.timer.Reset(l.store.cfg.timeout())
+	req.wait = w
 	if err := l.add(req); err != nil {
 		return limits.Result{}, false, err
 	}
+	var ended error
 	select {
-	case <-req.done:
+	case <-w.done:
+	case <-w.timer.C:
+		ended = context.DeadlineExceeded
 	case <-ctx.Done():
-		switch err := explain(l.node.named(ctx.Err()), true); {
+		ended = ctx.Err()
+	}
+	if ended != nil {
+		switch err := explain(l.node.named(ended), true); {
 		case req.state.CompareAndSwap(waiting, abandoned):
 			return limits.Result{}, false, unsent(err)
 		case req.state.CompareAndSwap(sent, abandoned):
 			return limits.Result{}, false, err
 		}
-		<-req.done
+		<-w.done
 	}
+	w.timer.Stop()
+	l.store.waiters.Put(w)
 	return req.r, req.ok, req.err
 }
 

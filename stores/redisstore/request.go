@@ -27,7 +27,8 @@ type request struct {
 
 	next  *request // of the same key
 	state atomic.Int32
-	done  chan struct{} // nil if the caller sends it
+	wait  *waiter // nil if the caller sends it
+	solo  solo
 	r     limits.Result
 	ok    bool
 	err   error
@@ -47,8 +48,8 @@ func (req *request) end(r limits.Result, ok bool, err error) bool {
 	if !req.state.CompareAndSwap(sent, ended) && !req.state.CompareAndSwap(waiting, ended) {
 		return false
 	}
-	if req.done != nil {
-		close(req.done)
+	if req.wait != nil {
+		req.wait.done <- struct{}{}
 	}
 	return true
 }

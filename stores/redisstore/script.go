@@ -53,9 +53,9 @@ const (
 
 //nolint:gochecknoglobals // constants
 var (
-	beatScript   = sync.OnceValue(func() *script { return newScript(read("time.lua", "instances.lua")) })
-	accountsMu   sync.Mutex
-	accounts     [1 << len(algorithms)]*script
+	beatScript = sync.OnceValue(func() *script { return newScript(read("time.lua", "instances.lua")) })
+	accountsMu sync.Mutex
+	accounts   [1 << len(algorithms)]*script
 )
 
 // accountScript returns the script with the algorithms of set.

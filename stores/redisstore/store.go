@@ -37,6 +37,7 @@ type Store struct {
 
 	counters counters
 	texts    atomic.Int32 // scripts with the numbers of a limit
+	waiters  sync.Pool
 
 	mu      sync.Mutex
 	nodes   map[string]*node  // of a Cluster, by their addresses
@@ -140,28 +141,35 @@ func (s *Store) time() string {
 	return number(s.clock().UnixMicro() - epoch)
 }
 
-// apply sends a request, and waits for the decision until ctx ends. ok is false if the value of its key could not be
-// read. If the caller's own context has ended, a failure does not count against the server.
-func (s *Store) apply(ctx, caller context.Context, req *request) (r limits.Result, ok bool, err error) {
-	if s.mode() == Coalesced {
-		return s.laneOf(req.key).apply(ctx, req)
-	}
+// apply sends a request, and waits for the decision until Timeout or until ctx ends. ok is false if the value of its key could not be
+// read.
+func (s *Store) apply(ctx context.Context, req *request) (r limits.Result, ok bool, err error) {
 	s.ending.RLock()
 	defer s.ending.RUnlock()
 	if s.closed.Load() {
 		return r, false, limits.ErrClosed
 	}
-	return s.alone(ctx, caller, req)
+	if s.mode() == Coalesced {
+		l := s.laneOf(req.key)
+		if !l.enter() {
+			return l.apply(ctx, req)
+		}
+		defer l.leave()
+	}
+	within := newWithin(ctx, s.cfg.timeout()) // for all steps together
+	defer within.end()
+	return s.alone(within, ctx, req)
 }
 
-// alone sends one request by itself.
+// alone sends one request by itself. If the caller's own context has ended, a failure does not count against the server.
 func (s *Store) alone(ctx, caller context.Context, req *request) (r limits.Result, ok bool, err error) {
 	trip, err := s.nodeOf(req.key).admit(ctx)
 	if err != nil {
 		return r, false, err
 	}
 	req.state.Store(sent)
-	trip.exchange(ctx, caller, []*request{req})
+	req.solo.batch[0] = req
+	trip.exchange(ctx, caller, req.solo.batch[:])
 	return req.r, req.ok, req.err
 }
 
@@ -169,19 +177,33 @@ func (s *Store) alone(ctx, caller context.Context, req *request) (r limits.Resul
 type call struct {
 	redis.Cmder
 
-	args    []any
-	keys    string // how many
-	written bool
+	args []any
+	few  [4]any // has the args if they are no more
+	keys count
 }
 
 // NoRetry returns true.
 func (*call) NoRetry() bool { return true }
 
-// MarshalBinary returns the number of keys. The client calls it when it writes the command.
-func (c *call) MarshalBinary() ([]byte, error) {
-	c.written = true
-	return []byte(c.keys), nil
+// A count is the number of keys of a command. It also notes whether the command was written.
+type count struct {
+	text    string
+	written bool
 }
+
+// MarshalBinary returns the argument. The client calls it when it writes the command.
+func (c *count) MarshalBinary() ([]byte, error) {
+	c.written = true
+	if c.text == "1" {
+		return one, nil
+	}
+	return []byte(c.text), nil
+}
+
+// String returns the argument for logs of commands.
+func (c *count) String() string { return c.text }
+
+var one = []byte("1") //nolint:gochecknoglobals // a constant
 
 // numbers returns a reply of integers.
 func (c *call) numbers() []int64 { return c.Cmder.(*redis.IntSliceCmd).Val() } //nolint:forcetypeassert // the caller knows
@@ -202,11 +224,15 @@ func (c *call) text(ctx context.Context, args []any) {
 
 // begin prepares a call of a script, by its text or its hash. The keys and the time follow.
 func begin(is *script, text bool, keys, more int) *call {
-	c := &call{keys: number(int64(keys)), args: make([]any, 0, 3+keys+more)}
+	c := &call{keys: count{text: number(int64(keys))}}
+	c.args = c.few[:0]
+	if 3+keys+more > len(c.few) {
+		c.args = make([]any, 0, 3+keys+more)
+	}
 	if text {
-		c.args = append(c.args, "eval", is.text, c)
+		c.args = append(c.args, "eval", is.text, &c.keys)
 	} else {
-		c.args = append(c.args, "evalsha", is.arg, c)
+		c.args = append(c.args, "evalsha", is.arg, &c.keys)
 	}
 	return c
 }

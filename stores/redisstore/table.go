@@ -32,9 +32,7 @@ func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits
 	if ctx.Err() != nil {
 		return limits.Result{}, limits.Unsent(context.Cause(ctx), false)
 	}
-	within, cancel := context.WithTimeout(ctx, t.store.cfg.timeout()) // for all steps together
-	defer cancel()
-	r, ok, err := t.store.apply(within, ctx, t.request(key, planOf(p), op))
+	r, ok, err := t.store.apply(ctx, t.request(key, planOf(p), op))
 	if err == nil && !ok {
 		err = errReply
 	}
