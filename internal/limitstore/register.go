@@ -15,6 +15,7 @@ import (
 // Timeouts, Failed or Unsent.
 type Stats struct {
 	Decided  uint64 // operations that the server decided
+	Leased   uint64 // of Decided, those that a process decided by permits taken in advance, or by a refusal that still held
 	Denied   uint64 // takes refused without the server by stores/denycache
 	Timeouts uint64 // operations without a reply before the timeout of the store or the deadline of the caller
 	Failed   uint64 // operations that failed otherwise
@@ -65,6 +66,9 @@ func figures(s Stats) (f registry.Figures) {
 		"decided", s.Decided, "denied", s.Denied, "timeout", s.Timeouts, "error", s.Failed, "unsent", s.Unsent)
 	f.Count("local_operations_total", "Operations that the process decided with its share of the limit, because the server did not.",
 		s.Local)
+	if s.Leased > 0 {
+		f.Count("leased_operations_total", "Takes that the process decided by permits taken in advance, or by a refusal that still held.", s.Leased)
+	}
 	f.Count("sent_operations_total", "Operations sent to the server; divided by the count of round trips, the mean size of a batch.",
 		s.Sent)
 	down := 0.0

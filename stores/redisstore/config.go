@@ -12,7 +12,7 @@ import (
 // A Mode is the way in which decisions are sent to the server.
 type Mode string
 
-// The modes. The decisions are the same.
+// The modes. The decisions of Strict and Coalesced are the same.
 const (
 	// Strict sends each decision separately, in one round trip.
 	Strict Mode = "strict"
@@ -20,12 +20,22 @@ const (
 	// decisions on one key keep the order of the calls. It uses two connections, or one to each server of a Cluster. To a server whose round
 	// trip is longer than a third of Timeout, it uses up to eight times as many (see Distance above).
 	Coalesced Mode = "coalesced"
+	// Lease is Coalesced, except for keys that are used often, more than eight times in a second: for these, a process takes permits in
+	// advance, and decides by itself until it has spent them. It takes as many at once as the key needs in a second, up to [Config].Lease,
+	// and up to a quarter of the limit divided by the number of processes. It gives back those that are not used within a second, and
+	// all when the store is closed. While none are left, it refuses takes without the server, for up to 100 ms at a time.
+	//
+	// Permits are charged before they are used, so no more are granted in total than in the other modes. But they can be used later: in
+	// any period of time, up to Lease permits for each process can be granted in addition to the limit. A process that is killed loses those that it
+	// has taken in advance, and Remaining does not count those of other processes.
+	Lease Mode = "lease"
 )
 
 // Defaults of a [Config].
 const (
 	defaultPrefix  = "gresil"
 	defaultTimeout = 50 * time.Millisecond
+	defaultLease   = 100
 )
 
 // Config configures a [Store]. The zero value is ready to use.
@@ -40,6 +50,8 @@ type Config struct {
 	Prefix string
 	// Mode is the way in which decisions are sent to the server. If empty, it is [Strict].
 	Mode Mode
+	// Lease is how many permits of a key a process takes in advance at most. It can only be set with the Mode [Lease]. If 0, it is 100.
+	Lease int64
 	// Timeout is the longest time of a decision, with all its steps; after that, the decision returns an error. The
 	// context of the call can end it earlier: by its deadline, and with Coalesced also by its cancellation. If zero, it is
 	// 50 milliseconds. It must not be negative.
@@ -57,7 +69,10 @@ func (c Config) Validate() error {
 	check := validate.Of("redisstore.Config")
 	check.That(len(c.Prefix) <= maxPlain && plain(c.Prefix, ":"), "Prefix", c.Prefix,
 		fmt.Sprintf("must be up to %d letters, digits or any of -._: (empty means %s)", maxPlain, defaultPrefix))
-	check.That(c.Mode == "" || c.Mode == Strict || c.Mode == Coalesced, "Mode", c.Mode, "must be strict or coalesced (empty means strict)")
+	check.That(c.Mode == "" || c.Mode == Strict || c.Mode == Coalesced || c.Mode == Lease, "Mode", c.Mode,
+		"must be strict, coalesced or lease (empty means strict)")
+	check.That(c.Lease == 0 || c.Lease > 1 && c.Mode == Lease, "Lease", c.Lease,
+		fmt.Sprintf("must be 0 (which means %d), or at least 2 with the Mode lease", defaultLease))
 	check.That(c.Timeout >= 0, "Timeout", c.Timeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultTimeout))
 	return check.Err()
 }
@@ -67,3 +82,5 @@ func (c Config) name() string { return cmp.Or(c.Name, "default") }
 func (c Config) prefix() string { return cmp.Or(c.Prefix, defaultPrefix) }
 
 func (c Config) timeout() time.Duration { return cmp.Or(c.Timeout, defaultTimeout) }
+
+func (c Config) lease() int64 { return cmp.Or(c.Lease, defaultLease) }

@@ -14,7 +14,8 @@ func TestConfigValidate(t *testing.T) {
 	require.NoError(t, Config{}.Validate())
 	for field, c := range map[string]Config{
 		"redisstore.Config.Prefix":  {Prefix: "a{b}"},
-		"redisstore.Config.Mode":    {Mode: "lease"},
+		"redisstore.Config.Mode":    {Mode: "leases"},
+		"redisstore.Config.Lease":   {Lease: 10},
 		"redisstore.Config.Timeout": {Timeout: -1},
 	} {
 		_, err := New(redis.NewClient(&redis.Options{}), c)

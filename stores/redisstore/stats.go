@@ -21,7 +21,7 @@ var bounds = [...]time.Duration{ //nolint:gochecknoglobals // a constant
 
 // counters are the counters of [Store.Stats].
 type counters struct {
-	decided                        stripe.Counter
+	decided, leased                stripe.Counter
 	timeouts, failed, unsent, sent atomic.Uint64
 	trips                          [len(bounds) + 1]atomic.Uint64 // round trips, by the first bound that they did not exceed
 	took                           atomic.Int64
@@ -54,7 +54,7 @@ func (c *counters) trip(operations int, took time.Duration) {
 func (s *Store) Stats() limitstore.Stats {
 	c := &s.counters
 	stats := limitstore.Stats{
-		Decided: c.decided.Load(), Timeouts: c.timeouts.Load(), Failed: c.failed.Load(), Unsent: c.unsent.Load(),
+		Decided: c.decided.Load(), Leased: c.leased.Load(), Timeouts: c.timeouts.Load(), Failed: c.failed.Load(), Unsent: c.unsent.Load(),
 		Sent: c.sent.Load(), Unavailable: s.unavailable(),
 		RoundTripTime: time.Duration(c.took.Load()), RoundTripsWithin: map[time.Duration]uint64{},
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"hash/maphash"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,16 +26,17 @@ var errNoClient = validate.Bad("redisstore client", nil, "must be a *redis.Clien
 
 // A Store is a [ratelimit.Store] in Redis. It is safe for concurrent use.
 type Store struct {
-	remove func() // from the registry
-	cfg    Config
-	id     string // of this instance
-	client redis.UniversalClient
-	single bool  // all keys are on one server
-	first  *node // the only one, except in a Cluster
-	seed   maphash.Seed
-	wg     sync.WaitGroup // of lanes at work, and of the keeper
-	closed atomic.Bool
-	ending sync.RWMutex // read-locked by operations that must not begin, or must complete, when Close has been called
+	remove  func() // from the registry
+	cfg     Config
+	id      string // of this instance
+	client  redis.UniversalClient
+	single  bool  // all keys are on one server
+	first   *node // the only one, except in a Cluster
+	seed    maphash.Seed
+	wg      sync.WaitGroup // of lanes at work, and of the keeper
+	leaving atomic.Bool    // no permits are taken in advance any more
+	closed  atomic.Bool
+	ending  sync.RWMutex // read-locked by operations that must not begin, or must complete, when Close has been called
 
 	counters counters
 	texts    atomic.Int32 // scripts with the numbers of a limit
@@ -115,9 +118,11 @@ func (s *Store) Open(name string) (limits.Table, error) {
 // of this takes a few Timeouts at most, or a second or two if the server hangs. The state in the server stays, and the client stays open.
 // Close the gates that use the store first: each frees its places and turns, which otherwise stay leased for up to 10 seconds.
 func (s *Store) Close() error {
-	if s.closed.Swap(true) {
+	if s.leaving.Swap(true) {
 		return nil
 	}
+	s.endLeases()
+	s.closed.Store(true)
 	s.remove()
 	for _, n := range s.allNodes() {
 		for i := range n.lanes {
@@ -129,6 +134,20 @@ func (s *Store) Close() error {
 	s.ending.Unlock() //nolint:staticcheck // earlier holders have finished, and later ones see that it is closed
 	s.wg.Wait()
 	return nil
+}
+
+// endLeases gives back the permits that were taken in advance.
+func (s *Store) endLeases() {
+	s.mu.Lock()
+	tables := slices.Collect(maps.Values(s.tables))
+	s.mu.Unlock()
+	var all sync.WaitGroup
+	for _, t := range tables {
+		if t.leases != nil {
+			t.leases.end(&all)
+		}
+	}
+	all.Wait()
 }
 
 func (s *Store) mode() Mode { return cmp.Or(s.cfg.Mode, Strict) }
@@ -149,7 +168,7 @@ func (s *Store) apply(ctx context.Context, req *request) (r limits.Result, ok bo
 	if s.closed.Load() {
 		return r, false, limits.ErrClosed
 	}
-	if s.mode() == Coalesced {
+	if s.mode() != Strict {
 		l := s.laneOf(req.key)
 		if !l.enter() {
 			return l.apply(ctx, req)

@@ -167,7 +167,7 @@ func decides(tb testing.TB, t limits.Table, key string, p *limits.Plan) {
 // modes runs a test in both.
 func modes(t *testing.T, test func(t *testing.T, mode Mode)) {
 	t.Helper()
-	for _, mode := range []Mode{Strict, Coalesced} {
+	for _, mode := range []Mode{Strict, Coalesced, Lease} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			test(t, mode)

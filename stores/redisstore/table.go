@@ -12,10 +12,15 @@ type table struct {
 
 	store  *Store
 	prefix string
+	leases *leases // nil, except in Lease
 }
 
 func newTable(s *Store, name string) *table {
-	return &table{Plans: limits.NewPlans(clock, prepare), store: s, prefix: keyPrefix(s.cfg.prefix(), name)}
+	t := &table{Plans: limits.NewPlans(clock, prepare), store: s, prefix: keyPrefix(s.cfg.prefix(), name)}
+	if s.mode() == Lease {
+		t.leases = newLeases(t)
+	}
+	return t
 }
 
 // keyName returns the name of a key in the server.
@@ -32,7 +37,7 @@ func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits
 	if ctx.Err() != nil {
 		return limits.Result{}, limits.Unsent(context.Cause(ctx), false)
 	}
-	r, ok, err := t.store.apply(ctx, t.request(key, planOf(p), op))
+	r, ok, err := t.decide(ctx, key, p, op)
 	if err == nil && !ok {
 		err = errReply
 	}
@@ -46,4 +51,15 @@ func (t *table) Apply(ctx context.Context, key string, p *limits.Plan, op limits
 	}
 	t.store.counters.ended(counted)
 	return r, err
+}
+
+// decide carries out an operation within Timeout. ok is false if the value of its key could not be read.
+func (t *table) decide(ctx context.Context, key string, p *limits.Plan, op limits.Op) (r limits.Result, ok bool, err error) {
+	if t.leases != nil && op.Kind == limits.Take && op.Cost > 0 && op.Cost <= p.Capacity {
+		return t.leases.take(ctx, key, p, op)
+	}
+	if r, ok, err = t.store.apply(ctx, t.request(key, planOf(p), op)); t.leases != nil && ok {
+		t.leases.after(key, p, &op, &r)
+	}
+	return r, ok, err
 }

@@ -43,7 +43,7 @@ func (n *node) warm() <-chan struct{} {
 			return
 		}
 		requests := int(n.flying.Load())
-		if n.store.mode() == Coalesced && n.distant() {
+		if n.store.mode() != Strict && n.distant() {
 			requests = lanes * overlaps
 		}
 		if n.full() {
@@ -94,7 +94,7 @@ func cut(err error) bool {
 func (n *node) ping(ctx context.Context) error {
 	began := time.Now()
 	var err error
-	if n.store.mode() == Coalesced {
+	if n.store.mode() != Strict {
 		_, err = n.processor().Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Ping(ctx).Err() })
 	} else {
 		err = n.processor().Ping(ctx).Err()
@@ -111,7 +111,7 @@ func (n *node) ping(ctx context.Context) error {
 // idle returns the number of idle connections in the pool that decisions use: pipelines have a pool of their own.
 func (n *node) idle() uint32 {
 	stats := n.processor().PoolStats()
-	if n.store.mode() == Coalesced && stats.PipelineStats != nil {
+	if n.store.mode() != Strict && stats.PipelineStats != nil {
 		return stats.PipelineStats.IdleConns
 	}
 	return stats.IdleConns

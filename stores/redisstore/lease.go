@@ -1,0 +1,315 @@
+package redisstore
+
+import (
+	"context"
+	"hash/maphash"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/internal/limits"
+)
+
+const (
+	leaseSpan   = time.Second            // permits that were taken in advance and are not used are given back after that
+	leaseWait   = 100 * time.Millisecond // the longest refusal without the server
+	hotTakes    = 8                      // takes of a key in a span, from which on permits are taken in advance
+	leaseShare  = 4                      // all processes together take in advance at most this part of a limit
+	leaseShards = 64
+)
+
+// leases are the permits of a table that this process has taken in advance. They are only for keys that are used often, so
+// that other keys take no memory here.
+type leases struct {
+	table  *table
+	seed   maphash.Seed
+	base   time.Time
+	counts [4096]atomic.Uint64 // takes of the keys without a lease, by their hash: a span, and how many in it
+	shards [leaseShards]leaseShard
+}
+
+type leaseShard struct {
+	mu sync.Mutex
+	of map[string]*lease
+	_  [40]byte // one lock for each cache line
+}
+
+// A lease is what this process knows of a key. All times are since base.
+type lease struct {
+	*leaseShard
+
+	key   string
+	timer *time.Timer // of the span
+
+	plan        *limits.Plan  // of grant and refusal
+	grant       limits.Result // of the last permits that were taken in advance
+	at          time.Duration // of grant
+	left        int64         // permits of grant
+	refusal     limits.Result // of cost permits or more
+	cost        int64
+	since       time.Duration // of refusal
+	until       time.Duration // the end of refusal
+	asked, last int64         // permits that were asked for in this span, and in the last one
+	filling     *filling      // nil if no permits are being taken in advance
+}
+
+// A filling is an operation that takes permits in advance.
+type filling struct {
+	done chan struct{}
+	err  error
+}
+
+func newLeases(t *table) *leases {
+	l := &leases{table: t, seed: maphash.MakeSeed(), base: time.Now()}
+	for i := range l.shards {
+		l.shards[i].of = map[string]*lease{}
+	}
+	return l
+}
+
+// hot counts a take of a key without a lease, and reports whether there were many in this span.
+func (l *leases) hot(hash uint64, now time.Duration) bool {
+	at, span := &l.counts[hash/leaseShards%uint64(len(l.counts))], uint64(now/leaseSpan)+1
+	n := uint64(1)
+	if was := at.Load(); was>>32 == span {
+		n = was&(1<<32-1) + 1
+	}
+	at.Store(span<<32 | n) // some are lost if several are counted at once
+	return n > hotTakes
+}
+
+// take carries out a take, by a permit that was taken in advance or by a refusal that still holds, if there is one.
+func (l *leases) take(ctx context.Context, key string, p *limits.Plan, op limits.Op) (limits.Result, bool, error) {
+	hash := maphash.String(l.seed, key)
+	shard := &l.shards[hash%leaseShards]
+	for within := ctx; ; {
+		now := time.Since(l.base)
+		shard.mu.Lock()
+		e := shard.of[key]
+		if e == nil {
+			if l.table.store.leaving.Load() || !l.hot(hash, now) {
+				shard.mu.Unlock()
+				return l.table.store.apply(within, l.table.request(key, planOf(p), op))
+			}
+			e = l.addLocked(shard, key, p)
+		}
+		if e.plan != p {
+			old, left, of := e.plan, e.left, e.grant.Receipt
+			e.plan, e.left, e.until = p, 0, 0
+			shard.mu.Unlock()
+			l.giveBack(key, old, of, left)
+			continue
+		}
+		e.asked += op.Cost
+		scarce, f := now < e.until, e.filling
+		switch {
+		case e.left >= op.Cost:
+			e.left -= op.Cost
+			r := e.granted(op.Cost, now)
+			shard.mu.Unlock()
+			l.table.store.counters.leased.Inc()
+			return r, true, nil
+		case scarce && op.Cost == e.cost:
+			r := e.refused(now)
+			shard.mu.Unlock()
+			l.table.store.counters.leased.Inc()
+			return r, true, nil
+		case !scarce && f == nil:
+			if n := e.size(l.table); n >= 2*op.Cost {
+				f = &filling{done: make(chan struct{})}
+				e.filling = f
+				back, of := e.left, e.grant.Receipt // too few
+				e.left = 0
+				go l.fill(e, f, n, p, back, of) //nolint:contextcheck // for others too
+			}
+		}
+		if scarce || f == nil {
+			left, of := e.left, e.grant.Receipt
+			e.left = 0
+			shard.mu.Unlock()
+			l.giveBack(key, p, of, left) // so that the server knows all that is left
+			return l.alone(within, e, p, op)
+		}
+		e.asked -= op.Cost // it is counted when it asks again
+		shard.mu.Unlock()
+		if within == ctx {
+			w := newWithin(ctx, l.table.store.cfg.timeout())
+			defer w.end()
+			within = w
+		}
+		select {
+		case <-f.done:
+			if f.err != nil {
+				return limits.Result{}, false, f.err
+			}
+		case <-within.Done():
+			return limits.Result{}, false, unsent(explain(within.Err(), true))
+		}
+	}
+}
+
+// addLocked adds a lease for a key.
+func (l *leases) addLocked(shard *leaseShard, key string, p *limits.Plan) *lease {
+	e := &lease{leaseShard: shard, key: strings.Clone(key), plan: p, last: hotTakes}
+	e.timer = time.AfterFunc(leaseSpan, func() { l.next(e) })
+	shard.of[e.key] = e
+	return e
+}
+
+// size returns how many permits are taken at once: those of a span, but at most Config.Lease, and so many that all processes together take
+// no more than a part of the limit.
+func (e *lease) size(t *table) int64 {
+	processes, _, _ := t.Instances()
+	return min(max(e.last, e.asked), t.store.cfg.lease(), e.plan.Capacity/(leaseShare*processes))
+}
+
+// granted returns the result of a take of permits that were taken in advance.
+func (e *lease) granted(cost int64, now time.Duration) limits.Result {
+	r := e.grant
+	r.Permits, r.Remaining = cost, r.Remaining+e.left
+	return aged(r, now-e.at)
+}
+
+// refused returns the result of a take while a refusal holds.
+func (e *lease) refused(now time.Duration) limits.Result {
+	r := e.refusal
+	r.RetryAfter -= now - e.since // it is positive until the end
+	return aged(r, now-e.since)
+}
+
+// aged returns a result as of a later time.
+func aged(r limits.Result, by time.Duration) limits.Result {
+	r.FullAfter = max(0, r.FullAfter-by)
+	if r.NextAfter -= by; r.NextAfter <= 0 {
+		r.NextAfter = r.RetryAfter
+	}
+	return r
+}
+
+// alone sends a take by itself.
+func (l *leases) alone(ctx context.Context, e *lease, p *limits.Plan, op limits.Op) (limits.Result, bool, error) {
+	began := time.Since(l.base)
+	r, ok, err := l.table.store.apply(ctx, l.table.request(e.key, planOf(p), op))
+	if ok && !r.Allowed && r.RetryAfter > 0 {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.plan == p {
+			e.refuse(r, op.Cost, began, time.Since(l.base))
+		}
+	}
+	return r, ok, err
+}
+
+// refuse notes a refusal of a request that was sent at a time.
+func (e *lease) refuse(r limits.Result, cost int64, sent, now time.Duration) {
+	e.refusal, e.cost, e.since, e.until = r, cost, now, min(sent+r.RetryAfter, now+leaseWait)
+	e.refusal.Receipt = limits.Receipt{At: -1, Plan: r.Receipt.Plan} // decided without the server
+}
+
+// fill takes n permits, for which takes of the key wait. Before that it gives back those that are left of a take.
+func (l *leases) fill(e *lease, f *filling, n int64, p *limits.Plan, left int64, of limits.Receipt) {
+	defer close(f.done)
+	l.giveBack(e.key, p, of, left)
+	began := time.Since(l.base)
+	ctx, cancel := context.WithTimeout(context.Background(), l.table.store.cfg.timeout())
+	defer cancel()
+	r, ok, err := l.table.store.apply(ctx, l.table.request(e.key, planOf(p), limits.Op{Kind: limits.TakeAtMost, Cost: n}))
+	if f.err = err; err == nil && !ok {
+		f.err = errReply
+	}
+	if !l.filled(e, r, n, p, began) {
+		l.giveBack(e.key, p, r.Receipt, r.Permits)
+	}
+}
+
+// filled notes the result of fill. It returns false if the permits are of no use any more.
+func (l *leases) filled(e *lease, r limits.Result, n int64, p *limits.Plan, began time.Duration) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.filling = nil
+	if e.plan != p || e.of[e.key] != e {
+		return false
+	}
+	now := time.Since(l.base)
+	if r.Permits > 0 {
+		e.grant, e.at, e.left = r, now, r.Permits
+	}
+	if r.Permits < n && r.NextAfter > 0 { // there are no more
+		r.Allowed, r.Permits, r.Remaining, r.RetryAfter = false, 0, 0, r.NextAfter
+		e.refuse(r, 1, began, now)
+	}
+	return true
+}
+
+// giveBack refunds permits, if there are any.
+func (l *leases) giveBack(key string, p *limits.Plan, receipt limits.Receipt, n int64) {
+	if n == 0 {
+		return
+	}
+	op := limits.Op{Kind: limits.Refund, Cost: n, Receipt: receipt}
+	_, _, _ = l.table.store.apply(context.Background(), l.table.request(key, planOf(p), op)) // without a reply they are lost
+}
+
+// after notes an operation that the server has decided. A refund or a reset can have freed permits; a reset makes those void that
+// were taken in advance. To an operation that only looks, these are available.
+func (l *leases) after(key string, p *limits.Plan, op *limits.Op, r *limits.Result) {
+	shard := &l.shards[maphash.String(l.seed, key)%leaseShards]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	e := shard.of[key]
+	if e == nil {
+		return
+	}
+	switch op.Kind {
+	case limits.Reset:
+		e.left, e.until = 0, 0
+	case limits.Refund:
+		e.until = 0
+	case limits.Check, limits.Take:
+		if left := e.left; e.plan == p && left > 0 {
+			if r.Remaining += left; left >= op.Cost {
+				r.Allowed, r.RetryAfter = true, 0
+			}
+		}
+	case limits.TakeAtMost, limits.Reserve, limits.Drain:
+	}
+}
+
+// next ends the span of a lease. It gives back permits that were not used in it, and forgets a key that is not used.
+func (l *leases) next(e *lease) {
+	e.mu.Lock()
+	if e.of[e.key] != e {
+		e.mu.Unlock()
+		return
+	}
+	left, plan, receipt := e.left, e.plan, e.grant.Receipt
+	if time.Since(l.base)-e.at < leaseSpan {
+		left = 0
+	}
+	e.left -= left
+	if e.last, e.asked = e.asked, 0; e.last > 0 || e.filling != nil || e.left > 0 {
+		e.timer.Reset(leaseSpan)
+	} else {
+		delete(e.of, e.key)
+	}
+	e.mu.Unlock()
+	l.giveBack(e.key, plan, receipt, left)
+}
+
+// end gives back all permits that were taken in advance.
+func (l *leases) end(all *sync.WaitGroup) {
+	for i := range l.shards {
+		shard := &l.shards[i]
+		shard.mu.Lock()
+		for _, e := range shard.of {
+			e.timer.Stop()
+			if f := e.filling; f != nil {
+				all.Go(func() { <-f.done }) // which gives back its permits
+			}
+			all.Go(func() { l.giveBack(e.key, e.plan, e.grant.Receipt, e.left) })
+		}
+		shard.of = map[string]*lease{}
+		shard.mu.Unlock()
+	}
+}

@@ -1,0 +1,212 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
+)
+
+func TestLeaseConformance(t *testing.T) {
+	t.Parallel()
+	conforms(t, Config{Mode: Lease})
+}
+
+// TestLeasesOfProcesses: no more is granted in total than the limit; what the processes have taken in advance at their end is there for
+// others, except that of a process which was killed.
+func TestLeasesOfProcesses(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	const limit, processes, callers, most = 1000, 4, 8, 40
+	for name, l := range kinds(limit, 1000*time.Hour) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var granted atomic.Int64
+			var all sync.WaitGroup
+			var stores []*Store
+			for range processes {
+				s := newStore(t, client, Config{Mode: Lease, Lease: most, Prefix: name})
+				stores = append(stores, s)
+				table := open(t, s, "t")
+				id := planned(t, table, l)
+				for range callers {
+					all.Go(func() {
+						for range limit * 8 / 10 / processes / callers {
+							if r, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1}); err != nil {
+								t.Error(err)
+							} else if r.Allowed {
+								granted.Add(1)
+							}
+						}
+					})
+				}
+			}
+			all.Wait()
+			require.EqualValues(t, limit*8/10, granted.Load(), "there is enough for all")
+			leased := int64(0)
+			for _, s := range stores {
+				leased += int64(s.Stats().Leased)
+			}
+			require.Greater(t, leased, granted.Load()/2)
+			for _, s := range stores[1:] { // the first is killed
+				require.NoError(t, s.Close())
+			}
+			rest := take(t, open(t, newStore(t, client, Config{Prefix: name}), "t"), "k", l, 0).Remaining
+			require.LessOrEqual(t, granted.Load()+rest, int64(limit))
+			require.GreaterOrEqual(t, granted.Load()+rest, int64(limit-most))
+		})
+	}
+}
+
+// hotLease returns a table and a plan in a bubble, and takes so many permits of "k" that others have been taken in advance. The limit is
+// an hour's, so that nothing recovers meanwhile.
+func hotLease(t *testing.T, srv server, l ratelimit.Limit) (limits.Table, *limits.Plan, *lease) {
+	t.Helper()
+	s := storeInBubble(t, srv, Config{Mode: Lease, Lease: 20, Prefix: strings.ReplaceAll(t.Name(), "/", ".")})
+	tab := open(t, s, "t")
+	id := planned(t, tab, l)
+	for range hotTakes + 1 {
+		require.True(t, take(t, tab, "k", l, 1).Allowed)
+	}
+	e := tab.(*table).leases.find("k") //nolint:forcetypeassert // it is one of ours
+	require.NotNil(t, e)
+	return tab, id, e
+}
+
+func (l *leases) find(key string) *lease {
+	for i := range l.shards {
+		if e := l.shards[i].of[key]; e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+func TestLeaseOfAKey(t *testing.T) {
+	t.Parallel()
+	srv, hour := startServer(t), ratelimit.TokenBucket(1000, 10_000*time.Hour, 1000)
+	for name, test := range map[string]func(*testing.T){
+		"is given back": func(t *testing.T) {
+			tab, _, e := hotLease(t, srv, hour)
+			require.Positive(t, e.left)
+			require.EqualValues(t, 1000-hotTakes-1, take(t, tab, "k", hour, 0).Remaining, "what this process has taken is available to it")
+			strict := open(t, storeInBubble(t, srv, Config{Prefix: strings.ReplaceAll(t.Name(), "/", ".")}), "t")
+			require.EqualValues(t, 1000-hotTakes-1-e.left, take(t, strict, "k", hour, 0).Remaining)
+			time.Sleep(3 * leaseSpan)
+			synctest.Wait()
+			require.EqualValues(t, 1000-hotTakes-1, take(t, strict, "k", hour, 0).Remaining)
+			require.Nil(t, tab.(*table).leases.find("k"), "a key that is not used takes no memory") //nolint:forcetypeassert // it is one of ours
+		},
+		"of another limit": func(t *testing.T) {
+			tab, _, _ := hotLease(t, srv, hour)
+			other := ratelimit.TokenBucket(500, 10_000*time.Hour, 500)
+			require.True(t, take(t, tab, "k", other, 1).Allowed)
+			synctest.Wait()
+			require.EqualValues(t, 500-hotTakes-2, take(t, tab, "k", other, 0).Remaining)
+		},
+		"after a reset": func(t *testing.T) {
+			tab, id, e := hotLease(t, srv, hour)
+			_, err := tab.Apply(t.Context(), "k", id, limits.Op{Kind: limits.Reset})
+			require.NoError(t, err)
+			require.Zero(t, e.left)
+			require.EqualValues(t, 1000, take(t, tab, "k", hour, 0).Remaining)
+		},
+		"refuses": func(t *testing.T) {
+			l := ratelimit.TokenBucket(20, 20*time.Hour, 20)
+			tab, id, _ := hotLease(t, srv, l)
+			var last limits.Result
+			for range 20 - hotTakes - 1 {
+				last = take(t, tab, "k", l, 1)
+				require.True(t, last.Allowed)
+			}
+			require.Zero(t, last.Remaining)
+			r := take(t, tab, "k", l, 1)
+			require.False(t, r.Allowed)
+			require.InDelta(t, time.Hour, r.RetryAfter, float64(time.Millisecond))
+			sent := tab.(*table).store.Stats().Sent //nolint:forcetypeassert // it is one of ours
+			time.Sleep(leaseWait / 2)
+			for range 100 {
+				again := take(t, tab, "k", l, 1)
+				require.False(t, again.Allowed)
+				require.InDelta(t, r.RetryAfter-leaseWait/2, again.RetryAfter, float64(time.Millisecond))
+			}
+			require.Equal(t, sent, tab.(*table).store.Stats().Sent, "without the server") //nolint:forcetypeassert // it is one of ours
+			require.False(t, take(t, tab, "k", l, 2).Allowed)
+			require.Greater(t, take(t, tab, "k", l, 2).RetryAfter, time.Hour, "a higher cost waits longer")
+			_, err := tab.Apply(t.Context(), "k", id, limits.Op{Kind: limits.Refund, Cost: 1, Receipt: last.Receipt})
+			require.NoError(t, err)
+			require.True(t, take(t, tab, "k", l, 1).Allowed, "a refund ends the refusal")
+			require.False(t, take(t, tab, "k", l, 1).Allowed)
+			time.Sleep(time.Hour)
+			require.True(t, take(t, tab, "k", l, 1).Allowed)
+		},
+		"of costs": func(t *testing.T) {
+			l := ratelimit.TokenBucket(200, 10_000*time.Hour, 200)
+			tab, _, _ := hotLease(t, srv, l)
+			left := int64(200 - hotTakes - 1)
+			for i := int64(1); left > 0; i = i%7 + 1 {
+				r := take(t, tab, "k", l, i)
+				require.Equal(t, left >= i, r.Allowed, "%d of %d", i, left)
+				if r.Allowed {
+					left -= i
+				}
+				require.Equal(t, left, r.Remaining, "after %d", i)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, test)
+		})
+	}
+}
+
+// TestLeaseWithoutServer: all takes of a key fail with the one that takes in advance, and none takes longer than Timeout.
+func TestLeaseWithoutServer(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	l := ratelimit.PerHour(1_000_000)
+	s := newStore(t, client, Config{Mode: Lease, Lease: 2, Timeout: 300 * time.Millisecond})
+	table := open(t, s, "t")
+	id := planned(t, table, l)
+	for range 3 * hotTakes {
+		take(t, table, "k", l, 1)
+	}
+	require.NoError(t, client.Do(t.Context(), "client", "pause", "2000", "all").Err())
+	begun := time.Now()
+	var all sync.WaitGroup
+	var failed atomic.Int64
+	for range 64 {
+		all.Go(func() {
+			if _, err := table.Apply(context.Background(), "k", id, limits.Op{Cost: 1}); err != nil {
+				failed.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	require.GreaterOrEqual(t, failed.Load(), int64(62))
+	require.Less(t, time.Since(begun), 1500*time.Millisecond)
+}
+
+// TestColdKeysHaveNoLease: they take no memory, and cost what they cost in the other modes.
+func TestColdKeysHaveNoLease(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, startServer(t).client(t), Config{Mode: Lease})
+	tab := open(t, s, "t")
+	for i := range 500 {
+		take(t, tab, fmt.Sprint("k", i%250), ratelimit.PerHour(100), 1)
+	}
+	for i := range tab.(*table).leases.shards { //nolint:forcetypeassert // it is one of ours
+		require.Empty(t, tab.(*table).leases.shards[i].of) //nolint:forcetypeassert // it is one of ours
+	}
+	require.Zero(t, s.Stats().Leased)
+}
