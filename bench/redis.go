@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 const (
 	Strict    = "strict"
 	Coalesced = "coalesced"
+	Lease     = "lease"
 	FloorGCRA = "plain GCRA"
 	RedisRate = "redis_rate"
 )
@@ -32,7 +34,7 @@ type RedisSizes struct {
 	Load time.Duration // how long a sample takes
 }
 
-// callers is how many goroutines decide at a time.
+// callers is how many goroutines decide at a time, where a row does not say another number.
 const callers = 64
 
 // patient is how long a decision may take on a machine that others use too.
@@ -42,30 +44,49 @@ const patient = 10 * time.Second
 // A row has two subjects of ours, with a name each.
 func RedisRows(r *Redis, s RedisSizes) []Row {
 	var rows []Row
-	add := func(name string, on func() (*nodes, error), keys int, refused bool, makes map[string]maker) {
-		row := Row{Name: name, Keys: keys, Units: []Unit{{Name: "µs Redis CPU"}, {Name: "µs client CPU"}, {Name: "decisions/s", Higher: true}, {Name: "allocs"}}}
-		text := row.keys()
-		for _, subject := range []string{Strict, Coalesced, GatePermit, FloorGCRA, RedisRate} {
+	add := func(row Row, d decisions, makes map[string]maker) {
+		row.Units = []Unit{{Name: "µs Redis CPU"}, {Name: "µs client CPU"}, {Name: "decisions/s", Higher: true}, {Name: "allocs"}}
+		d.keys, d.load, d.callers = row.keys(), s.Load, cmp.Or(d.callers, callers)
+		for _, subject := range []string{Strict, Coalesced, Lease, GatePermit, FloorGCRA, RedisRate} {
 			if m := makes[subject]; m != nil {
-				d := &decisions{on: on, make: m, keys: text, refused: refused, load: s.Load}
-				row.Subjects = append(row.Subjects, Subject{Name: subject, Role: roleOf(subject), Sample: d.sample})
+				of := d
+				of.make = m
+				row.Subjects = append(row.Subjects, Subject{Name: subject, Role: roleOf(subject), Sample: of.sample})
 			}
 		}
 		rows = append(rows, row)
 	}
+	all, one := decisions{on: r.single}, decisions{on: r.single, callers: 1}
 	for _, keys := range []struct {
 		n    int
 		text string
 	}{{s.Keys, "10,000 keys"}, {1, "1 key"}} {
-		add("token bucket, "+keys.text+", allowed", r.single, keys.n, false, bucketMakers(rich))
-		add("token bucket, "+keys.text+", refused", r.single, keys.n, true, bucketMakers(poor))
+		add(Row{Name: "token bucket, " + keys.text + ", allowed", Keys: keys.n}, all, bucketMakers(rich))
+		add(Row{Name: "token bucket, " + keys.text + ", refused", Keys: keys.n}, decisions{on: r.single, refused: true}, bucketMakers(poor))
 	}
-	windows := modes(ratelimit.FixedWindow(plenty, time.Hour))
-	windows[FloorGCRA] = rich.floor
-	add("fixed window, 10,000 keys, allowed", r.single, s.Keys, false, windows)
-	add("a vendor's limit, 10,000 keys", r.single, s.Keys, false, gateMakers())
-	add("a vendor's limit, 1 key", r.single, 1, false, gateMakers())
-	add("Cluster of three: token bucket, 10,000 keys, allowed", r.cluster, s.Keys, false, bucketMakers(rich))
+	for _, of := range []struct {
+		name  string
+		limit ratelimit.Limit
+	}{
+		{"fixed window", ratelimit.FixedWindow(plenty, time.Hour)},
+		{"sliding counter", ratelimit.SlidingCounter(plenty, time.Hour)},
+		{"sliding window", ratelimit.SlidingWindow(plenty, time.Hour, 10)},
+		{"sliding log of few", ratelimit.SlidingLog(1000, 100*time.Millisecond)},
+		{"bucket and window", ratelimit.TokenBucket(plenty, time.Hour, plenty).And(ratelimit.FixedWindow(plenty, time.Hour))},
+	} {
+		makes := modes(of.limit)
+		makes[FloorGCRA], makes[RedisRate] = rich.floor, rich.redisRate
+		add(Row{Name: of.name + ", 10,000 keys, allowed", Keys: s.Keys}, all, makes)
+	}
+	add(Row{Name: "token bucket, 10,000 keys, 1 caller", Keys: s.Keys}, one, bucketMakers(rich))
+	add(Row{Name: "token bucket, 10,000 keys, 256 callers", Keys: s.Keys}, decisions{on: r.single, callers: 256}, bucketMakers(rich))
+	hot := map[string]maker{Lease: storeMaker(redisstore.Lease, rich.limit()), FloorGCRA: rich.floor, RedisRate: rich.redisRate}
+	add(Row{Name: "token bucket, 100 hot keys, allowed", Keys: s.Keys / 100}, all, hot)
+	cold := map[string]maker{Strict: storeMaker(redisstore.Strict, rich.limit()), Lease: hot[Lease], FloorGCRA: rich.floor}
+	add(Row{Name: "token bucket, 1,000,000 cold keys, allowed", Keys: 100 * s.Keys}, decisions{on: r.single, cold: true}, cold)
+	add(Row{Name: "a vendor's limit, 10,000 keys", Keys: s.Keys}, all, gateMakers())
+	add(Row{Name: "a vendor's limit, 1 key", Keys: 1}, all, gateMakers())
+	add(Row{Name: "Cluster of three: token bucket, 10,000 keys, allowed", Keys: s.Keys}, decisions{on: r.cluster}, bucketMakers(rich))
 	return append(append(rows, restRows(r, s)...), jobRows(r, s)...)
 }
 
@@ -97,30 +118,35 @@ var (
 	poor = gcra{permits: 1, period: time.Hour, burst: 1}
 )
 
+func (g gcra) limit() ratelimit.Limit {
+	return ratelimit.TokenBucket(int64(g.permits), g.period, int64(g.burst))
+}
+
 func bucketMakers(g gcra) map[string]maker {
-	all := modes(ratelimit.TokenBucket(int64(g.permits), g.period, int64(g.burst)))
+	all := modes(g.limit())
 	all[FloorGCRA], all[RedisRate] = g.floor, g.redisRate
 	return all
 }
 
 func modes(limit ratelimit.Limit) map[string]maker {
-	mode := func(m redisstore.Mode) maker {
-		return func(client redis.UniversalClient) (decider, error) {
-			store, err := redisstore.New(client, redisstore.Config{Mode: m, Timeout: patient})
-			if err != nil {
-				return nil, err
-			}
-			l, err := ratelimit.New(ratelimit.Config{Name: unused(string(m)), Limit: limit, Store: store, OnStoreError: ratelimit.Deny})
-			if err != nil {
-				return nil, err
-			}
-			return func(ctx context.Context, key string) (bool, error) {
-				r, err := l.Take(ctx, key, 1)
-				return r.Allowed, err
-			}, nil
+	return map[string]maker{Strict: storeMaker(redisstore.Strict, limit), Coalesced: storeMaker(redisstore.Coalesced, limit)}
+}
+
+func storeMaker(m redisstore.Mode, limit ratelimit.Limit) maker {
+	return func(client redis.UniversalClient) (decider, error) {
+		store, err := redisstore.New(client, redisstore.Config{Mode: m, Timeout: patient})
+		if err != nil {
+			return nil, err
 		}
+		l, err := ratelimit.New(ratelimit.Config{Name: unused(string(m)), Limit: limit, Store: store, OnStoreError: ratelimit.Deny})
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, key string) (bool, error) {
+			r, err := l.Take(ctx, key, 1)
+			return r.Allowed, err
+		}, nil
 	}
-	return map[string]maker{Strict: mode(redisstore.Strict), Coalesced: mode(redisstore.Coalesced)}
 }
 
 var names atomic.Int64
@@ -165,10 +191,13 @@ type decisions struct {
 	make    maker
 	keys    []string
 	refused bool
+	cold    bool // the keys do not exist before
+	callers int
 	load    time.Duration
 
 	nodes  *nodes
 	decide decider // nil until the first sample
+	from   int     // where the callers go on
 }
 
 // sample makes decisions for a time, after some to warm up.
@@ -181,7 +210,10 @@ func (d *decisions) sample() (_ []float64, err error) {
 		if d.decide, err = d.make(d.nodes.client); err != nil {
 			return nil, err
 		}
-		if err := d.once(ctx); err != nil { // all keys exist; limits that refuse are used up
+		if !d.cold {
+			err = d.once(ctx)
+		}
+		if err != nil { // all keys exist; limits that refuse are used up
 			return nil, err
 		}
 	}
@@ -247,12 +279,12 @@ func (d *decisions) call(ctx context.Context, long time.Duration) (float64, erro
 		all   sync.WaitGroup
 		over  atomic.Bool
 		n     atomic.Int64
-		fails [callers]error
+		fails = make([]error, d.callers)
 	)
-	for c := range callers {
+	for c := range d.callers {
 		all.Go(func() {
 			made := int64(0)
-			for i := c * len(d.keys) / callers; !over.Load(); i++ {
+			for i := d.from + c*len(d.keys)/d.callers; !over.Load(); i++ {
 				ok, err := d.decide(ctx, d.keys[i&(len(d.keys)-1)])
 				if err != nil || ok == d.refused {
 					fails[c] = errors.Join(errOutcome, err)
@@ -267,7 +299,8 @@ func (d *decisions) call(ctx context.Context, long time.Duration) (float64, erro
 	timer := time.AfterFunc(long, func() { over.Store(true) })
 	all.Wait()
 	timer.Stop()
-	return float64(max(1, n.Load())), errors.Join(fails[:]...)
+	d.from += int(n.Load()) / d.callers
+	return float64(max(1, n.Load())), errors.Join(fails...)
 }
 
 // restRows are what keys in debt and keys at rest cost a server. There is next to no noise: the
@@ -303,11 +336,11 @@ func restRows(r *Redis, s RedisSizes) []Row {
 			after, err := infoField(ctx, n.all[0], "memory", "used_memory")
 			return (after - before) / float64(s.Keys), err
 		}),
-		row("keys left 100 ms after 10,000 have paid their debts", "keys", gcra{permits: 100, period: time.Second, burst: 10}, func(ctx context.Context, n *nodes, decide decider) (float64, error) {
+		row("keys left 1.2 s after 10,000 have paid their debts", "keys", gcra{permits: 100, period: time.Second, burst: 10}, func(ctx context.Context, n *nodes, decide decider) (float64, error) {
 			if err := fill(ctx, decide); err != nil {
 				return 0, err
 			}
-			time.Sleep(110 * time.Millisecond) // a permit comes back in 10 ms
+			time.Sleep(1210 * time.Millisecond) // a permit comes back in 10 ms
 			left := 0
 			keys := n.all[0].Scan(ctx, 0, "", 1000).Iterator()
 			for keys.Next(ctx) {

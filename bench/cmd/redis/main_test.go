@@ -26,7 +26,7 @@ func TestEveryRowDoesItsWork(t *testing.T) {
 	require.Zero(t, run([]string{"-quick", "-json"}, &out, &errs, few()), errs.String())
 	var rows []map[string]any
 	require.NoError(t, json.Unmarshal(out.Bytes(), &rows))
-	require.Len(t, rows, 6*2*4+2*2*4+2+4*2+1)
+	require.Len(t, rows, 12*2*4+2*2*4+4+2*4+2+4*2+1)
 	names := map[any]bool{}
 	for _, row := range rows {
 		require.Len(t, row, 4)
@@ -48,7 +48,7 @@ func TestTableHasTheBars(t *testing.T) {
 	var out, errs bytes.Buffer
 	require.Zero(t, run([]string{"-quick", "-row", "^token bucket, 10,000 keys, allowed"}, &out, &errs, few()), errs.String())
 	require.Contains(t, out.String(), "| token bucket, 10,000 keys, allowed, strict [decisions/s] | ")
-	require.Contains(t, out.String(), "| token bucket, 10,000 keys, allowed, strict | ≤ 1.2 × floor | ")
+	require.Contains(t, out.String(), "| token bucket, 10,000 keys, allowed, strict | ≤ 0.8 × redis_rate | ")
 	require.NotContains(t, out.String(), "Cluster")
 }
 

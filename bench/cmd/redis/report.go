@@ -69,15 +69,28 @@ type bar struct {
 func bars() []bar {
 	const vendor, vendors = "a vendor's limit, 1 key", "a vendor's limit, 10,000 keys"
 	const keys, cluster = "token bucket, 10,000 keys, allowed", "Cluster of three: token bucket, 10,000 keys, allowed"
-	return []bar{
-		{row: keys + ", strict", bound: 1.2, of: "floor"},
+	const one, many = "token bucket, 10,000 keys, 1 caller", "token bucket, 10,000 keys, 256 callers"
+	const hot, cold, speed = "token bucket, 100 hot keys, allowed", "token bucket, 1,000,000 cold keys, allowed", " [decisions/s]"
+	all := []bar{
+		{row: keys + ", strict", bound: 0.8, of: "redis_rate"},
 		{row: keys + ", coalesced", bound: 0.5, of: keys + ", strict"},
 		{row: cluster + ", coalesced", bound: 0.65, of: cluster + ", strict"},
 		{row: vendor + ", permit of a gate", bound: 1.3, of: vendor + ", strict"},
 		{row: vendors + ", permit of a gate", bound: 1.3, of: vendors + ", strict"},
-		{row: keys + ", strict [decisions/s]", least: true, bound: 1, of: "redis_rate"},
-		{row: keys + ", coalesced [decisions/s]", least: true, bound: 1.7, of: "redis_rate"},
+		{row: keys + ", strict" + speed, least: true, bound: 1.2, of: "redis_rate"},
+		{row: one + ", strict" + speed, least: true, bound: 1.1, of: "redis_rate"},
+		{row: one + ", coalesced" + speed, least: true, bound: 0.95, of: "redis_rate"},
+		{row: many + ", coalesced" + speed, least: true, bound: 3, of: "redis_rate"},
+		{row: hot + speed, least: true, bound: 30, of: "redis_rate"},
+		{row: cold + ", lease" + speed, least: true, bound: 0.9, of: cold + ", strict" + speed},
 	}
+	for _, of := range []struct {
+		kind  string
+		bound float64
+	}{{"token bucket", 2.5}, {"fixed window", 2.5}, {"sliding counter", 1.5}, {"sliding window", 1.5}, {"sliding log of few", 1.5}, {"bucket and window", 1.5}} {
+		all = append(all, bar{row: of.kind + ", 10,000 keys, allowed, coalesced" + speed, least: true, bound: of.bound, of: "redis_rate"})
+	}
+	return all
 }
 
 // stands returns the line of a bar, or nothing if it was not measured.
