@@ -123,3 +123,14 @@ func BenchmarkHotKey(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkHotKeys(b *testing.B) {
+	ctx := context.Background()
+	client := startServer(b).client(b)
+	table := open(b, newStore(b, client, Config{Mode: Lease}), "hot")
+	id := planned(b, table, ratelimit.TokenBucket(10, time.Second, 1<<28))
+	callers(ctx, b, client, 100, func(key string) error {
+		_, err := table.Apply(ctx, key, id, limits.Op{Cost: 1})
+		return err
+	})
+}

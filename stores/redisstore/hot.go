@@ -31,12 +31,12 @@ func hotScript(frame, decide string, pairs ...string) *script {
 
 // text returns lua/one.lua with the numbers of the limit.
 func (p *part) text() *script {
-	full, a, b, one := p.numbers()
+	full, a, b := p.numbers()
 	if b == "" {
 		b = "nil"
 	}
 	decide := map[uint]string{algBucket: "takebucket.lua", algWindow: "takewindow.lua"}[p.algorithm]
-	return hotScript("one.lua", decide, "LIMIT", "'"+p.name+"|', "+strings.Join([]string{full, a, b}, ", "), "ONE", number(one))
+	return hotScript("one.lua", decide, "LIMIT", "'"+p.name+"|', "+strings.Join([]string{full, a, b}, ", "), "ONE", number(p.unit()))
 }
 
 // alone returns the script that takes one permit of one key, or nil.
@@ -49,31 +49,35 @@ func (p *part) alone(s *Store) *script {
 	return p.one
 }
 
-// numbers returns the numbers of a limit in lua/many.lua, and the units of a permit.
-func (p *part) numbers() (full, a, b string, one int64) {
+// unit returns the units of a permit in lua/many.lua.
+func (p *part) unit() int64 {
 	if p.algorithm == algBucket {
-		return number(p.Capacity * p.b), number(p.a), number(p.b), p.b
+		return p.b
 	}
-	if p.aligned {
+	return 1
+}
+
+// numbers returns the numbers of a limit in lua/many.lua.
+func (p *part) numbers() (full, a, b string) {
+	if p.algorithm == algBucket || p.aligned {
 		b = number(p.b)
 	}
-	return number(p.Capacity), number(p.a), b, 1
+	return number(p.Capacity * p.unit()), number(p.a), b
 }
 
 // forHot makes req a request for lua/many.lua, and returns false if that cannot decide it.
 func (req *request) forHot() bool {
 	p, op := req.plan.parts[0], &req.op
-	reserve := op.Kind == limits.Reserve && p.algorithm == algBucket
-	if len(req.plan.parts) > 1 || p.many == nil || op.Kind != limits.Take && !reserve || op.Cost > p.Capacity {
+	reserve, partly := op.Kind == limits.Reserve && p.algorithm == algBucket, op.Kind == limits.TakeAtMost
+	if len(req.plan.parts) > 1 || p.many == nil || op.Kind != limits.Take && !reserve && !partly || op.Cost > p.Capacity && !partly {
 		return false
 	}
-	unit, wait := int64(1), int64(op.MaxWait/time.Microsecond)
-	if p.algorithm == algBucket {
-		unit = p.b
-	}
-	req.hot, req.charge, req.room = p, op.Cost*unit, p.Capacity*unit
-	if reserve {
-		req.room = min(wait, (maxDebt-req.room)/p.a)*p.a + req.room
+	unit := p.unit()
+	req.hot, req.charge, req.room = p, min(op.Cost, p.Capacity)*unit, p.Capacity*unit
+	if partly {
+		req.charge = -req.charge
+	} else if reserve {
+		req.room += min(int64(op.MaxWait/time.Microsecond), (maxDebt-req.room)/p.a) * p.a
 	}
 	return true
 }
@@ -86,16 +90,22 @@ func double(reply string, i int) int64 {
 	return int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(reply[8*i : 8*i+8]))))
 }
 
-// decided reads the reply of lua/many.lua for the request at a place of its flight.
+// decided reads the reply of lua/one.lua, or of lua/many.lua for the request at a place of its flight.
 func (req *request) decided(reply string, place int) (r limits.Result, ok bool) {
-	if len(reply) < 8*(3+2*place) {
+	from := 1 + 3*place
+	if len(reply) < 8*(from+2) {
 		return r, false
 	}
-	now, count, extra := double(reply, 0), double(reply, 1+2*place), double(reply, 2+2*place)
+	now, count, extra := double(reply, 0), double(reply, from), double(reply, from+1)
 	if count == foreign {
 		return r, false
 	}
 	p, op, at, granted := req.hot, &req.op, now*1000, req.op.Cost
+	if op.Kind == limits.TakeAtMost && op.Cost > 0 {
+		if granted = double(reply, from+2) / p.unit(); granted == 0 {
+			granted = -1
+		}
+	}
 	if count < 0 {
 		count, granted = -1-count, -1
 	}

@@ -4,9 +4,10 @@
 -- KEYS[i]    the value of a key
 -- ARGV[1]    the time, or '' for that of the server
 -- ARGV[2-5]  the limit: its name with a '|', the units of all permits, A, B. See takebucket and takewindow
--- ARGV[6..]  for each key the units to charge, and the most that may be in use afterwards
+-- ARGV[6..]  for each key the units to charge, below 0 to take as many permits as there are, and the most that may
+--            be in use afterwards
 --
--- Reply: the time, then count and extra for each key, as doubles. A count below 0 is a refusal: count is -1 minus
+-- Reply: the time, then count, extra and charge for each key, as doubles. A count below 0 is a refusal: count is -1 minus
 -- the count. A count of -2^53 says that only account can read the value.
 --
 -- Writes what was charged. If the clock went back, the unchanged count is rewritten, also by a refusal, so that it
@@ -23,6 +24,6 @@ for i = 1, #KEYS do
   local key, charge, room = KEYS[i], tonumber(ARGV[2 * i + 4]), tonumber(ARGV[2 * i + 5])
   local value, count, extra = redis.pcall('GET', key), nil, nil
   DECIDE
-  reply[i + 1] = struct.pack('<dd', count, extra)
+  reply[i + 1] = struct.pack('<ddd', count, extra, charge)
 end
 return table.concat(reply)

@@ -23,6 +23,9 @@ if value then
   end
 end
 if not count then
+  if charge < 0 then
+    charge = math.max(0, math.min(-charge, math.floor((room - debt) / b) * b))
+  end
   local taken = debt + charge <= room or charge == 0
   if taken then
     debt = debt + charge

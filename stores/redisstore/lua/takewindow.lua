@@ -23,6 +23,9 @@ if value then
 end
 if not count then
   start = start or (b and now - (now + b) % a or now)
+  if charge < 0 then
+    charge = math.max(0, math.min(-charge, room - used))
+  end
   local taken = used + charge <= room or charge == 0
   if taken then
     used = used + charge
