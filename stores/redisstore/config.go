@@ -20,14 +20,12 @@ const (
 	// decisions on one key keep the order of the calls. It uses two connections, or one to each server of a Cluster. To a server whose round
 	// trip is longer than a third of Timeout, it uses up to eight times as many (see Distance above).
 	Coalesced Mode = "coalesced"
-	// Lease is Coalesced, except for keys that are used often, more than eight times in a second: for these, a process takes permits in
-	// advance, and decides by itself until it has spent them. It takes as many at once as the key needs in a second, up to [Config].Lease,
-	// and up to a quarter of the limit divided by the number of processes. It gives back those that are not used within a second, and
-	// all when the store is closed. While none are left, it refuses takes without the server, for up to 100 ms at a time.
+	// Lease is Coalesced, but for keys that are taken from more than eight times in a second a process takes permits in advance, and decides
+	// by itself until they are spent. It takes as many at once as it has been asked for in a second, at most [Config].Lease, and at
+	// most a quarter of the limit divided by the number of processes. It gives back those that were not used for one to two seconds, and
+	// all at Close. While there are none, it refuses takes without the server, for up to 100 ms at a time. See Modes above.
 	//
-	// Permits are charged before they are used, so no more are granted in total than in the other modes. But they can be used later: in
-	// any period of time, up to Lease permits for each process can be granted in addition to the limit. A process that is killed loses those that it
-	// has taken in advance, and Remaining does not count those of other processes.
+	// A process that is killed loses what it has taken in advance. Remaining does not count what other processes have taken.
 	Lease Mode = "lease"
 )
 
@@ -53,8 +51,8 @@ type Config struct {
 	// Lease is how many permits of a key a process takes in advance at most. It can only be set with the Mode [Lease]. If 0, it is 100.
 	Lease int64
 	// Timeout is the longest time of a decision, with all its steps; after that, the decision returns an error. The
-	// context of the call can end it earlier: by its deadline, and with Coalesced also by its cancellation. If zero, it is
-	// 50 milliseconds. It must not be negative.
+	// context of the call can end it earlier: by its deadline, and by its cancellation while it waits for others in Coalesced or
+	// Lease. If zero, it is 50 milliseconds. It must not be negative.
 	//
 	// A decision takes one round trip, so Timeout must be longer than that: set at least twice the round trip. The default
 	// fits a round trip of up to 25 ms; [Store.Check] measures it.

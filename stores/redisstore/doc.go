@@ -6,9 +6,9 @@
 //	...
 //	limiter, err := ratelimit.New(ratelimit.Config{Name: "api", Limit: ratelimit.PerMinute(1000), Store: store})
 //
-// A decision is one script on one key, over the connections of the client, by the server's clock. It takes one round trip, or up to two in
-// [Coalesced], and never longer than [Config].Timeout. The limit is never exceeded while the server keeps its data. If the server fails,
-// the limiter applies [ratelimit.Config].OnStoreError.
+// A decision is one script on one key, over the connections of the client, by the server's clock. It takes one round trip, up to two in
+// [Coalesced], and mostly none for the busiest keys in [Lease]; never longer than [Config].Timeout. The limit is never exceeded while the
+// server keeps its data. If the server fails, the limiter applies [ratelimit.Config].OnStoreError.
 //
 // A decision has the same result as in memory, to the microsecond. Limiters with the same name and the same Prefix
 // share their keys, in every process. If there is only one process, keep the limits in memory: that is a thousand times
@@ -20,7 +20,8 @@
 // clocks of the instances do not matter. Arithmetic is in whole numbers: a rate such as 3 per second does not drift. Permits are taken from
 // all joined limits, or from none.
 //
-// A key is one value, which expires when its usage has recovered; a recovered key takes no memory. A bucket or a fixed window takes some
+// A key is one value, which expires when its usage has recovered; that of a bucket after up to twice as long and a second, as its expiry is
+// set in advance for later takes, which is less work for the server. A bucket or a fixed window takes some
 // 200 bytes of the server's memory, of which MEMORY USAGE reports 120; the rest is in the server's tables. Each step of a sliding window or
 // a log takes 32 more. A log is rewritten with each take: use it only for limits of a few hundred. A refusal writes nothing. Set the
 // maxmemory-policy of the server to noeviction, or to volatile-ttl, which evicts the keys with the least usage first. Any other policy
@@ -65,7 +66,8 @@
 // Timeout, or at once if the client's DialerRetries is 1.
 //
 // To decide by a share of the limit meanwhile, wrap the store in share.New of stores/share. Then the store counts the instances that use
-// the server with the same Prefix, from the first decision of a limiter with [ratelimit.Local] until [Store.Close]; decisions do not wait
+// the server with the same Prefix, from the first decision of a limiter with [ratelimit.Local], or from the first permits taken in advance
+// in [Lease], until [Store.Close]; decisions do not wait
 // for that. So services that share a server each need a Prefix of their own. An instance sends a heartbeat every two seconds, and more
 // often in its first two seconds; an instance without a heartbeat for ten seconds is not counted. A higher count applies at once, a lower
 // one only after ten seconds in which every count was lower, so shares can take up to 25 seconds to grow after an instance was lost.
@@ -79,16 +81,21 @@
 // The store can also be the Store of a gate: gate.Config{Name: "ads", Store: store}. Gates with the same name and the same Prefix share
 // their limits, holds, turns and places in flight. Package gate says what that means, and what happens while the server is unavailable. The
 // state of a vendor is one value, plus one for each key of a limit that is in use; in a Cluster all of them are on one server. An operation
-// is one script, in both modes. Its time limit is [Config].Timeout, but at least a second.
+// is one script, in all modes. Its time limit is [Config].Timeout, but at least a second.
 //
 // # Modes
 //
-// [Strict] takes one round trip for a decision. [Coalesced] makes the same decisions with less work: decisions that
-// arrive while a request is under way are sent together in the next, so a decision takes up to two round trips. One
-// script decides many takes and checks of single buckets and fixed windows, for 6 to 9 µs of the server's CPU each.
-// Sliding windows, logs, counters and joined limits are sent together too, but each decision is a script of its own: 30
-// to 45 µs, five times as much, and nearly as much as in Strict. That was measured with 64 callers and 10,000 keys on
-// two cores, by go test -bench Decision.
+// [Strict] takes one round trip for a decision. [Coalesced] makes the same decisions with less work: decisions that arrive while a request
+// is under way are sent together in the next, so a decision takes up to two round trips. One script decides about all keys of a batch that
+// have the same limit.
+//
+// [Lease] is for keys that are taken from more often than the server should be asked: a limit for a whole service, or for a tenant with much
+// traffic. A process takes permits of such a key in advance, and the server is asked once for up to [Config].Lease takes. The permits are
+// charged before they are used, so the total is never above the limit. Only the moment shifts: with p processes, any window can have up
+// to p × Lease permits more than the limit, and never more than a quarter of the limit, if the processes know of each other (see below).
+// Other operations than takes ask the server. A reservation does not use permits that were taken in advance.
+//
+// docs/benchmarks.md has figures, and docs/guide/limits-in-redis.md says which mode is for which load.
 //
 // # Distance
 //
@@ -113,7 +120,7 @@
 // balancer cut, or that must be made to a distant server again. For a distant server set
 // ConnMaxIdleTime to -1, and leave ConnMaxLifetime and MaxIdleConns at 0.
 //
-// In Coalesced, decisions on one key keep the order of the calls if the round trip is less than a third of Timeout. To
+// In Coalesced and Lease, decisions on one key keep the order of the calls if the round trip is less than a third of Timeout. To
 // a more distant server, a batch is sent without waiting for the reply to the previous one, at most eight batches in a
 // Timeout, each on a connection of its own. Then the order is not kept.
 //
@@ -125,7 +132,7 @@
 //
 //	ACL SETUSER limiter on >secret ~gresil:* +eval +evalsha +get +set +del +time +info +ping
 //
-// With stores/share, it also needs these:
+// With stores/share, or in Lease, it also needs these, for counting the instances:
 //
 //	+zadd +zrange +zrem +zremrangebyscore +pexpire
 //

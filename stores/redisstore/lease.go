@@ -144,7 +144,8 @@ func (l *leases) take(ctx context.Context, key string, p *limits.Plan, op limits
 				return limits.Result{}, false, f.err
 			}
 		case <-within.Done():
-			return limits.Result{}, false, unsent(explain(within.Err(), true))
+			store := l.table.store
+			return limits.Result{}, false, unsent(explain(store.nodeOf(l.table.keyName(key)).named(within.Err()), true))
 		}
 	}
 }

@@ -517,12 +517,17 @@ func TestFailoverBehindOneAddress(t *testing.T) {
 					}
 				}
 				wg.Wait()
+				require.NoError(t, s.Close()) // gives back what was taken in advance
+				lost := int64(0)
+				if mode == Lease {
+					lost = callers * each * unknown.Load() // as many can have been taken in advance
+				}
 				// The new primary is asked by a client of its own: the demoted one may still answer a read over
 				// one of the connections, and be behind.
 				now := open(t, newStore(t, server{r.Replica}.client(t), Config{Mode: mode}), "t")
 				for name, l := range all {
 					got := take(t, now, name, l, 0).Remaining
-					require.GreaterOrEqual(t, got, int64(limit-1-callers*each), name)
+					require.GreaterOrEqual(t, got, limit-1-callers*each-lost, name)
 					require.LessOrEqual(t, got, limit-1-callers*each+unknown.Load(), name)
 				}
 				require.Less(t, unknown.Load(), int64(len(all)*callers*each/2))
