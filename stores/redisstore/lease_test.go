@@ -1,8 +1,14 @@
 package redisstore
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,8 +16,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 )
@@ -65,6 +73,97 @@ func TestLeasesOfProcesses(t *testing.T) {
 			require.GreaterOrEqual(t, granted.Load()+rest, int64(limit-most))
 		})
 	}
+}
+
+const leaseChildEnv = "GRESIL_LEASE_TEST"
+
+// leaseChild is a process that takes as much of a key as it gets, until its input ends, and prints the time of each take.
+func leaseChild(addr string) {
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	store := core.Must(New(client, Config{Mode: Lease, Lease: childLease, Timeout: patient}))
+	limiter := core.Must(ratelimit.New(ratelimit.Config{
+		Name: "t", Limit: ratelimit.SlidingLog(childLimit, time.Second), Store: store, OnStoreError: ratelimit.Deny,
+	}))
+	var over atomic.Bool
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range childCallers {
+		all.Go(func() {
+			for !over.Load() {
+				if r, err := limiter.Take(context.Background(), "k", 1); err == nil && r.Allowed {
+					mu.Lock()
+					fmt.Println(time.Now().UnixMicro())
+					mu.Unlock()
+				} else {
+					time.Sleep(time.Millisecond)
+				}
+			}
+		})
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	over.Store(true)
+	all.Wait()
+	_ = store.Close()
+}
+
+const childLimit, childLease, childCallers = 500, 20, 4
+
+// TestLeasesOfKilledProcesses: in any second, no more is granted than the limit and what the processes can have taken in advance, also
+// after one of them is killed; and the others go on.
+func TestLeasesOfKilledProcesses(t *testing.T) {
+	t.Parallel()
+	const processes = 4
+	srv := startServer(t)
+	var all []int64
+	var mu sync.Mutex
+	var readers sync.WaitGroup
+	var children []*exec.Cmd
+	var inputs []io.Closer
+	for range processes {
+		child := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test
+		child.Env = append(os.Environ(), leaseChildEnv+"="+srv.Addr)
+		in, err := child.StdinPipe()
+		require.NoError(t, err)
+		out, err := child.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, child.Start())
+		children, inputs = append(children, child), append(inputs, in)
+		readers.Go(func() {
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				at, err := strconv.ParseInt(lines.Text(), 10, 64)
+				mu.Lock()
+				if err == nil { // the last line of a killed process can be cut
+					all = append(all, at)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	granted := func() int { mu.Lock(); defer mu.Unlock(); return len(all) }
+	require.Eventually(t, func() bool { return granted() > 3*childLimit/2 }, 60*time.Second, 10*time.Millisecond)
+	require.NoError(t, children[0].Process.Kill())
+	before := granted()
+	require.Eventually(t, func() bool { return granted() > before+3*childLimit/2 }, 60*time.Second, 10*time.Millisecond)
+	for _, in := range inputs {
+		_ = in.Close()
+	}
+	readers.Wait()
+	for i, child := range children {
+		if err := child.Wait(); i > 0 {
+			require.NoError(t, err)
+		}
+	}
+	slices.Sort(all)
+	most, from := 0, 0
+	for i, at := range all {
+		for at-all[from] >= 1_000_000 {
+			from++
+		}
+		most = max(most, i-from+1)
+	}
+	t.Logf("at most %d in a second of %d", most, childLimit)
+	require.LessOrEqual(t, most, childLimit+processes*(childLease+childCallers)) // each caller can be late with one
+	require.GreaterOrEqual(t, most, childLimit*8/10)
 }
 
 // hotLease returns a table and a plan in a bubble, and takes so many permits of "k" that others have been taken in advance. The limit is

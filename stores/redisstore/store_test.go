@@ -35,6 +35,10 @@ import (
 // connection that fails.
 func TestMain(m *testing.M) {
 	logging.Disable()
+	if addr := os.Getenv(leaseChildEnv); addr != "" {
+		leaseChild(addr)
+		return
+	}
 	flag.Parse()
 	if set := flag.Lookup("test.parallel"); set.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		_ = set.Value.Set("8")
