@@ -168,7 +168,7 @@ func TestLeasesOfKilledProcesses(t *testing.T) {
 
 // hotLease returns a table and a plan in a bubble, and takes so many permits of "k" that others have been taken in advance. The limit is
 // an hour's, so that nothing recovers meanwhile.
-func hotLease(t *testing.T, srv server, l ratelimit.Limit) (limits.Table, *limits.Plan, *lease) {
+func hotLease(t *testing.T, srv server, l ratelimit.Limit) (limits.Table, *limits.Plan, int64) {
 	t.Helper()
 	s := storeInBubble(t, srv, Config{Mode: Lease, Lease: 20, Prefix: strings.ReplaceAll(t.Name(), "/", ".")})
 	tab := open(t, s, "t")
@@ -178,7 +178,10 @@ func hotLease(t *testing.T, srv server, l ratelimit.Limit) (limits.Table, *limit
 	}
 	e := tab.(*table).leases.find("k") //nolint:forcetypeassert // it is one of ours
 	require.NotNil(t, e)
-	return tab, id, e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	require.Positive(t, e.left)
+	return tab, id, e.left
 }
 
 func (l *leases) find(key string) *lease {
@@ -195,11 +198,10 @@ func TestLeaseOfAKey(t *testing.T) {
 	srv, hour := startServer(t), ratelimit.TokenBucket(1000, 10_000*time.Hour, 1000)
 	for name, test := range map[string]func(*testing.T){
 		"is given back": func(t *testing.T) {
-			tab, _, e := hotLease(t, srv, hour)
-			require.Positive(t, e.left)
+			tab, _, left := hotLease(t, srv, hour)
 			require.EqualValues(t, 1000-hotTakes-1, take(t, tab, "k", hour, 0).Remaining, "what this process has taken is available to it")
 			strict := open(t, storeInBubble(t, srv, Config{Prefix: strings.ReplaceAll(t.Name(), "/", ".")}), "t")
-			require.EqualValues(t, 1000-hotTakes-1-e.left, take(t, strict, "k", hour, 0).Remaining)
+			require.EqualValues(t, 1000-hotTakes-1-left, take(t, strict, "k", hour, 0).Remaining)
 			time.Sleep(3 * leaseSpan)
 			synctest.Wait()
 			require.EqualValues(t, 1000-hotTakes-1, take(t, strict, "k", hour, 0).Remaining)
@@ -213,10 +215,9 @@ func TestLeaseOfAKey(t *testing.T) {
 			require.EqualValues(t, 500-hotTakes-2, take(t, tab, "k", other, 0).Remaining)
 		},
 		"after a reset": func(t *testing.T) {
-			tab, id, e := hotLease(t, srv, hour)
+			tab, id, _ := hotLease(t, srv, hour)
 			_, err := tab.Apply(t.Context(), "k", id, limits.Op{Kind: limits.Reset})
 			require.NoError(t, err)
-			require.Zero(t, e.left)
 			require.EqualValues(t, 1000, take(t, tab, "k", hour, 0).Remaining)
 		},
 		"refuses": func(t *testing.T) {
