@@ -75,7 +75,7 @@ do
       return struct.pack('<dd', s.start, s.used)
     end,
     shift = function(s, by, p)
-      s.start = p.k == 'a' and min(s.start, now) or s.start - by
+      s.start = p.k == 'a' and align(min(s.start, now), p.a, p.b) or s.start - by
     end,
     look = function(p, s, cost)
       local start, used = own(p, s)
