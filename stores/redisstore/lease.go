@@ -50,6 +50,7 @@ type lease struct {
 	cost        int64
 	since       time.Duration // of refusal
 	until       time.Duration // the end of refusal
+	changed     time.Duration // when plan was
 	asked, last int64         // permits that were asked for in this span, and in the last one
 	filling     *filling      // nil if no permits are being taken in advance
 }
@@ -83,7 +84,16 @@ func (l *leases) hot(hash uint64, now time.Duration) bool {
 func (l *leases) take(ctx context.Context, key string, p *limits.Plan, op limits.Op) (limits.Result, bool, error) {
 	hash := maphash.String(l.seed, key)
 	shard := &l.shards[hash%leaseShards]
-	for within := ctx; ; {
+	within := ctx // from the first wait on, with Timeout for all steps together
+	bound := func() func() {
+		if within != ctx {
+			return func() {}
+		}
+		w := newWithin(ctx, l.table.store.cfg.timeout())
+		within = w
+		return w.end
+	}
+	for {
 		now := time.Since(l.base)
 		shard.mu.Lock()
 		e := shard.of[key]
@@ -96,9 +106,16 @@ func (l *leases) take(ctx context.Context, key string, p *limits.Plan, op limits
 		}
 		if e.plan != p {
 			old, left, of := e.plan, e.left, e.grant.Receipt
-			e.plan, e.left, e.until = p, 0, 0
+			often := now-e.changed < leaseSpan // both limits are in use: each change would lose what was taken in advance
+			if !often {
+				e.plan, e.left, e.until, e.changed = p, 0, 0, now
+			}
 			shard.mu.Unlock()
-			l.giveBack(key, old, of, left)
+			if often {
+				return l.table.store.apply(within, l.table.request(key, planOf(p), op))
+			}
+			defer bound()()
+			l.giveBack(within, key, old, of, left)
 			continue
 		}
 		e.asked += op.Cost
@@ -128,16 +145,15 @@ func (l *leases) take(ctx context.Context, key string, p *limits.Plan, op limits
 			left, of := e.left, e.grant.Receipt
 			e.left = 0
 			shard.mu.Unlock()
-			l.giveBack(key, p, of, left) // so that the server knows all that is left
+			if left > 0 { // the server has to know all that is left
+				defer bound()()
+				l.giveBack(within, key, p, of, left)
+			}
 			return l.alone(within, e, p, op)
 		}
 		e.asked -= op.Cost // it is counted when it asks again
 		shard.mu.Unlock()
-		if within == ctx {
-			w := newWithin(ctx, l.table.store.cfg.timeout())
-			defer w.end()
-			within = w
-		}
+		defer bound()()
 		select {
 		case <-f.done:
 			if f.err != nil {
@@ -152,7 +168,7 @@ func (l *leases) take(ctx context.Context, key string, p *limits.Plan, op limits
 
 // addLocked adds a lease for a key.
 func (l *leases) addLocked(shard *leaseShard, key string, p *limits.Plan) *lease {
-	e := &lease{leaseShard: shard, key: strings.Clone(key), plan: p, last: hotTakes}
+	e := &lease{leaseShard: shard, key: strings.Clone(key), plan: p, changed: -leaseSpan, last: hotTakes}
 	e.timer = time.AfterFunc(leaseSpan, func() { l.next(e) })
 	shard.of[e.key] = e
 	return e
@@ -211,16 +227,14 @@ func (e *lease) refuse(r limits.Result, cost int64, sent, now time.Duration) {
 // fill takes n permits, for which takes of the key wait. Before that it gives back those that are left of a take.
 func (l *leases) fill(e *lease, f *filling, n int64, p *limits.Plan, left int64, of limits.Receipt) {
 	defer close(f.done)
-	l.giveBack(e.key, p, of, left)
+	l.giveBack(context.Background(), e.key, p, of, left)
 	began := time.Since(l.base)
-	ctx, cancel := context.WithTimeout(context.Background(), l.table.store.cfg.timeout())
-	defer cancel()
-	r, ok, err := l.table.store.apply(ctx, l.table.request(e.key, planOf(p), limits.Op{Kind: limits.TakeAtMost, Cost: n}))
+	r, ok, err := l.table.store.apply(context.Background(), l.table.request(e.key, planOf(p), limits.Op{Kind: limits.TakeAtMost, Cost: n}))
 	if f.err = err; err == nil && !ok {
 		f.err = errReply
 	}
 	if !l.filled(e, r, n, p, began) {
-		l.giveBack(e.key, p, r.Receipt, r.Permits)
+		l.giveBack(context.Background(), e.key, p, r.Receipt, r.Permits)
 	}
 }
 
@@ -244,12 +258,26 @@ func (l *leases) filled(e *lease, r limits.Result, n int64, p *limits.Plan, bega
 }
 
 // giveBack refunds permits, if there are any.
-func (l *leases) giveBack(key string, p *limits.Plan, receipt limits.Receipt, n int64) {
+func (l *leases) giveBack(ctx context.Context, key string, p *limits.Plan, receipt limits.Receipt, n int64) {
 	if n == 0 {
 		return
 	}
 	op := limits.Op{Kind: limits.Refund, Cost: n, Receipt: receipt}
-	_, _, _ = l.table.store.apply(context.Background(), l.table.request(key, planOf(p), op)) // without a reply they are lost
+	_, _, _ = l.table.store.apply(ctx, l.table.request(key, planOf(p), op)) // without a reply they are lost
+}
+
+// refund takes back permits of the last grant, so that they can be used or given back with the others. It returns false if they are of
+// another take.
+func (l *leases) refund(key string, op *limits.Op) (limits.Result, bool) {
+	shard := &l.shards[maphash.String(l.seed, key)%leaseShards]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	e := shard.of[key]
+	if e == nil || e.plan != op.Receipt.Plan || e.filling != nil || op.Receipt.At != e.grant.Receipt.At || op.Receipt.Parts != e.grant.Receipt.Parts {
+		return limits.Result{}, false
+	}
+	e.left = min(e.left+op.Cost, e.grant.Permits)
+	return e.granted(0, time.Since(l.base)), true
 }
 
 // after notes an operation that the server has decided. A refund or a reset can have freed permits; a reset makes those void that
@@ -295,7 +323,7 @@ func (l *leases) next(e *lease) {
 		delete(e.of, e.key)
 	}
 	e.mu.Unlock()
-	l.giveBack(e.key, plan, receipt, left)
+	l.giveBack(context.Background(), e.key, plan, receipt, left)
 }
 
 // end gives back all permits that were taken in advance.
@@ -308,7 +336,7 @@ func (l *leases) end(all *sync.WaitGroup) {
 			if f := e.filling; f != nil {
 				all.Go(func() { <-f.done }) // which gives back its permits
 			}
-			all.Go(func() { l.giveBack(e.key, e.plan, e.grant.Receipt, e.left) })
+			all.Go(func() { l.giveBack(context.Background(), e.key, e.plan, e.grant.Receipt, e.left) })
 		}
 		shard.of = map[string]*lease{}
 		shard.mu.Unlock()

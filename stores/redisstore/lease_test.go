@@ -214,6 +214,28 @@ func TestLeaseOfAKey(t *testing.T) {
 			synctest.Wait()
 			require.EqualValues(t, 500-hotTakes-2, take(t, tab, "k", other, 0).Remaining)
 		},
+		"refunded": func(t *testing.T) {
+			tab, id, _ := hotLease(t, srv, hour)
+			for range 3 {
+				r := take(t, tab, "k", hour, 1)
+				back, err := tab.Apply(t.Context(), "k", id, limits.Op{Kind: limits.Refund, Cost: 1, Receipt: r.Receipt})
+				require.NoError(t, err)
+				require.Equal(t, r.Remaining+1, back.Remaining)
+			}
+			time.Sleep(3 * leaseSpan)
+			synctest.Wait()
+			strict := open(t, storeInBubble(t, srv, Config{Prefix: strings.ReplaceAll(t.Name(), "/", ".")}), "t")
+			require.EqualValues(t, 1000-hotTakes-1, take(t, strict, "k", hour, 0).Remaining)
+		},
+		"of two limits at once": func(t *testing.T) {
+			tab, _, _ := hotLease(t, srv, hour)
+			other := ratelimit.TokenBucket(2000, 10_000*time.Hour, 2000)
+			for range 10 {
+				require.True(t, take(t, tab, "k", hour, 1).Allowed)
+				require.True(t, take(t, tab, "k", other, 1).Allowed)
+			}
+			require.GreaterOrEqual(t, take(t, tab, "k", hour, 0).Remaining, int64(1000-hotTakes-21-20))
+		},
 		"after a reset": func(t *testing.T) {
 			tab, id, _ := hotLease(t, srv, hour)
 			_, err := tab.Apply(t.Context(), "k", id, limits.Op{Kind: limits.Reset})

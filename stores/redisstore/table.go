@@ -58,6 +58,11 @@ func (t *table) decide(ctx context.Context, key string, p *limits.Plan, op limit
 	if t.leases != nil && op.Kind == limits.Take && op.Cost > 0 && op.Cost <= p.Capacity {
 		return t.leases.take(ctx, key, p, op)
 	}
+	if t.leases != nil && op.Kind == limits.Refund {
+		if r, ok = t.leases.refund(key, &op); ok {
+			return r, ok, nil
+		}
+	}
 	if r, ok, err = t.store.apply(ctx, t.request(key, planOf(p), op)); t.leases != nil && ok {
 		t.leases.after(key, p, &op, &r)
 	}
