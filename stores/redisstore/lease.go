@@ -80,89 +80,89 @@ func (l *leases) hot(hash uint64, now time.Duration) bool {
 	return n > hotTakes
 }
 
-// take carries out a take, by a permit that was taken in advance or by a refusal that still holds, if there is one.
+// take carries out a take, by permits that were taken in advance or by a refusal that still holds, if there is one.
 func (l *leases) take(ctx context.Context, key string, p *limits.Plan, op limits.Op) (limits.Result, bool, error) {
-	hash := maphash.String(l.seed, key)
-	shard := &l.shards[hash%leaseShards]
-	within := ctx // from the first wait on, with Timeout for all steps together
-	bound := func() func() {
-		if within != ctx {
-			return func() {}
-		}
-		w := newWithin(ctx, l.table.store.cfg.timeout())
-		within = w
-		return w.end
+	before, r, ok, err := l.try(ctx, key, p, op)
+	if before == nil {
+		return r, ok, err
 	}
-	for {
-		now := time.Since(l.base)
-		shard.mu.Lock()
-		e := shard.of[key]
-		if e == nil {
-			if l.table.store.leaving.Load() || !l.hot(hash, now) {
-				shard.mu.Unlock()
-				return l.table.store.apply(within, l.table.request(key, planOf(p), op))
-			}
-			e = l.addLocked(shard, key, p)
+	within := newWithin(ctx, l.table.store.cfg.timeout()) // for all steps together
+	defer within.end()
+	for before != nil {
+		if err := before(within); err != nil { //nolint:contextcheck // within is ctx with a deadline
+			return limits.Result{}, false, err
 		}
-		if e.plan != p {
-			old, left, of := e.plan, e.left, e.grant.Receipt
-			often := now-e.changed < leaseSpan // both limits are in use: each change would lose what was taken in advance
-			if !often {
-				e.plan, e.left, e.until, e.changed = p, 0, 0, now
-			}
-			shard.mu.Unlock()
-			if often {
-				return l.table.store.apply(within, l.table.request(key, planOf(p), op))
-			}
-			defer bound()()
-			l.giveBack(within, key, old, of, left)
-			continue
-		}
-		e.asked += op.Cost
-		scarce, f := now < e.until, e.filling
-		switch {
-		case e.left >= op.Cost:
-			e.left -= op.Cost
-			r := e.granted(op.Cost, now)
-			shard.mu.Unlock()
-			l.table.store.counters.leased.Inc()
-			return r, true, nil
-		case scarce && op.Cost == e.cost:
-			r := e.refused(now)
-			shard.mu.Unlock()
-			l.table.store.counters.leased.Inc()
-			return r, true, nil
-		case !scarce && f == nil:
-			if n := e.size(l.table); n >= 2*op.Cost {
-				f = &filling{done: make(chan struct{})}
-				e.filling = f
-				back, of := e.left, e.grant.Receipt // too few
-				e.left = 0
-				go l.fill(e, f, n, p, back, of) //nolint:contextcheck // for others too
-			}
-		}
-		if scarce || f == nil {
-			left, of := e.left, e.grant.Receipt
-			e.left = 0
-			shard.mu.Unlock()
-			if left > 0 { // the server has to know all that is left
-				defer bound()()
-				l.giveBack(within, key, p, of, left)
-			}
-			return l.alone(within, e, p, op)
-		}
-		e.asked -= op.Cost // it is counted when it asks again
+		before, r, ok, err = l.try(within, key, p, op) //nolint:contextcheck // see above
+	}
+	return r, ok, err
+}
+
+// try is one step of take. If something has to be done before the next one, it returns that.
+func (l *leases) try(
+	ctx context.Context, key string, p *limits.Plan, op limits.Op,
+) (before func(context.Context) error, r limits.Result, ok bool, err error) {
+	hash, now, store := maphash.String(l.seed, key), time.Since(l.base), l.table.store
+	shard := &l.shards[hash%leaseShards]
+	shard.mu.Lock()
+	e := shard.of[key]
+	if e == nil && !store.leaving.Load() && l.hot(hash, now) {
+		e = l.addLocked(shard, key, p) //nolint:contextcheck // it lives on
+	}
+	if e == nil || e.plan != p && now-e.changed < leaseSpan { // with two limits in use, each change would lose what was taken in advance
 		shard.mu.Unlock()
-		defer bound()()
-		select {
-		case <-f.done:
-			if f.err != nil {
-				return limits.Result{}, false, f.err
-			}
-		case <-within.Done():
-			store := l.table.store
-			return limits.Result{}, false, unsent(explain(store.nodeOf(l.table.keyName(key)).named(within.Err()), true))
+		r, ok, err = store.apply(ctx, l.table.request(key, planOf(p), op))
+		return nil, r, ok, err
+	}
+	if old, left, of := e.plan, e.left, e.grant.Receipt; old != p {
+		e.plan, e.left, e.until, e.changed = p, 0, 0, now
+		shard.mu.Unlock()
+		return func(ctx context.Context) error { return l.giveBack(ctx, key, old, of, left) }, r, false, nil
+	}
+	scarce, f := now < e.until, e.filling
+	switch {
+	case e.left >= op.Cost:
+		e.asked, e.left = e.asked+op.Cost, e.left-op.Cost
+		r = e.granted(op.Cost, now)
+		shard.mu.Unlock()
+		store.counters.leased.Inc()
+		return nil, r, true, nil
+	case scarce && op.Cost == e.cost:
+		e.asked += op.Cost
+		r = e.refused(now)
+		shard.mu.Unlock()
+		store.counters.leased.Inc()
+		return nil, r, true, nil
+	}
+	left, of := e.left, e.grant.Receipt // too few
+	if !scarce && f == nil {
+		if n := e.size(l.table, op.Cost); n >= 2*op.Cost {
+			f, e.left = &filling{done: make(chan struct{})}, 0
+			e.filling = f
+			go l.fill(e, f, n, p, left, of) //nolint:contextcheck // for others too
 		}
+	}
+	switch {
+	case !scarce && f != nil:
+		shard.mu.Unlock()
+		return func(ctx context.Context) error { return l.wait(ctx, key, f) }, r, false, nil
+	case left > 0: // the server has to know all that is left
+		e.left = 0
+		shard.mu.Unlock()
+		return func(ctx context.Context) error { return l.giveBack(ctx, key, p, of, left) }, r, false, nil
+	}
+	e.asked += op.Cost
+	shard.mu.Unlock()
+	r, ok, err = l.alone(ctx, e, p, op)
+	return nil, r, ok, err
+}
+
+// wait waits until f is over.
+func (l *leases) wait(ctx context.Context, key string, f *filling) error {
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return unsent(explain(l.table.store.nodeOf(l.table.keyName(key)).named(ctx.Err()), true))
 	}
 }
 
@@ -174,11 +174,11 @@ func (l *leases) addLocked(shard *leaseShard, key string, p *limits.Plan) *lease
 	return e
 }
 
-// size returns how many permits are taken at once: those of a span, but at most Config.Lease, and so many that all processes together take
-// no more than a part of the limit.
-func (e *lease) size(t *table) int64 {
+// size returns how many permits are taken at once, for a take of cost: those of a span, but at most Config.Lease, and so many that all
+// processes together take no more than a part of the limit.
+func (e *lease) size(t *table, cost int64) int64 {
 	processes, _, _ := t.Instances()
-	return min(max(e.last, e.asked), t.store.cfg.lease(), e.plan.Capacity/(leaseShare*processes))
+	return min(max(e.last, e.asked+cost), t.store.cfg.lease(), e.plan.Capacity/(leaseShare*processes))
 }
 
 // granted returns the result of a take of permits that were taken in advance.
@@ -227,14 +227,14 @@ func (e *lease) refuse(r limits.Result, cost int64, sent, now time.Duration) {
 // fill takes n permits, for which takes of the key wait. Before that it gives back those that are left of a take.
 func (l *leases) fill(e *lease, f *filling, n int64, p *limits.Plan, left int64, of limits.Receipt) {
 	defer close(f.done)
-	l.giveBack(context.Background(), e.key, p, of, left)
+	_ = l.giveBack(context.Background(), e.key, p, of, left)
 	began := time.Since(l.base)
 	r, ok, err := l.table.store.apply(context.Background(), l.table.request(e.key, planOf(p), limits.Op{Kind: limits.TakeAtMost, Cost: n}))
 	if f.err = err; err == nil && !ok {
 		f.err = errReply
 	}
 	if !l.filled(e, r, n, p, began) {
-		l.giveBack(context.Background(), e.key, p, r.Receipt, r.Permits)
+		_ = l.giveBack(context.Background(), e.key, p, r.Receipt, r.Permits)
 	}
 }
 
@@ -257,13 +257,13 @@ func (l *leases) filled(e *lease, r limits.Result, n int64, p *limits.Plan, bega
 	return true
 }
 
-// giveBack refunds permits, if there are any.
-func (l *leases) giveBack(ctx context.Context, key string, p *limits.Plan, receipt limits.Receipt, n int64) {
-	if n == 0 {
-		return
+// giveBack refunds permits, if there are any. Without a reply they are lost, which is no failure of a take.
+func (l *leases) giveBack(ctx context.Context, key string, p *limits.Plan, receipt limits.Receipt, n int64) error {
+	if n > 0 {
+		op := limits.Op{Kind: limits.Refund, Cost: n, Receipt: receipt}
+		_, _, _ = l.table.store.apply(ctx, l.table.request(key, planOf(p), op))
 	}
-	op := limits.Op{Kind: limits.Refund, Cost: n, Receipt: receipt}
-	_, _, _ = l.table.store.apply(ctx, l.table.request(key, planOf(p), op)) // without a reply they are lost
+	return nil
 }
 
 // refund takes back permits of the last grant, so that they can be used or given back with the others. It returns false if they are of
@@ -323,7 +323,7 @@ func (l *leases) next(e *lease) {
 		delete(e.of, e.key)
 	}
 	e.mu.Unlock()
-	l.giveBack(context.Background(), e.key, plan, receipt, left)
+	_ = l.giveBack(context.Background(), e.key, plan, receipt, left)
 }
 
 // end gives back all permits that were taken in advance.
@@ -336,7 +336,7 @@ func (l *leases) end(all *sync.WaitGroup) {
 			if f := e.filling; f != nil {
 				all.Go(func() { <-f.done }) // which gives back its permits
 			}
-			all.Go(func() { l.giveBack(context.Background(), e.key, e.plan, e.grant.Receipt, e.left) })
+			all.Go(func() { _ = l.giveBack(context.Background(), e.key, e.plan, e.grant.Receipt, e.left) })
 		}
 		shard.of = map[string]*lease{}
 		shard.mu.Unlock()

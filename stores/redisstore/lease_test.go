@@ -198,6 +198,7 @@ func TestLeaseOfAKey(t *testing.T) {
 	srv, hour := startServer(t), ratelimit.TokenBucket(1000, 10_000*time.Hour, 1000)
 	for name, test := range map[string]func(*testing.T){
 		"is given back": func(t *testing.T) {
+			t.Helper()
 			tab, _, left := hotLease(t, srv, hour)
 			require.EqualValues(t, 1000-hotTakes-1, take(t, tab, "k", hour, 0).Remaining, "what this process has taken is available to it")
 			strict := open(t, storeInBubble(t, srv, Config{Prefix: strings.ReplaceAll(t.Name(), "/", ".")}), "t")
@@ -208,6 +209,7 @@ func TestLeaseOfAKey(t *testing.T) {
 			require.Nil(t, tab.(*table).leases.find("k"), "a key that is not used takes no memory") //nolint:forcetypeassert // it is one of ours
 		},
 		"of another limit": func(t *testing.T) {
+			t.Helper()
 			tab, _, _ := hotLease(t, srv, hour)
 			other := ratelimit.TokenBucket(500, 10_000*time.Hour, 500)
 			require.True(t, take(t, tab, "k", other, 1).Allowed)
@@ -215,6 +217,7 @@ func TestLeaseOfAKey(t *testing.T) {
 			require.EqualValues(t, 500-hotTakes-2, take(t, tab, "k", other, 0).Remaining)
 		},
 		"refunded": func(t *testing.T) {
+			t.Helper()
 			tab, id, _ := hotLease(t, srv, hour)
 			for range 3 {
 				r := take(t, tab, "k", hour, 1)
@@ -228,6 +231,7 @@ func TestLeaseOfAKey(t *testing.T) {
 			require.EqualValues(t, 1000-hotTakes-1, take(t, strict, "k", hour, 0).Remaining)
 		},
 		"of two limits at once": func(t *testing.T) {
+			t.Helper()
 			tab, _, _ := hotLease(t, srv, hour)
 			other := ratelimit.TokenBucket(2000, 10_000*time.Hour, 2000)
 			for range 10 {
@@ -237,12 +241,14 @@ func TestLeaseOfAKey(t *testing.T) {
 			require.GreaterOrEqual(t, take(t, tab, "k", hour, 0).Remaining, int64(1000-hotTakes-21-20))
 		},
 		"after a reset": func(t *testing.T) {
+			t.Helper()
 			tab, id, _ := hotLease(t, srv, hour)
 			_, err := tab.Apply(t.Context(), "k", id, limits.Op{Kind: limits.Reset})
 			require.NoError(t, err)
 			require.EqualValues(t, 1000, take(t, tab, "k", hour, 0).Remaining)
 		},
 		"refuses": func(t *testing.T) {
+			t.Helper()
 			l := ratelimit.TokenBucket(20, 20*time.Hour, 20)
 			tab, id, _ := hotLease(t, srv, l)
 			var last limits.Result
@@ -272,6 +278,7 @@ func TestLeaseOfAKey(t *testing.T) {
 			require.True(t, take(t, tab, "k", l, 1).Allowed)
 		},
 		"of costs": func(t *testing.T) {
+			t.Helper()
 			l := ratelimit.TokenBucket(200, 10_000*time.Hour, 200)
 			tab, _, _ := hotLease(t, srv, l)
 			left := int64(200 - hotTakes - 1)

@@ -218,7 +218,7 @@ func TestHotAsGeneral(t *testing.T) {
 		var took [3]limits.Result
 		for step := range 60 {
 			now = now.Add(time.Duration(rng.Int64N(int64(period)*2/3)) - period/20) // the clock may go back
-			if rng.IntN(20) == 0 { // by more than two buckets
+			if rng.IntN(20) == 0 {                                                  // by more than two buckets
 				now = now.Add(-time.Duration(rng.Int64N(int64(20 * period))))
 			}
 			l := all[max(0, rng.IntN(9)-6)]

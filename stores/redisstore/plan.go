@@ -86,9 +86,9 @@ func newPart(r *limits.Rule) (*part, error) {
 		p.algorithm, kind = algCounter, "c"
 	}
 	p.name = fmt.Sprintf("%s:%d:%d:%d:%d:%d", kind, p.Capacity, p.a, p.b, p.c, period)
-	if make := manyScripts[p.algorithm]; make != nil && (p.algorithm == algWindow || p.c == 1) {
+	if many := manyScripts[p.algorithm]; many != nil && (p.algorithm == algWindow || p.c == 1) {
 		full, a, b := p.numbers()
-		p.many, p.head, p.usual = make(), []any{p.name + "|", full, a, b}, []any{number(p.unit()), full}
+		p.many, p.head, p.usual = many(), []any{p.name + "|", full, a, b}, []any{number(p.unit()), full}
 	}
 	return p, nil
 }

@@ -18,7 +18,7 @@ type script struct {
 	arg       any // sha, as an argument of commands
 }
 
-var indents = regexp.MustCompile(`(?m)^ *(--.*\n)?`) //nolint:gochecknoglobals // a constant
+var indents = regexp.MustCompile(`(?m)^ *(--.*\n)?`)
 
 // read returns the text of files, without lines of comment and indents.
 func read(paths ...string) string {
