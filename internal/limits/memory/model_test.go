@@ -386,7 +386,7 @@ func randomLimit(rng *rand.Rand, a limits.Algorithm) Limit {
 func agree(tb testing.TB, rng *rand.Rand, l Limit, steps int) {
 	tb.Helper()
 	epoch := time.Now().UnixNano()
-	tab, ids := newTestTable(tb, 0, l)
+	tab, ids := newTestTable(tb, few, l)
 	all := newOracles(l, epoch)
 	type taken struct {
 		r      limits.Result
@@ -515,7 +515,7 @@ func checkDay(t *testing.T, day time.Duration) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) { // which begins at midnight
 					takes := func(next func(i int64, now time.Duration, r limits.Result) time.Duration) (granted int64) {
-						tab, ids := newTestTable(t, 0, limit)
+						tab, ids := newTestTable(t, few, limit)
 						for i, now := int64(1), time.Duration(0); now < day; i++ {
 							r := mustApply(t, tab, now, "k", ids[0], limits.Op{Cost: 1})
 							granted += r.Permits
@@ -553,7 +553,7 @@ func checkAgainstXTime(t *testing.T, steps int) {
 	for range buckets {
 		permits, period := int64(1)<<rng.IntN(10), time.Second<<rng.IntN(6)
 		burst := 1 + rng.Int64N(1<<rng.IntN(12))
-		tab, ids := newTestTable(t, 0, TokenBucket(permits, period, burst))
+		tab, ids := newTestTable(t, few, TokenBucket(permits, period, burst))
 		theirs := rate.NewLimiter(rate.Limit(float64(permits)/period.Seconds()), int(burst))
 		epoch, now := time.Unix(1_000_000_000, 0), time.Duration(0)
 		for refused := 0; refused < steps/buckets/2; {
@@ -595,7 +595,7 @@ func TestWindowEndsWhenItSaid(t *testing.T) {
 	t.Parallel()
 	for _, l := range windowSizes(false) {
 		rng := rand.New(rand.NewPCG(uint64(spec(l).Permits), uint64(spec(l).Period)))
-		tab, ids := newTestTable(t, 0, l)
+		tab, ids := newTestTable(t, few, l)
 		tick := time.Duration(1) << wordTick(l)
 		require.Less(t, tick, max(2, spec(l).Period/256), "the start is rounded by little")
 		now := time.Duration(rng.Int64N(1 << 45))
@@ -638,11 +638,13 @@ type uses struct {
 // add adds a use, which is not before any other, and reports whether it keeps to a limit: whether no more
 // than that is in use in any interval that ends with it.
 func (u *uses) add(l Limit, at int64, take limits.Result) (keeps bool) {
+	s, period := spec(l), int64(spec(l).Period)
 	if at >= u.ends[l] {
-		if u.ends[l] = at + int64(spec(l).Period); spec(l).Aligned {
-			u.ends[l] -= (u.epoch + at) % int64(spec(l).Period)
+		if u.ends[l] = at + period; s.Aligned {
+			u.ends[l] -= (u.epoch + at) % period
 		}
 	}
+	end := u.ends[l]
 	if n := len(u.all); n == 0 || u.all[n-1].take.Receipt != take.Receipt {
 		u.all = append(u.all, &use{at: at, n: take.Permits, take: take})
 	}
@@ -651,21 +653,21 @@ func (u *uses) add(l Limit, at int64, take limits.Result) (keeps bool) {
 		if from.refunded {
 			continue
 		}
-		permits, period, away := spec(l).Permits, int64(spec(l).Period), at-from.at
+		permits, away := s.Permits, at-from.at
 		counts := away < period
-		switch spec(l).Algorithm {
+		switch s.Algorithm {
 		case limits.TokenBucket:
 			if from.take.Wait > 0 {
 				away++ // its time was rounded up
 			}
-			if sum += from.n; (sum-capacityOf(l))*period > permits*away {
+			if sum += from.n; (sum-s.Burst)*period > permits*away {
 				return false
 			}
 			continue
 		case limits.FixedWindow:
-			counts = from.at >= u.ends[l]-period
+			counts = from.at >= end-period
 		case limits.SlidingWindow:
-			counts = away+from.at%(period/int64(spec(l).Segments)) < period
+			counts = away+from.at%(period/int64(s.Segments)) < period
 		case limits.SlidingCounter: // no period has more than two windows, of which one is weighted
 			permits *= 2
 		case limits.SlidingLog:
@@ -680,6 +682,19 @@ func (u *uses) add(l Limit, at int64, take limits.Result) (keeps bool) {
 	return true
 }
 
+// open returns the last uses that were not refunded, up to n of them, the latest first.
+func (u *uses) open(n int) (last []*use) {
+	for _, use := range slices.Backward(u.all) {
+		if len(last) == n {
+			break
+		}
+		if !use.refunded {
+			last = append(last, use)
+		}
+	}
+	return last
+}
+
 // A refundCase is under what takes are refunded.
 type refundCase struct {
 	limits  []Limit // take turns
@@ -692,7 +707,7 @@ type refundCase struct {
 // key, and how many of them were given back.
 func (c *refundCase) run(t *testing.T, rng *rand.Rand, steps int) (missing, back int64) {
 	t.Helper()
-	maxKeys := 0
+	maxKeys := few
 	if c.evict {
 		maxKeys = 1
 	}
@@ -712,9 +727,8 @@ func (c *refundCase) run(t *testing.T, rng *rand.Rand, steps int) (missing, back
 		if c.evict && rng.IntN(4) == 0 {
 			apply("another", limits.Op{Cost: capacityOf(l)})
 		}
-		open := slices.DeleteFunc(slices.Clone(model.all), func(u *use) bool { return u.refunded })
-		if len(open) > 0 && rng.IntN(5) < 2 {
-			u := open[max(0, len(open)-1-rng.IntN(6))]
+		if open := model.open(6); len(open) > 0 && rng.IntN(5) < 2 {
+			u := open[min(len(open)-1, rng.IntN(6))]
 			u.refunded = true
 			before := apply("k", limits.Op{})
 			after := apply("k", limits.Op{Kind: limits.Refund, Cost: u.n, Receipt: u.take.Receipt})
@@ -735,7 +749,9 @@ func (c *refundCase) run(t *testing.T, rng *rand.Rand, steps int) (missing, back
 		}
 		if r := apply("k", op); r.Permits > 0 {
 			for _, part := range parts(cmp.Or(c.bound, l)) {
-				require.True(t, model.add(part, now+int64(r.Wait), r), "%v at %d: %+v %+v", part, now, op, r)
+				if !model.add(part, now+int64(r.Wait), r) {
+					t.Fatalf("%v at %d: %+v %+v", part, now, op, r)
+				}
 			}
 		}
 	}

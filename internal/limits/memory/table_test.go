@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -89,6 +90,10 @@ func inBubbles(t *testing.T, all []Limit, test func(t *testing.T, l Limit)) {
 	}
 }
 
+// few keys have a table of 4 shards, each with a lock. The 256 of many keys make a test of one key slow, above all under the race
+// detector.
+const few = 64
+
 // newTestTable is a table and the plans of some limits.
 func newTestTable(tb testing.TB, maxKeys int, all ...Limit) (*Table, []*limits.Plan) {
 	tb.Helper()
@@ -150,7 +155,7 @@ func TestKeyAfterAnyTimeAway(t *testing.T) {
 	inBubbles(t, all, func(t *testing.T, l Limit) {
 		t.Helper()
 		for away := time.Duration(1); away > 0 && away < 200*365*24*time.Hour; away *= 3 {
-			tab, ids := newTestTable(t, 0, l)
+			tab, ids := newTestTable(t, few, l)
 			took := mustApply(t, tab, 1000, "k", ids[0], limits.Op{Cost: capacityOf(l)})
 			require.Zero(t, took.Remaining)
 			r := mustApply(t, tab, 1000+away, "k", ids[0], limits.Op{})
@@ -293,16 +298,18 @@ func TestMemoryOfManyLimits(t *testing.T) {
 			made++
 			plan, err := tab.Plan(limits.Limit(PerHour(made)).Specs())
 			require.NoError(t, err)
-			left := mustApply(t, tab, now, key(made), plan, limits.Op{Cost: 1}).Remaining
-			require.Equal(t, left, mustApply(t, tab, now, key(made), plan, limits.Op{}).Remaining)
+			took := mustApply(t, tab, now, key(made), plan, limits.Op{Cost: 1}).Remaining
+			if left := mustApply(t, tab, now, key(made), plan, limits.Op{}).Remaining; left != took {
+				t.Fatalf("limit %d: %d left, then %d", made, took, left)
+			}
 		}
 	}
-	takes(70_000, func(int64) string { return "one" })
+	takes(66_000, func(int64) string { return "one" })
 	require.Zero(t, listed())
 	require.Less(t, len(tab.named()), maxNumber+2)
 	own := func(i int64) string { return fmt.Sprint(i) }
-	takes(70_000, own)
-	require.InDelta(t, 70_000-maxNumber, listed(), 2)
+	takes(66_000, own)
+	require.InDelta(t, 66_000-maxNumber, listed(), 2)
 	now += 2 * time.Hour
 	tab.each(func(s *shard) { s.sweep(tab, int64(now)) })
 	require.Zero(t, listed())
@@ -328,11 +335,11 @@ func TestSketchIsNeverLess(t *testing.T) {
 		require.GreaterOrEqual(t, got.Until, d.Until)
 		require.GreaterOrEqual(t, got.Permits, d.Permits)
 	}
-	few := newSketch(1000)
-	few.add(1, limits.Debt{Until: 100, Permits: 1}, 0)
+	one := newSketch(1000)
+	one.add(1, limits.Debt{Until: 100, Permits: 1}, 0)
 	miss := 0
 	for range 1000 {
-		if few.get(rng.Uint64()>>16).Until > 0 {
+		if one.get(rng.Uint64()>>16).Until > 0 {
 			miss++
 		}
 	}
@@ -633,8 +640,8 @@ func checkTakeOne(t *testing.T, numbers int) {
 		l = of(s)
 		s.Permits++
 		other := of(s)
-		a, ofA := newTestTable(t, 0, l, other)
-		b, ofB := newTestTable(t, 0, l, other)
+		a, ofA := newTestTable(t, few, l, other)
+		b, ofB := newTestTable(t, few, l, other)
 		now, period, capacity := int64(0), int64(spec(l).Period), capacityOf(l)
 		for range 300 {
 			switch rng.IntN(10) {
@@ -663,7 +670,9 @@ func checkTakeOne(t *testing.T, numbers int) {
 				got, err = b.applyAt(late, "k", ofB[id], &op)
 				require.NoError(t, err)
 			}
-			require.Equal(t, want, got, "%v: %+v at %d", l, op, now)
+			if !reflect.DeepEqual(want, got) {
+				t.Fatalf("%v: %+v at %d: %+v, not %+v", l, op, now, got, want)
+			}
 		}
 	}
 	require.Greater(t, done, numbers*34)
