@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -99,7 +100,15 @@ func load(t *testing.T) []*checked {
 }
 
 var loadOnce = sync.OnceValues(func() (all []*checked, err error) { //nolint:gochecknoglobals // the tests share it
-	out, err := exec.CommandContext(context.Background(), "go", "list", "-deps", "-export", "-f", `{{.ImportPath}}|{{.Export}}|{{.Dir}}|{{join .GoFiles ","}}`, mod+"/...").Output()
+	args := []string{"list", "-deps", "-export", "-f", `{{.ImportPath}}|{{.Export}}|{{.Dir}}|{{join .GoFiles ","}}`}
+	if build, ok := debug.ReadBuildInfo(); ok { // with other flags than those of this test, go would compile every package again
+		for _, s := range build.Settings {
+			if s.Key == "-race" || s.Key == "-gcflags" {
+				args = append(args, s.Key+"="+s.Value)
+			}
+		}
+	}
+	out, err := exec.CommandContext(context.Background(), "go", append(args, mod+"/...")...).Output()
 	if err != nil {
 		return nil, err
 	}
