@@ -34,9 +34,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case limit.Nearer(caller):
 		resp, err := t.next.RoundTrip(req)
 		return resp, t.client.timeout.Count(caller, caller, limit, err)
-	default:
-		return t.attempt(req, limit)
 	}
+	return t.attempt(req, limit)
 }
 
 // attempt sends req, and lifts the limit when the headers of the response have arrived.
