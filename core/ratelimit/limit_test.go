@@ -190,8 +190,8 @@ func mostIn(t *testing.T, limit ratelimit.Limit, length time.Duration, first int
 		at time.Duration
 		n  int64
 	}
-	l := core.Must(ratelimit.New(ratelimit.Config{Limit: limit}))
-	time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute))) // of Aligned
+	l := core.Must(ratelimit.New(ratelimit.Config{Limit: limit, MaxKeys: 64})) // of many keys, the table takes longer to sweep
+	time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))  // of Aligned
 	start := time.Now()
 	var grants []grant
 	take := func(n int64, pause time.Duration) {
@@ -232,7 +232,6 @@ func TestMostPermitsInOnePeriod(t *testing.T) {
 		"aligned window":                 {ratelimit.AlignedWindow(60, minute), minute, 2 * 60},
 		"bucket":                         {ratelimit.TokenBucket(60, minute, 60), minute, 60 + 60 - 1},
 		"bucket of burst 10":             {ratelimit.TokenBucket(60, minute, 10), minute, 10 + 60 - 1},
-		"leaky bucket":                   {ratelimit.TokenBucket(60, minute, 60), minute, 60 + 60 - 1},
 		"shaper":                         {ratelimit.TokenBucket(60, minute, 1), minute, 60},
 		"sliding window":                 {ratelimit.SlidingWindow(60, minute, 6), minute, 2 * 60},
 		"sliding window, less a segment": {ratelimit.SlidingWindow(60, minute, 6), minute - 10*time.Second, 60},

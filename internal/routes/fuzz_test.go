@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
-	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/internal/phase"
 	"github.com/gresil/gresil/internal/routes"
@@ -110,9 +109,9 @@ func FuzzFindsWhatAServeMuxFinds(f *testing.F) {
 				r := &http.Request{Method: pick("GET", "HEAD", "POST", "PUT"), Host: h, URL: u}
 				_, want := mux.Handler(r)
 				got := found(table, r)
-				require.Contains(t, got, want, "%s %q %q among %q", r.Method, h, target, patterns)
-				if plain && r.Method != http.MethodHead { // which can be one for a GET
-					require.LessOrEqual(t, len(got), 3, "%s %q %q among %q", r.Method, h, target, patterns)
+				many := plain && r.Method != http.MethodHead && len(got) > 3 // a HEAD can be one for a GET
+				if many || !slices.Contains(got, want) {
+					t.Fatalf("%s %q %q among %q: found %q, of %q", r.Method, h, target, patterns, got, want)
 				}
 			}
 			r := &http.Request{Method: pick("GET", "HEAD", "POST", "PUT"), URL: u}
@@ -120,8 +119,8 @@ func FuzzFindsWhatAServeMuxFinds(f *testing.F) {
 			w := httptest.NewRecorder()
 			router.ServeHTTP(w, r)
 			stripped := names[len(names)-1] != "limiter" && (strings.HasSuffix(u.Path, "/") || strings.Contains(u.Path, ".")) // inside: see Route.Pattern
-			if w.Header().Get("Reached") != "" && !stripped {
-				require.Contains(t, got, w.Header().Get("Reached"), "%s %q of chi among %q with %v", r.Method, target, patterns, names)
+			if reached := w.Header().Get("Reached"); reached != "" && !stripped && !slices.Contains(got, reached) {
+				t.Fatalf("%s %q of chi among %q with %v: found %q, of %q", r.Method, target, patterns, names, got, reached)
 			}
 		}
 	})

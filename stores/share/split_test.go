@@ -41,10 +41,10 @@ func TestSharesAreNeverMoreThanTheLimit(t *testing.T) {
 				continue
 			}
 			s := split(l, n)
-			require.Empty(t, limits.Of(s).Refuse(), "%v of %d", l, n)
-			all := float64(s.Permits*n) / float64(s.Period)
-			require.LessOrEqual(t, all, float64(l.Permits)/float64(l.Period)*(1+1e-12), "%v of %d: %v", l, n, s)
-			require.LessOrEqual(t, s.Burst, max(1, l.Burst/n))
+			all, most := float64(s.Permits*n)/float64(s.Period), float64(l.Permits)/float64(l.Period)*(1+1e-12)
+			if reason := limits.Of(s).Refuse(); reason != "" || all > most || s.Burst > max(1, l.Burst/n) {
+				t.Fatalf("%v of %d: %v %s", l, n, s, reason)
+			}
 		}
 	}
 	// A bucket of few permits in a long period.
