@@ -56,9 +56,11 @@ func (n *node) deliver(f *flight, err error) (rest []*request) {
 	}
 	for i, it := range f.items {
 		var r limits.Result
-		ok := false
+		ok, err := false, err
 		if err == nil {
-			r, ok = f.result(i)
+			if r, ok, err = f.result(i); err != nil {
+				err = explain(err, true)
+			}
 		}
 		if err == nil && !ok && it.state.Load() == sent && it.general() {
 			rest = append(rest, it)
@@ -99,11 +101,18 @@ func (req *request) alone(batch []*request) []*flight {
 }
 
 // result reads the part of the reply for the item at a place.
-func (f *flight) result(place int) (limits.Result, bool) {
-	if it := f.items[place]; it.hot == nil {
-		return it.decode(it, f.cmd.numbers())
+func (f *flight) result(place int) (r limits.Result, ok bool, err error) {
+	it := f.items[place]
+	switch reply := f.cmd.Cmder.(type) {
+	case *redis.IntSliceCmd:
+		ok = it.decode(reply.Val())
+	case *redis.StringCmd:
+		if it.hot == nil {
+			return it.account(reply.Val(), place)
+		}
+		r, ok = it.decided(reply.Val(), place)
 	}
-	return f.items[place].decided(f.cmd.Cmder.(*redis.StringCmd).Val(), place) //nolint:forcetypeassert // see command
+	return r, ok, nil
 }
 
 // choose chooses the script that decides.
@@ -121,32 +130,39 @@ func (f *flight) choose(s *Store) {
 // command makes the command.
 func (f *flight) command(ctx context.Context, s *Store) {
 	first := f.items[0]
-	f.cmd = begin(f.script, f.text, len(f.items), 5+2*len(f.items)+len(first.args))
+	size := 0
+	for _, it := range f.items {
+		size += 3 + len(it.args)
+	}
+	f.cmd = begin(f.script, f.text, len(f.items), 8+size)
 	args := f.cmd.args
 	for _, it := range f.items {
 		args = append(args, it.key)
 	}
-	if first.hot != nil && f.script == first.hot.one {
+	switch {
+	case first.hot != nil && f.script == first.hot.one:
 		if s.clock != nil {
 			args = append(args, s.time())
 		}
-		f.cmd.text(ctx, args)
-		return
-	}
-	args = append(args, s.time())
-	if first.hot == nil {
-		f.cmd.integers(ctx, append(args, first.args...))
-		return
-	}
-	args = append(args, first.hot.head...)
-	for _, it := range f.items {
-		if it.usual() {
-			args = append(args, it.hot.usual...)
-		} else {
-			args = append(args, number(it.charge), number(it.room))
+	case first.hot != nil:
+		args = append(append(args, s.time()), first.hot.head...)
+		for _, it := range f.items {
+			if it.usual() {
+				args = append(args, it.hot.usual...)
+			} else {
+				args = append(args, number(it.charge), number(it.room))
+			}
 		}
+	case first.plan != nil:
+		args = append(append(args, s.time()), first.plan.head...)
+		for _, it := range f.items {
+			args = append(args, it.args...)
+		}
+	default:
+		f.cmd.finish(ctx, append(append(args, s.time()), first.args...), true)
+		return
 	}
-	f.cmd.text(ctx, args)
+	f.cmd.finish(ctx, args, false)
 }
 
 // fly sends flights. It sends those again that the server has refused because it is not the primary.
@@ -230,7 +246,7 @@ func (n *node) flights(batch []*request) (flights []*flight) {
 			}
 		}
 		before := from
-		for from < len(flights) && (it.hot == nil || flights[from].items[0].hot != it.hot) {
+		for from < len(flights) && (!it.joins(flights[from].items[0])) {
 			from++
 		}
 		if from == len(flights) {
@@ -242,6 +258,11 @@ func (n *node) flights(batch []*request) (flights []*flight) {
 		flights[from].items = append(flights[from].items, it)
 	}
 	return flights
+}
+
+// joins reports whether one command can decide both.
+func (req *request) joins(other *request) bool {
+	return req.plan != nil && req.plan == other.plan && req.hot == other.hot && req.script == other.script
 }
 
 // byKey sorts items by key, in the order of their arrival.

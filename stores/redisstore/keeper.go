@@ -3,8 +3,6 @@ package redisstore
 import (
 	"context"
 	"time"
-
-	"github.com/gresil/gresil/internal/limits"
 )
 
 // Instances are counted by heartbeats: an instance without one for beatLife is not counted.
@@ -97,11 +95,11 @@ func (s *Store) sendBeat(ctx context.Context, timeout, life time.Duration) (got 
 	defer cancel()
 	_, ok, err := s.alone(ctx, context.WithoutCancel(ctx), &request{
 		script: beatScript(), key: s.instancesKey(), args: []any{s.id, number(life.Microseconds())},
-		decode: func(_ *request, n []int64) (none limits.Result, ok bool) {
+		decode: func(n []int64) (ok bool) {
 			if ok = len(n) == 3; ok {
 				got = census{n: n[1], rank: n[2], ahead: n[0] - s.uptime()}
 			}
-			return none, ok
+			return ok
 		},
 	})
 	if err == nil && !ok {

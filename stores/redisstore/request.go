@@ -12,12 +12,13 @@ import (
 type request struct {
 	key string
 
-	// One of them decides: lua/many.lua under the numbers of a limit, or a script for one key.
+	// One of them decides: lua/many.lua under the numbers of a limit, or another script.
 	hot    *part
 	script *script
-	args   []any // of script, after the time
+	args   []any // of script, for this key
 	all    bool  // script reads every value
-	decode func(req *request, reply []int64) (r limits.Result, ok bool)
+
+	decode func(reply []int64) bool // of an operation that is no decision
 
 	// These are of a decision.
 	table        *table
@@ -89,13 +90,8 @@ func (req *request) general() bool {
 // forAccount makes req a request for lua/account.lua, with the algorithms of set and those of its limits.
 func (req *request) forAccount(set uint) {
 	p, op := req.plan, &req.op
-	args := make([]any, 0, 16)
-	args = append(args, number(int64(op.Kind)), number(min(op.Cost, limits.MaxPermits+1)), number(int64(op.MaxWait/time.Microsecond)),
-		number(p.Capacity), number(int64(len(p.parts))))
-	for _, part := range p.parts {
-		set |= part.algorithm
-		args = append(args, part.name)
-	}
+	args := make([]any, 0, 4)
+	args = append(args, number(int64(op.Kind)), number(min(op.Cost, limits.MaxPermits+1)), number(int64(op.MaxWait/time.Microsecond)), "0")
 	if take := &op.Receipt; op.Kind == limits.Refund {
 		args = append(args, number(take.At))
 		if take.Plan != nil {
@@ -106,31 +102,51 @@ func (req *request) forAccount(set uint) {
 			}
 		}
 	}
-	req.hot, req.script, req.args, req.all, req.decode = nil, accountScript(set), args, set == algAll, (*request).account
+	args[3] = number(int64(len(args) - 4))
+	set |= p.algorithms
+	req.hot, req.script, req.args, req.all = nil, accountScript(set), args, set == algAll
 }
 
-// account reads a reply of lua/account.lua.
-func (req *request) account(n []int64) (r limits.Result, ok bool) {
-	const head, each = 3, 5
+// account reads the part of a reply of lua/account.lua for the request at a place of its flight.
+func (req *request) account(reply string, place int) (r limits.Result, ok bool, err error) {
+	const each = 5
 	p, op := req.plan, req.op
-	if len(n) < head+each*len(p.parts) {
-		return r, false
+	from, width := 1+place*(2+each*len(p.parts)), 2+each*len(p.parts)
+	if len(reply) < 8*(from+width) {
+		return r, false, nil
 	}
-	us := func(t int64) int64 { return t * 1000 }
-	now, raws, stands := us(n[0]), make([]limits.Raw, len(p.parts)), make([]limits.Result, len(p.parts))
+	granted, at := double(reply, from), double(reply, from+1)*1000
+	switch granted {
+	case -2:
+		return r, false, nil
+	case -3:
+		return r, false, foreignError(req.key)
+	}
+	now, raws, stands := double(reply, 0)*1000, make([]limits.Raw, len(p.parts)), make([]limits.Result, len(p.parts))
 	for i, part := range p.parts {
-		of := n[head+each*i:]
-		raws[i] = limits.Raw{of[0], us(of[1]), us(of[2]), us(of[3])}
-		r.Receipt.Parts[i] = uint64(of[4])
+		of := from + 2 + each*i
+		raws[i] = limits.Raw{double(reply, of), double(reply, of+1) * 1000, double(reply, of+2) * 1000, double(reply, of+3) * 1000}
+		r.Receipt.Parts[i] = uint64(double(reply, of+4))
 		part.Report(raws[i], now, &stands[i])
 	}
 	if op.Kind == limits.Refund || op.Kind == limits.Reset {
 		op.Cost = 0
 	}
-	p.Result(now, &op, n[1], us(n[2]), raws, &r)
-	r.Receipt.At = n[0]
+	p.Result(now, &op, granted, at, raws, &r)
+	r.Receipt.At = now / 1000
 	if len(stands) > 1 {
 		r.Receipt.More = &limits.More{Stands: stands}
 	}
-	return r, true
+	return r, true, nil
 }
+
+// A foreignError is the error of an operation on a key whose value is none of a limit, by its name in the server.
+type foreignError string
+
+// Error returns a text as of the server.
+func (e foreignError) Error() string {
+	return "WRONGTYPE " + string(e) + " holds a value that is none of a limit"
+}
+
+// RedisError marks it as an error of the server.
+func (foreignError) RedisError() {}

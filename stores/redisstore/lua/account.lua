@@ -5,20 +5,30 @@ local function take1()
 end
 
 -- limit reads a limit, or returns nil. Limits of one kind have the algorithm and the period in common.
+local known = {}
 local function limit(name)
-  local k, n, a, b, c, d = match(name, '^(%a):(%d+):(%d+):(%d+):(%d+):(%d+)$')
-  return k and {
-    name = name, k = k, alg = A[k], n = tonumber(n), a = tonumber(a), b = tonumber(b), c = tonumber(c), d = tonumber(d),
-    kind = (k == 'l' and 's' or k) .. (k == 'b' and d or a),
-  }
+  local p = known[name]
+  if not p then
+    local k, n, a, b, c, d = match(name, '^(%a):(%d+):(%d+):(%d+):(%d+):(%d+)$')
+    p = k and {
+      name = name, k = k, alg = A[k], n = tonumber(n), a = tonumber(a), b = tonumber(b), c = tonumber(c), d = tonumber(d),
+      kind = (k == 'l' and 's' or k) .. (k == 'b' and d or a),
+    }
+    known[name] = p
+  end
+  return p
 end
 
-local kind, cost, wait, capacity = tonumber(take1()), tonumber(take1()), tonumber(take1()), tonumber(take1())
-local parts, ours = {}, {} -- the limits, and their kinds
+-- The limits, and their kinds, are those of all keys.
+local capacity, parts, ours = tonumber(take1()), {}, {}
 for i = 1, tonumber(take1()) do
   parts[i] = limit(take1())
   ours[parts[i].kind] = true
 end
+
+-- The decision under way: its key and operation; the states s that the value has, of limits p, and when it was written; and
+-- whether it changes.
+local key, kind, cost, wait, values, written, changed
 
 -- formed reports whether a text has the form of a state of its algorithm. Of a list, which can be long, it checks only
 -- the length.
@@ -34,42 +44,51 @@ end
 -- The forms of values that takebucket and takewindow write, by the number of bytes after the limit.
 local forms = {b = {[24] = '<ddd', [40] = '<ddddd'}, f = {[32] = '<dddd'}, a = {[32] = '<dddd'}}
 
-local values, written = {}, nil -- of limits p, with states s
-local value = pcall('GET', KEYS[1])
-local name, tail = match(value and not value.err and value or '', '^(%a:[%d:]+)|()')
-if name then
-  local p = limit(name)
-  local form = p and forms[p.k] and forms[p.k][#value - tail + 1]
-  if not form then
-    return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' holds a value that is none of a limit')
-  elseif not p.alg then
-    return {now, -2}
-  end
-  local n = {struct.unpack(form, value, tail)}
-  n[#n] = nil -- the position after them
-  written, values[1] = n[1], {p = p, s = p.alg.state(n[3], n[4], n[5], n[1])}
-elseif value then
-  local at, rest = match(not value.err and value or '', '^(%d+)(|.+|)$')
-  local size, lacks = at and #at + 1 or -1, false
-  for name, text in gmatch(rest or '', '([^ |]+) ([^|]*)|') do
+-- open reads the value of the key. It returns false, and the code for the reply, if that cannot be read.
+local function open()
+  values, written, changed = {}, nil, false
+  local value = pcall('GET', key)
+  local name, tail = match(value and not value.err and value or '', '^(%a:[%d:]+)|()')
+  if name then
     local p = limit(name)
-    if formed(p, text) then
-      size, lacks = size + #name + #text + 2, lacks or not p.alg
-      values[#values + 1] = {p = p, s = {}, text = text}
+    local form = p and forms[p.k] and forms[p.k][#value - tail + 1]
+    if not form or not p.alg then
+      return false, form and -2 or -3
+    end
+    local n = {struct.unpack(form, value, tail)}
+    n[#n] = nil -- the position after them
+    written, values[1] = n[1], {p = p, s = p.alg.state(n[3], n[4], n[5], n[1])}
+  elseif value then
+    local at, rest = match(not value.err and value or '', '^(%d+)(|.+|)$')
+    local size, lacks = at and #at + 1 or -1, false
+    for name, text in gmatch(rest or '', '([^ |]+) ([^|]*)|') do
+      local p = limit(name)
+      if formed(p, text) then
+        size, lacks = size + #name + #text + 2, lacks or not p.alg
+        values[#values + 1] = {p = p, s = {}, text = text}
+      end
+    end
+    if size ~= #(value.err or value) or lacks then
+      return false, size == #(value.err or value) and -2 or -3
+    end
+    written = tonumber(at)
+    for i = 1, #values do
+      local v = values[i]
+      if v.text ~= '' then
+        v.s = v.p.alg.read(v.text, written)
+      end
     end
   end
-  if size ~= #(value.err or value) then
-    return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' holds a value that is none of a limit')
-  elseif lacks then
-    return {now, -2}
-  end
-  written = tonumber(at)
-  for i = 1, #values do
-    local v = values[i]
-    if v.text ~= '' then
-      v.s = v.p.alg.read(v.text, written)
+  if written and written > now then -- the clock went back: all times are moved back too
+    for i = 1, #values do
+      local v = values[i]
+      if next(v.s) then
+        v.p.alg.shift(v.s, written - now, v.p)
+      end
     end
+    changed = true
   end
+  return true
 end
 
 -- write writes all values, if one of them has not recovered.
@@ -82,7 +101,7 @@ local function write()
   end
   if last <= now then
     if written then
-      call('DEL', KEYS[1])
+      call('DEL', key)
     end
     return
   end
@@ -91,37 +110,21 @@ local function write()
     local v = values[1]
     text = v.p.name .. '|' .. struct.pack('<dd', now, last) .. v.p.alg.pack(v.p, v.s)
   end
-  call('SET', KEYS[1], text, 'PX', ceil((last - now) / 1000) + 1)
+  call('SET', key, text, 'PX', ceil((last - now) / 1000) + 1)
 end
 
--- If the clock went back, all times are moved back too.
-local changed = false
-if written and written > now then
-  for i = 1, #values do
-    local v = values[i]
-    if next(v.s) then
-      v.p.alg.shift(v.s, written - now, v.p)
-    end
-  end
-  changed = true
-end
-
--- A refund gives permits back to the values that are still under the limits of the take, and a reset drops them.
-if kind == 3 then
-  local at, name = tonumber(take1()), take1()
-  while name do
-    local receipt = tonumber(take1())
+-- refund gives permits back to the values that are still under the limits of the take, which the arguments name.
+local function refund(last)
+  local at = tonumber(take1())
+  while arg < last do
+    local name, receipt = take1(), tonumber(take1())
     for i = 1, #values do
       local v = values[i]
       if v.p.name == name and receipt >= 0 and next(v.s) and v.p.alg.refund(v.p, v.s, at, receipt, cost) then
         changed = true
       end
     end
-    name = take1()
   end
-  cost = 0
-elseif kind == 4 then
-  values, changed, cost = {}, true, 0
 end
 
 -- usage returns how many permits are in use: now or, with some reserved ahead, when the last of them is due.
@@ -195,38 +198,7 @@ local function restate(v, p, t)
   return s
 end
 
-local asked = cost
-if kind == 1 or kind == 6 then
-  asked = 1
-elseif cost > capacity then
-  asked = 0 -- never allowed: only read the state
-end
-
-local next_, stands, early = {}, {}, {}
-for i = 1, #parts do
-  local p = parts[i]
-  local from, stand = origin(p), nil
-  local alone = from or #values == 1 and #parts == 1 -- a refusal can restate the value
-  if not from then
-    stand, from = foreign(p, asked)
-  elseif values[from].p.name ~= p.name then
-    stand = under(values[from], p, asked)
-  end
-  local v = from and values[from] or {p = p, s = {}}
-  if not stand then
-    stand = {p.alg.look(p, v.s, asked)}
-  else
-    local s = alone and asked > 0 and stand[2] > now and restate(v, p, v.p.alg.due(v.p, v.s))
-    if s then -- both the take and the recovery come sooner
-      local again = {p.alg.look(p, s, asked)}
-      if again[2] < stand[2] and again[4] < stand[4] then
-        v, stand = {p = p, s = s}, again
-        early[from] = v
-      end
-    end
-  end
-  next_[i], stands[i] = v, stand
-end
+local next_, stands, early -- of the decision under way
 
 -- grant returns the permits to take of each limit, or -1, and the time at which they can be used.
 local function grant()
@@ -266,35 +238,92 @@ local function grant()
   return n, at
 end
 
-local granted, at = grant()
-local receipts = {}
-if granted > 0 then
+-- decide decides, and returns the permits taken or -1, the time from which they can be used, and the receipts.
+local function decide()
+  local asked = cost
+  if kind == 1 or kind == 6 then
+    asked = 1
+  elseif cost > capacity then
+    asked = 0 -- never allowed: only read the state
+  end
+
+  next_, stands, early = {}, {}, {}
   for i = 1, #parts do
-    local p, s = parts[i], next_[i].s
-    receipts[i] = p.alg.charge(p, s, stands[i][2], at, granted)
-    if next_[i].restated and at > now and p.alg.hold then
-      p.alg.hold(p, s, at)
+    local p = parts[i]
+    local from, stand = origin(p), nil
+    local alone = from or #values == 1 and #parts == 1 -- a refusal can restate the value
+    if not from then
+      stand, from = foreign(p, asked)
+    elseif values[from].p.name ~= p.name then
+      stand = under(values[from], p, asked)
     end
-    if next_[i].firm and at > now then
-      receipts[i] = -1 -- a refund would make room for what is used until then
+    local v = from and values[from] or {p = p, s = {}}
+    if not stand then
+      stand = {p.alg.look(p, v.s, asked)}
+    else
+      local s = alone and asked > 0 and stand[2] > now and restate(v, p, v.p.alg.due(v.p, v.s))
+      if s then -- both the take and the recovery come sooner
+        local again = {p.alg.look(p, s, asked)}
+        if again[2] < stand[2] and again[4] < stand[4] then
+          v, stand = {p = p, s = s}, again
+          early[from] = v
+        end
+      end
     end
-    stands[i] = {p.alg.look(p, s, 0)}
+    next_[i], stands[i] = v, stand
   end
-  values, changed = next_, true
-elseif granted < 0 and kind ~= 5 then
-  for i, v in pairs(early) do
-    values[i], changed = v, true
+
+  local granted, at = grant()
+  local receipts = {}
+  if granted > 0 then
+    for i = 1, #parts do
+      local p, s = parts[i], next_[i].s
+      receipts[i] = p.alg.charge(p, s, stands[i][2], at, granted)
+      if next_[i].restated and at > now and p.alg.hold then
+        p.alg.hold(p, s, at)
+      end
+      if next_[i].firm and at > now then
+        receipts[i] = -1 -- a refund would make room for what is used until then
+      end
+      stands[i] = {p.alg.look(p, s, 0)}
+    end
+    values, changed = next_, true
+  elseif granted < 0 and kind ~= 5 then
+    for i, v in pairs(early) do
+      values[i], changed = v, true
+    end
   end
-end
-if changed then
-  write()
+  if changed then
+    write()
+  end
+  return granted, at, receipts
 end
 
-local reply = {now, granted, at}
-for i = 1, #parts do
-  for j = 1, 4 do
-    reply[5 * i + j - 2] = stands[i][j]
+local form, reply = '<dd' .. string.rep('ddddd', #parts), {struct.pack('<d', now)}
+for i = 1, #KEYS do
+  key, kind, cost, wait = KEYS[i], tonumber(take1()), tonumber(take1()), tonumber(take1())
+  local last = tonumber(take1())
+  last = arg + last
+  local ok, code = open()
+  local n = {code, now}
+  if ok then
+    if kind == 3 then
+      refund(last)
+      cost = 0
+    elseif kind == 4 then
+      values, changed, cost = {}, true, 0
+    end
+    local granted, at, receipts = decide()
+    n[1], n[2] = granted, at
+    for j = 1, #parts do
+      local is = stands[j]
+      n[5 * j - 2], n[5 * j - 1], n[5 * j], n[5 * j + 1], n[5 * j + 2] = is[1], is[2], is[3], is[4], receipts[j] or 0
+    end
+  else
+    for j = 3, 2 + 5 * #parts do
+      n[j] = 0
+    end
   end
-  reply[5 * i + 3] = receipts[i] or 0
+  reply[i + 1], arg = struct.pack(form, unpack(n)), last
 end
-return reply
+return concat(reply)

@@ -1,10 +1,9 @@
--- One decision on one key, for any limits. The text is time, head, the algorithms, and
--- account.
+-- Decisions on keys, one after the other, for any limits. The text is time, head, the algorithms, and account.
 --
--- KEYS[1]  the value of the key
--- ARGV     the time, or '' for that of the server; the operation, as in limits.OpKind; the cost; the
---          longest wait in µs; the capacity; the number of limits, and the limits. Of a refund then
---          the time of the take, and for each of its limits: the limit, the receipt
+-- KEYS[i]  the value of a key
+-- ARGV     the time, or '' for that of the server; the capacity; the number of limits, and the limits. Then for each
+--          key: the operation, as in limits.OpKind; the cost; the longest wait in µs; and how many arguments
+--          follow. These are of a refund: the time of the take, and for each of its limits: the limit, the receipt
 --
 -- A limit is 'K:N:A:B:C:D', where K is its algorithm and N how many permits there are at once; each
 -- algorithm says what the others are. Times are in µs since the beginning of 2020.
@@ -14,10 +13,10 @@
 -- under other limits does. The value expires when all states have recovered. If the only state is a bucket or a fixed
 -- window, the value has the form of takebucket or takewindow. Any other value is an error.
 --
--- Reply: the time; the permits taken, -1 for a refusal, or -2 if a state needs an algorithm that is not
--- part of this text; the time from which it can be used; then for each limit how the key stands
--- under it: the permits that are available, the times of the cost, of one permit more and of all; and
--- the receipt of the charge: 0 if there is none, -1 if a refund gives nothing back.
+-- Reply, as doubles: the time, then for each key: the permits taken, -1 for a refusal, -2 if a state needs an
+-- algorithm that is not part of this text, or -3 if the value is none of a limit; the time from which it can be
+-- used; then for each limit how the key stands under it: the permits that are available, the times of the cost, of one
+-- permit more and of all; and the receipt of the charge: 0 if there is none, -1 if a refund gives nothing back.
 --
 -- An algorithm has these functions, where p is a limit and s a state, empty for a new key:
 --   read(text), write(p, s)     a state in the value; with state(numbers) and pack(p, s) as doubles
