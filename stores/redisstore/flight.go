@@ -56,17 +56,15 @@ func (n *node) deliver(f *flight, err error) (rest []*request) {
 	}
 	for i, it := range f.items {
 		var r limits.Result
-		ok, err := false, err
+		ok, why := false, err
 		if err == nil {
-			if r, ok, err = f.result(i); err != nil {
-				err = explain(err, true)
-			}
+			r, ok, why = f.result(i)
 		}
-		if err == nil && !ok && it.state.Load() == sent && it.general() {
+		if why == nil && !ok && it.state.Load() == sent && it.general() {
 			rest = append(rest, it)
 			continue
 		}
-		if it.end(r, ok, err) {
+		if it.end(r, ok, why) {
 			continue
 		}
 		if back := it.undo(r); back != nil {
@@ -103,16 +101,21 @@ func (req *request) alone(batch []*request) []*flight {
 // result reads the part of the reply for the item at a place.
 func (f *flight) result(place int) (r limits.Result, ok bool, err error) {
 	it := f.items[place]
-	switch reply := f.cmd.Cmder.(type) {
-	case *redis.IntSliceCmd:
-		ok = it.decode(reply.Val())
-	case *redis.StringCmd:
-		if it.hot == nil {
-			return it.account(reply.Val(), place)
-		}
-		r, ok = it.decided(reply.Val(), place)
+	if it.decode != nil {
+		return r, it.decode(f.cmd.numbers()), nil
 	}
+	reply := f.cmd.Cmder.(*redis.StringCmd).Val() //nolint:forcetypeassert // see command
+	if it.hot == nil {
+		return it.account(reply, place)
+	}
+	r, ok = it.decided(reply, place)
 	return r, ok, nil
+}
+
+// takes reports whether an item can be decided together with those of the flight.
+func (f *flight) takes(it *request) bool {
+	first := f.items[0]
+	return first.hot == it.hot && first.script == it.script && (it.hot != nil || first.plan == it.plan)
 }
 
 // choose chooses the script that decides.
@@ -130,39 +133,39 @@ func (f *flight) choose(s *Store) {
 // command makes the command.
 func (f *flight) command(ctx context.Context, s *Store) {
 	first := f.items[0]
-	size := 0
-	for _, it := range f.items {
-		size += 3 + len(it.args)
-	}
-	f.cmd = begin(f.script, f.text, len(f.items), 8+size)
+	f.cmd = begin(f.script, f.text, len(f.items), 5+2*len(f.items)+len(first.args))
 	args := f.cmd.args
 	for _, it := range f.items {
 		args = append(args, it.key)
 	}
-	switch {
-	case first.hot != nil && f.script == first.hot.one:
+	if first.hot != nil && f.script == first.hot.one {
 		if s.clock != nil {
 			args = append(args, s.time())
 		}
-	case first.hot != nil:
-		args = append(append(args, s.time()), first.hot.head...)
-		for _, it := range f.items {
-			if it.usual() {
-				args = append(args, it.hot.usual...)
-			} else {
-				args = append(args, number(it.charge), number(it.room))
-			}
-		}
-	case first.plan != nil:
-		args = append(append(args, s.time()), first.plan.head...)
-		for _, it := range f.items {
-			args = append(args, it.args...)
-		}
-	default:
-		f.cmd.finish(ctx, append(append(args, s.time()), first.args...), true)
+		f.cmd.text(ctx, args)
 		return
 	}
-	f.cmd.finish(ctx, args, false)
+	args = append(args, s.time())
+	switch {
+	case first.decode != nil:
+		f.cmd.integers(ctx, append(args, first.args...))
+		return
+	case first.hot == nil:
+		args = append(args, first.plan.head)
+	default:
+		args = append(args, first.hot.head...)
+	}
+	for _, it := range f.items {
+		switch {
+		case it.hot == nil:
+			args = append(args, it.args...)
+		case it.usual():
+			args = append(args, it.hot.usual...)
+		default:
+			args = append(args, number(it.charge), number(it.room))
+		}
+	}
+	f.cmd.text(ctx, args)
 }
 
 // fly sends flights. It sends those again that the server has refused because it is not the primary.
@@ -246,7 +249,7 @@ func (n *node) flights(batch []*request) (flights []*flight) {
 			}
 		}
 		before := from
-		for from < len(flights) && (!it.joins(flights[from].items[0])) {
+		for from < len(flights) && !flights[from].takes(it) {
 			from++
 		}
 		if from == len(flights) {
@@ -258,11 +261,6 @@ func (n *node) flights(batch []*request) (flights []*flight) {
 		flights[from].items = append(flights[from].items, it)
 	}
 	return flights
-}
-
-// joins reports whether one command can decide both.
-func (req *request) joins(other *request) bool {
-	return req.plan != nil && req.plan == other.plan && req.hot == other.hot && req.script == other.script
 }
 
 // byKey sorts items by key, in the order of their arrival.

@@ -90,7 +90,7 @@ func sendAlone(t *testing.T, l *lane, batch []*request) {
 // order of the calls, and side by side where one script does.
 func TestFlightsKeepTheOrder(t *testing.T) {
 	t.Parallel()
-	bucket, window, decide, p := new(part), new(part), accountScript(algBucket), new(plan)
+	bucket, window, decide, plans := new(part), new(part), accountScript(algBucket), []*plan{{}, {}}
 	for _, single := range []bool{true, false} {
 		l := &lane{node: &node{store: &Store{single: single}}}
 		rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test is repeated by its seed
@@ -98,10 +98,10 @@ func TestFlightsKeepTheOrder(t *testing.T) {
 			var batch []*request
 			calls := map[string][]*request{}
 			for i := range rng.IntN(maxBatch) {
-				req := &request{args: []any{i}, key: strconv.Itoa(rng.IntN(20)), hot: bucket, plan: p, all: true}
+				req := &request{args: []any{i}, key: strconv.Itoa(rng.IntN(20)), hot: bucket, all: true}
 				switch rng.IntN(20) {
 				case 0:
-					req.script, req.hot = decide, nil
+					req.script, req.hot, req.plan = decide, nil, plans[rng.IntN(2)]
 				case 1:
 					req.hot = window
 				}
@@ -116,6 +116,7 @@ func TestFlightsKeepTheOrder(t *testing.T) {
 					sent[it.key] = append(sent[it.key], it)
 					require.Equal(t, f.items[0].script, it.script)
 					require.Same(t, f.items[0].hot, it.hot)
+					require.Same(t, f.items[0].plan, it.plan)
 					require.False(t, runs[it.key] && f.items[i-1].key != it.key, "a key is in one place")
 					runs[it.key] = true
 				}

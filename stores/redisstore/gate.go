@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/gresil/gresil/internal/gatestore"
 	"github.com/gresil/gresil/internal/limits"
 )
@@ -83,7 +81,7 @@ func (k *keys) run(ctx context.Context, least int, op string, args ...any) ([]in
 	send := func(text bool) error {
 		return at.conns.Do(ctx, at.processor(), func() error {
 			cmd = begin(script, text, len(k.names), 2+len(args))
-			cmd.finish(ctx, append(append(append(cmd.args, k.names...), s.time(), op), args...), true)
+			cmd.integers(ctx, append(append(append(cmd.args, k.names...), s.time(), op), args...))
 			return s.client.Process(ctx, cmd)
 		})
 	}
@@ -91,7 +89,7 @@ func (k *keys) run(ctx context.Context, least int, op string, args ...any) ([]in
 	if isNoScript(err) {
 		err = send(true)
 	}
-	reply := cmd.Cmder.(*redis.IntSliceCmd).Val() //nolint:forcetypeassert // see finish
+	reply := cmd.numbers()
 	switch {
 	case err != nil:
 		return nil, explain(err, cmd.keys.written)

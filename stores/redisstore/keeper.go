@@ -95,11 +95,12 @@ func (s *Store) sendBeat(ctx context.Context, timeout, life time.Duration) (got 
 	defer cancel()
 	_, ok, err := s.alone(ctx, context.WithoutCancel(ctx), &request{
 		script: beatScript(), key: s.instancesKey(), args: []any{s.id, number(life.Microseconds())},
-		decode: func(n []int64) (ok bool) {
-			if ok = len(n) == 3; ok {
-				got = census{n: n[1], rank: n[2], ahead: n[0] - s.uptime()}
+		decode: func(n []int64) bool {
+			if len(n) != 3 {
+				return false
 			}
-			return ok
+			got = census{n: n[1], rank: n[2], ahead: n[0] - s.uptime()}
+			return true
 		},
 	})
 	if err == nil && !ok {

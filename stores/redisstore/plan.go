@@ -22,25 +22,24 @@ var clock = limits.Clock{Unix: epoch * 1000, Micros: true} //nolint:gochecknoglo
 type plan struct {
 	*limits.Plan
 
-	parts      []*part
-	algorithms uint
-	head       []any // the arguments of lua/account.lua for the limits
+	parts []*part
+	head  string // the names of the limits, as lua/head.lua says
 }
 
 func planOf(p *limits.Plan) *plan { return p.Store.(*plan) } //nolint:forcetypeassert // see prepare
 
 // prepare prepares limits for sending. For a limit that a server cannot count, it returns a [*core.ConfigError].
 func prepare(of *limits.Plan) (err error) {
-	p := &plan{Plan: of, parts: make([]*part, len(of.Rules)), head: []any{number(of.Capacity), number(int64(len(of.Rules)))}}
+	p := &plan{Plan: of, parts: make([]*part, len(of.Rules))}
 	for i, r := range of.Rules {
 		if len(of.Rules) > 1 {
 			p.parts[i] = planOf(r.Alone()).parts[0]
 		} else if p.parts[i], err = newPart(r); err != nil {
 			return err
 		}
-		p.algorithms |= p.parts[i].algorithm
-		p.head = append(p.head, p.parts[i].name)
+		p.head += " " + p.parts[i].name
 	}
+	p.head = p.head[1:] + "|"
 	of.Store = p
 	return nil
 }

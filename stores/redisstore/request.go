@@ -1,6 +1,8 @@
 package redisstore
 
 import (
+	"encoding/binary"
+	"math"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -12,13 +14,12 @@ import (
 type request struct {
 	key string
 
-	// One of them decides: lua/many.lua under the numbers of a limit, or another script.
+	// One of them decides: lua/many.lua under the numbers of a limit, or a script.
 	hot    *part
 	script *script
-	args   []any // of script, for this key
-	all    bool  // script reads every value
-
-	decode func(reply []int64) bool // of an operation that is no decision
+	args   []any                    // of the script for this key
+	all    bool                     // script reads every value
+	decode func(reply []int64) bool // of a request that is no decision
 
 	// These are of a decision.
 	table        *table
@@ -87,66 +88,77 @@ func (req *request) general() bool {
 	return true
 }
 
+// takeOne is how lua/account.lua is asked for a permit.
+var takeOne = []any{packed(nil, 0, 1, 0)} //nolint:gochecknoglobals // a constant
+
+// packed appends numbers as doubles.
+func packed(to []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		to = binary.LittleEndian.AppendUint64(to, math.Float64bits(float64(n)))
+	}
+	return to
+}
+
 // forAccount makes req a request for lua/account.lua, with the algorithms of set and those of its limits.
 func (req *request) forAccount(set uint) {
-	p, op := req.plan, &req.op
-	args := make([]any, 0, 4)
-	args = append(args, number(int64(op.Kind)), number(min(op.Cost, limits.MaxPermits+1)), number(int64(op.MaxWait/time.Microsecond)), "0")
+	op := &req.op
+	for _, part := range req.plan.parts {
+		set |= part.algorithm
+	}
+	req.hot, req.script, req.args, req.all = nil, accountScript(set), takeOne, set == algAll
+	if req.usual() {
+		return
+	}
+	arg := packed(nil, int64(op.Kind), min(op.Cost, limits.MaxPermits+1), int64(op.MaxWait/time.Microsecond))
 	if take := &op.Receipt; op.Kind == limits.Refund {
-		args = append(args, number(take.At))
+		arg = packed(arg, take.At)
 		if take.Plan != nil {
 			if of, ours := take.Plan.Store.(*plan); ours { // a take of another store gives nothing back
 				for i, part := range of.parts {
-					args = append(args, part.name, number(int64(take.Parts[i])))
+					arg = append(append(packed(arg, int64(take.Parts[i])), part.name...), 0)
 				}
 			}
 		}
 	}
-	args[3] = number(int64(len(args) - 4))
-	set |= p.algorithms
-	req.hot, req.script, req.args, req.all = nil, accountScript(set), args, set == algAll
+	req.args = []any{arg}
 }
 
-// account reads the part of a reply of lua/account.lua for the request at a place of its flight.
+// Permits in a reply of lua/account.lua.
+const (
+	lacking = -2 // the script lacks an algorithm
+	unread  = -3 // the value is none of a limit
+)
+
+// account reads the reply of lua/account.lua for the request at a place of its flight.
 func (req *request) account(reply string, place int) (r limits.Result, ok bool, err error) {
-	const each = 5
+	const head, each = 2, 5
 	p, op := req.plan, req.op
-	from, width := 1+place*(2+each*len(p.parts)), 2+each*len(p.parts)
-	if len(reply) < 8*(from+width) {
+	from := 1 + (head+each*len(p.parts))*place
+	if len(reply) < 8*(from+head+each*len(p.parts)) {
 		return r, false, nil
 	}
-	granted, at := double(reply, from), double(reply, from+1)*1000
+	us := func(i int) int64 { return double(reply, i) * 1000 }
+	granted := double(reply, from)
 	switch granted {
-	case -2:
+	case lacking:
 		return r, false, nil
-	case -3:
-		return r, false, foreignError(req.key)
+	case unread:
+		return r, false, explain(wrongType(req.key), true)
 	}
-	now, raws, stands := double(reply, 0)*1000, make([]limits.Raw, len(p.parts)), make([]limits.Result, len(p.parts))
+	now, raws, stands := us(0), make([]limits.Raw, len(p.parts)), make([]limits.Result, len(p.parts))
 	for i, part := range p.parts {
-		of := from + 2 + each*i
-		raws[i] = limits.Raw{double(reply, of), double(reply, of+1) * 1000, double(reply, of+2) * 1000, double(reply, of+3) * 1000}
+		of := from + head + each*i
+		raws[i] = limits.Raw{double(reply, of), us(of + 1), us(of + 2), us(of + 3)}
 		r.Receipt.Parts[i] = uint64(double(reply, of+4))
 		part.Report(raws[i], now, &stands[i])
 	}
 	if op.Kind == limits.Refund || op.Kind == limits.Reset {
 		op.Cost = 0
 	}
-	p.Result(now, &op, granted, at, raws, &r)
-	r.Receipt.At = now / 1000
+	p.Result(now, &op, granted, us(from+1), raws, &r)
+	r.Receipt.At = double(reply, 0)
 	if len(stands) > 1 {
 		r.Receipt.More = &limits.More{Stands: stands}
 	}
 	return r, true, nil
 }
-
-// A foreignError is the error of an operation on a key whose value is none of a limit, by its name in the server.
-type foreignError string
-
-// Error returns a text as of the server.
-func (e foreignError) Error() string {
-	return "WRONGTYPE " + string(e) + " holds a value that is none of a limit"
-}
-
-// RedisError marks it as an error of the server.
-func (foreignError) RedisError() {}

@@ -224,14 +224,21 @@ func (c *count) String() string { return c.text }
 
 var one = []byte("1") //nolint:gochecknoglobals // a constant
 
-// finish completes a call. Its reply is a list of integers, or a string.
-func (c *call) finish(ctx context.Context, args []any, list bool) {
-	if list {
-		c.Cmder = redis.NewIntSliceCmd(ctx, args...)
-	} else {
-		c.Cmder = redis.NewStringCmd(ctx, args...)
-	}
-	c.Cmder.(interface{ SetStepCount(n int8) }).SetStepCount(1) //nolint:forcetypeassert // otherwise the client of a Cluster asks for it, by COMMAND
+// numbers returns a reply of integers.
+func (c *call) numbers() []int64 { return c.Cmder.(*redis.IntSliceCmd).Val() } //nolint:forcetypeassert // the caller knows
+
+// integers completes a call whose reply is a list of integers.
+func (c *call) integers(ctx context.Context, args []any) {
+	cmd := redis.NewIntSliceCmd(ctx, args...)
+	cmd.SetStepCount(1) // otherwise the client of a Cluster asks the server for it, by COMMAND
+	c.Cmder = cmd
+}
+
+// text completes a call whose reply is a string.
+func (c *call) text(ctx context.Context, args []any) {
+	cmd := redis.NewStringCmd(ctx, args...)
+	cmd.SetStepCount(1)
+	c.Cmder = cmd
 }
 
 // begin prepares a call of a script, by its text or its hash. The keys and the time follow.

@@ -1,103 +1,111 @@
-local arg = 1
-local function take1()
-  arg = arg + 1
-  return ARGV[arg]
-end
+local pack, unpack = struct.pack, struct.unpack
 
--- limit reads a limit, or returns nil. Limits of one kind have the algorithm and the period in common.
-local known = {}
+-- The forms of states: the fewest bytes, to which come pairs of doubles, and those of texts.
+local least = {b = 8, f = 16, a = 16, c = 24, s = 8, l = 8}
+local shapes = {
+  b = '^%d+ ?%d* ?%d*$', f = '^%-?%d+ %d+$', a = '^%-?%d+ %d+$', c = '^%-?%d+ %d+ %d+[%d ]*$', s = '^%d+ ()%d*$', l = '^%d+ ()%d*$',
+}
+
+-- limit reads a limit, or returns false. Limits of one kind have the algorithm and the period in common.
+local limits = {}
 local function limit(name)
-  local p = known[name]
-  if not p then
-    local k, n, a, b, c, d = match(name, '^(%a):(%d+):(%d+):(%d+):(%d+):(%d+)$')
-    p = k and {
+  if limits[name] == nil then
+    local k, n, a, b, c, d = match(name, '^([bfacsl]):(%d+):(%d+):(%d+):(%d+):(%d+)$')
+    limits[name] = k and {
       name = name, k = k, alg = A[k], n = tonumber(n), a = tonumber(a), b = tonumber(b), c = tonumber(c), d = tonumber(d),
       kind = (k == 'l' and 's' or k) .. (k == 'b' and d or a),
     }
-    known[name] = p
   end
-  return p
+  return limits[name]
 end
 
--- The limits, and their kinds, are those of all keys.
-local capacity, parts, ours = tonumber(take1()), {}, {}
-for i = 1, tonumber(take1()) do
-  parts[i] = limit(take1())
-  ours[parts[i].kind] = true
-end
-
--- The decision under way: its key and operation; the states s that the value has, of limits p, and when it was written; and
--- whether it changes.
-local key, kind, cost, wait, values, written, changed
-
--- formed reports whether a text has the form of a state of its algorithm. Of a list, which can be long, it checks only
--- the length.
-local shapes = {
-  b = '^%d+ ?%d* ?%d*$', f = '^%-?%d+ %d+$', a = '^%-?%d+ %d+$', c = '^%-?%d+ %d+ %d+[%d ]*$', s = '^%d+ ()', l = '^%d+ ()',
-}
-local function formed(p, text)
-  local shape = p and shapes[p.k]
-  local list = shape and (text == '' or match(text, shape))
-  return list and (type(list) ~= 'number' or (#text - list + 1) % 32 == 0)
-end
-
--- The forms of values that takebucket and takewindow write, by the number of bytes after the limit.
-local forms = {b = {[24] = '<ddd', [40] = '<ddddd'}, f = {[32] = '<dddd'}, a = {[32] = '<dddd'}}
-
--- open reads the value of the key. It returns false, and the code for the reply, if that cannot be read.
-local function open()
-  values, written, changed = {}, nil, false
-  local value = pcall('GET', key)
-  local name, tail = match(value and not value.err and value or '', '^(%a:[%d:]+)|()')
-  if name then
+-- listed reads the limits of a head, or returns nil.
+local function listed(head)
+  local list = {}
+  for name in gmatch(head, '[^ |]+') do
     local p = limit(name)
-    local form = p and forms[p.k] and forms[p.k][#value - tail + 1]
-    if not form or not p.alg then
-      return false, form and -2 or -3
+    if not p then
+      return
     end
-    local n = {struct.unpack(form, value, tail)}
-    n[#n] = nil -- the position after them
-    written, values[1] = n[1], {p = p, s = p.alg.state(n[3], n[4], n[5], n[1])}
-  elseif value then
-    local at, rest = match(not value.err and value or '', '^(%d+)(|.+|)$')
-    local size, lacks = at and #at + 1 or -1, false
-    for name, text in gmatch(rest or '', '([^ |]+) ([^|]*)|') do
-      local p = limit(name)
-      if formed(p, text) then
-        size, lacks = size + #name + #text + 2, lacks or not p.alg
-        values[#values + 1] = {p = p, s = {}, text = text}
+    list[#list + 1] = p
+  end
+  return list
+end
+
+local HEAD = ARGV[2]
+local parts, ours, capacity = listed(HEAD), {}, huge -- the limits, and their kinds
+for i = 1, #parts do
+  ours[parts[i].kind], capacity = true, min(capacity, parts[i].n)
+end
+
+-- Of the key: limits p with states s, when they were written, and when the key expires.
+local values, written, expires, changed
+
+-- text reads a value in the form of a text, and returns nil if it has another form.
+local function text(value)
+  local at, rest = match(value, '^(%d+)(|.+|)$')
+  local size, code = at and #at + 1 or -1, 0
+  for name, state in gmatch(rest or '', '([^ |]+) ([^|]*)|') do
+    local p = limit(name)
+    local list = p and (state == '' or match(state, shapes[p.k]))
+    if list and (type(list) ~= 'number' or (#state - list + 1) % 32 == 0) then
+      size, written = size + #name + #state + 2, tonumber(at)
+      if not p.alg then
+        code = -2
       end
-    end
-    if size ~= #(value.err or value) or lacks then
-      return false, size == #(value.err or value) and -2 or -3
-    end
-    written = tonumber(at)
-    for i = 1, #values do
-      local v = values[i]
-      if v.text ~= '' then
-        v.s = v.p.alg.read(v.text, written)
-      end
+      values[#values + 1] = {p = p, s = state ~= '' and p.alg and p.alg.read(state, written) or {}}
     end
   end
-  if written and written > now then -- the clock went back: all times are moved back too
-    for i = 1, #values do
-      local v = values[i]
-      if next(v.s) then
-        v.p.alg.shift(v.s, written - now, v.p)
-      end
-    end
-    changed = true
+  return size == #value and code
+end
+
+-- read reads the value of a key, and returns 0, or the code of a reply.
+local function read(key)
+  local value = pcall('GET', key)
+  values, written, expires, changed = {}, nil, 0, false
+  if not value or value.err then
+    return value and -3 or 0
   end
-  return true
+  local list, at = parts, #HEAD + 1
+  if sub(value, 1, at - 1) ~= HEAD then
+    local head
+    head, at = match(value, '^(%a:%d[^|]+|)()')
+    list = head and listed(head)
+  end
+  if not list or #value < at + 15 then
+    return text(value) or -3
+  end
+  written, expires, at = unpack('<dd', value, at)
+  local code = 0
+  for i = 1, #list do
+    local p, size = list[i], #value - at + 1
+    if i < #list then
+      if size < 8 then
+        return -3
+      end
+      size, at = unpack('<d', value, at)
+    end
+    local over = size - least[p.k]
+    if at + size > #value + 1 or size ~= 0 and (over < 0 or over % 16 ~= 0) then
+      return -3
+    elseif not p.alg then
+      code = -2
+    end
+    values[i] = {p = p, s = size > 0 and p.alg and p.alg.unpack(value, at, size, written) or {}}
+    at = at + size
+  end
+  return code
 end
 
 -- write writes all values, if one of them has not recovered.
-local function write()
-  local list, last = {format('%d', now)}, now
+local function write(key)
+  local last, names, states = now, {}, {}
   for i = 1, #values do
     local v = values[i]
-    last = max(last, v.p.alg.over(v.p, v.s))
-    list[#list + 1] = v.p.name .. ' ' .. (next(v.s) and v.p.alg.write(v.p, v.s) or '')
+    local p, s = v.p, v.s
+    local state = next(s) and p.alg.pack(p, s) or ''
+    last = max(last, p.alg.over(p, s))
+    names[i], states[i] = p.name, i < #values and pack('<d', #state) .. state or state
   end
   if last <= now then
     if written then
@@ -105,26 +113,21 @@ local function write()
     end
     return
   end
-  local text = concat(list, '|') .. '|'
-  if #values == 1 and next(values[1].s) and values[1].p.alg.pack then
-    local v = values[1]
-    text = v.p.name .. '|' .. struct.pack('<dd', now, last) .. v.p.alg.pack(v.p, v.s)
+  local keep = last <= expires
+  expires = keep and expires or last
+  local value = concat(names, ' ') .. '|' .. pack('<dd', now, expires) .. concat(states)
+  if keep then
+    call('SET', key, value, 'KEEPTTL')
+  else
+    call('SET', key, value, 'PX', ceil((last - now) / 1000) + 1)
   end
-  call('SET', key, text, 'PX', ceil((last - now) / 1000) + 1)
 end
 
--- refund gives permits back to the values that are still under the limits of the take, which the arguments name.
-local function refund(last)
-  local at = tonumber(take1())
-  while arg < last do
-    local name, receipt = take1(), tonumber(take1())
-    for i = 1, #values do
-      local v = values[i]
-      if v.p.name == name and receipt >= 0 and next(v.s) and v.p.alg.refund(v.p, v.s, at, receipt, cost) then
-        changed = true
-      end
-    end
-  end
+-- look returns how the key stands under the limit of its value.
+local function look(p, s, cost)
+  local alg = p.alg
+  local n = alg.free(p, s)
+  return {n, alg.first(p, s, cost), n < p.n and alg.first(p, s, n + 1) or now, alg.full(p, s)}
 end
 
 -- usage returns how many permits are in use: now or, with some reserved ahead, when the last of them is due.
@@ -137,7 +140,7 @@ end
 local function origin(p)
   local from
   for i = 1, #values do
-    if values[i].p.name == p.name then
+    if values[i].p == p then
       return i
     elseif values[i].p.kind == p.kind then
       from = i
@@ -155,14 +158,12 @@ local function under(v, p, asked)
     if m <= 0 and not match(v.p.k, '[csl]') then
       return due
     end
-    local _, at = alg.look(v.p, v.s, m)
-    return at
+    return alg.first(v.p, v.s, m)
   end
   if due == now then
     n = max(0, p.n - usage(v))
   end
-  local _, _, _, full = alg.look(v.p, v.s, 0)
-  return {n, first(asked), n < p.n and first(n + 1) or now, full}
+  return {n, first(asked), n < p.n and first(n + 1) or now, alg.full(v.p, v.s)}
 end
 
 -- foreign returns how the key stands under a limit of whose kind it has no value, and the place of the value that decides, or nil: the
@@ -198,15 +199,15 @@ local function restate(v, p, t)
   return s
 end
 
-local next_, stands, early -- of the decision under way
+local next_, stands, firsts -- of each limit: the value, how the key stands if that is known, and when the cost can be taken
 
 -- grant returns the permits to take of each limit, or -1, and the time at which they can be used.
-local function grant()
+local function grant(kind, cost, wait)
   local n, at = cost, now
   if kind == 1 or kind == 6 then
     n = kind == 6 and huge or cost
     for i = 1, #parts do
-      n = min(n, stands[i][1])
+      n = min(n, stands[i] and stands[i][1] or parts[i].alg.free(parts[i], next_[i].s))
     end
     if n == 0 and cost > 0 then
       return -1, now
@@ -215,7 +216,7 @@ local function grant()
     return -1, now
   elseif cost > 0 then
     for i = 1, #parts do
-      at = max(at, stands[i][2])
+      at = max(at, firsts[i])
     end
     if at > now and (kind ~= 2 or at - now > wait) then
       return -1, at
@@ -226,8 +227,8 @@ local function grant()
   end
   for i = 1, #parts do
     local p, v = parts[i], next_[i]
-    if v.p.name ~= p.name then
-      local s, all = restate(v, p, min(at, stands[i][2]))
+    if v.p ~= p then
+      local s, all = restate(v, p, min(at, firsts[i]))
       v = {p = p, s = s, restated = true, firm = not all}
       next_[i] = v
     end
@@ -238,92 +239,106 @@ local function grant()
   return n, at
 end
 
--- decide decides, and returns the permits taken or -1, the time from which they can be used, and the receipts.
-local function decide()
+local reply = {pack('<d', now)}
+
+-- decide carries out an operation on a key.
+local function decide(key, op)
+  local kind, cost, wait, tail = unpack('<ddd', op)
+  local code = read(key)
+  if code < 0 then
+    reply[#reply + 1] = pack('<d', code) .. string.rep('\0', 8 + 40 * #parts)
+    return
+  end
+  if written and written > now then -- the clock went back, so all times are moved back too
+    for i = 1, #values do
+      local v = values[i]
+      if next(v.s) then
+        v.p.alg.shift(v.s, written - now, v.p)
+      end
+    end
+    changed = true
+  end
+  if kind == 3 then -- permits go back to the values that are still under the limits of the take
+    local at, receipt, name
+    at, tail = unpack('<d', op, tail)
+    while tail <= #op do
+      receipt, name, tail = unpack('<ds', op, tail)
+      for i = 1, #values do
+        local v = values[i]
+        if v.p.name == name and receipt >= 0 and next(v.s) and v.p.alg.refund(v.p, v.s, at, receipt, cost) then
+          changed = true
+        end
+      end
+    end
+    cost = 0
+  elseif kind == 4 then
+    values, changed, cost = {}, true, 0
+  end
+
   local asked = cost
   if kind == 1 or kind == 6 then
     asked = 1
   elseif cost > capacity then
     asked = 0 -- never allowed: only read the state
   end
-
-  next_, stands, early = {}, {}, {}
+  local early
+  next_, stands, firsts = {}, {}, {}
   for i = 1, #parts do
     local p = parts[i]
     local from, stand = origin(p), nil
     local alone = from or #values == 1 and #parts == 1 -- a refusal can restate the value
     if not from then
       stand, from = foreign(p, asked)
-    elseif values[from].p.name ~= p.name then
+    elseif values[from].p ~= p then
       stand = under(values[from], p, asked)
     end
     local v = from and values[from] or {p = p, s = {}}
-    if not stand then
-      stand = {p.alg.look(p, v.s, asked)}
-    else
+    if stand then
       local s = alone and asked > 0 and stand[2] > now and restate(v, p, v.p.alg.due(v.p, v.s))
       if s then -- both the take and the recovery come sooner
-        local again = {p.alg.look(p, s, asked)}
+        local again = look(p, s, asked)
         if again[2] < stand[2] and again[4] < stand[4] then
           v, stand = {p = p, s = s}, again
+          early = early or {}
           early[from] = v
         end
       end
     end
-    next_[i], stands[i] = v, stand
+    next_[i], stands[i], firsts[i] = v, stand, stand and stand[2] or p.alg.first(p, v.s, asked)
   end
 
-  local granted, at = grant()
-  local receipts = {}
-  if granted > 0 then
-    for i = 1, #parts do
-      local p, s = parts[i], next_[i].s
-      receipts[i] = p.alg.charge(p, s, stands[i][2], at, granted)
-      if next_[i].restated and at > now and p.alg.hold then
-        p.alg.hold(p, s, at)
+  local granted, at = grant(kind, cost, wait)
+  reply[#reply + 1] = pack('<dd', granted, at)
+  for i = 1, #parts do
+    local p, v, receipt = parts[i], next_[i], 0
+    local stand = stands[i]
+    if granted > 0 then
+      receipt = p.alg.charge(p, v.s, firsts[i], at, granted)
+      if v.restated and at > now and p.alg.hold then
+        p.alg.hold(p, v.s, at)
       end
-      if next_[i].firm and at > now then
-        receipts[i] = -1 -- a refund would make room for what is used until then
+      if v.firm and at > now then
+        receipt = -1 -- a refund would make room for what is used until then
       end
-      stands[i] = {p.alg.look(p, s, 0)}
+      stand = look(p, v.s, 0)
+    elseif not stand then
+      stand = look(p, v.s, asked)
     end
+    reply[#reply + 1] = pack('<ddddd', stand[1], stand[2], stand[3], stand[4], receipt)
+  end
+  if granted > 0 then
     values, changed = next_, true
-  elseif granted < 0 and kind ~= 5 then
+  elseif early and granted < 0 and kind ~= 5 then
     for i, v in pairs(early) do
       values[i], changed = v, true
     end
   end
   if changed then
-    write()
+    write(key)
   end
-  return granted, at, receipts
 end
 
-local form, reply = '<dd' .. string.rep('ddddd', #parts), {struct.pack('<d', now)}
 for i = 1, #KEYS do
-  key, kind, cost, wait = KEYS[i], tonumber(take1()), tonumber(take1()), tonumber(take1())
-  local last = tonumber(take1())
-  last = arg + last
-  local ok, code = open()
-  local n = {code, now}
-  if ok then
-    if kind == 3 then
-      refund(last)
-      cost = 0
-    elseif kind == 4 then
-      values, changed, cost = {}, true, 0
-    end
-    local granted, at, receipts = decide()
-    n[1], n[2] = granted, at
-    for j = 1, #parts do
-      local is = stands[j]
-      n[5 * j - 2], n[5 * j - 1], n[5 * j], n[5 * j + 1], n[5 * j + 2] = is[1], is[2], is[3], is[4], receipts[j] or 0
-    end
-  else
-    for j = 3, 2 + 5 * #parts do
-      n[j] = 0
-    end
-  end
-  reply[i + 1], arg = struct.pack(form, unpack(n)), last
+  decide(KEYS[i], ARGV[i + 2])
 end
 return concat(reply)

@@ -36,12 +36,10 @@ do
       local d, moved, back = match(text, '^(%d+) ?(%d*) ?(%d*)$')
       return state(tonumber(d), tonumber(moved), tonumber(back), at)
     end,
-    write = function(p, s)
-      local d = debt(p, s, now)
-      local moved = whole(p, s) - d
-      return moved > 0 and format('%d %d %d', d, moved, s.back) or format('%d', d)
+    unpack = function(value, i, size, at)
+      local debt, moved, back = struct.unpack(size == 8 and '<d' or '<ddd', value, i)
+      return state(debt, back and moved, back, at)
     end,
-    state = state,
     pack = function(p, s)
       local d = debt(p, s, now)
       local moved = whole(p, s) - d
@@ -53,10 +51,14 @@ do
       s.moved, s.back = s.moved + units, s.back + units
       s.at = s.at - by
     end,
-    look = function(p, s, cost)
-      local d, full = debt(p, s, now), p.n * p.b
-      local n = floor(max(0, full - d) / p.b)
-      return n, after(p, d + cost * p.b - full), n < p.n and after(p, d + (n + 1) * p.b - full) or now, after(p, d)
+    free = function(p, s)
+      return floor(max(0, p.n * p.b - debt(p, s, now)) / p.b)
+    end,
+    first = function(p, s, cost)
+      return after(p, debt(p, s, now) + (cost - p.n) * p.b)
+    end,
+    full = function(p, s)
+      return after(p, debt(p, s, now))
     end,
     due = function(p, s)
       return after(p, debt(p, s, now) - p.n * p.b)

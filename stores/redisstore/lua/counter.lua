@@ -114,12 +114,20 @@ do
       end
       return s
     end,
-    write = function(_, s)
-      local text = format('%d %d %d', s.start, s.before, s.used)
-      for i = 1, #s.ahead do
-        text = text .. format(' %d', s.ahead[i])
+    unpack = function(value, i, size)
+      local s = {ahead = {}}
+      s.start, s.before, s.used = struct.unpack('<ddd', value, i)
+      for j = 1, size / 8 - 3 do
+        s.ahead[j] = struct.unpack('<d', value, i + 16 + 8 * j)
       end
-      return text
+      return s
+    end,
+    pack = function(_, s)
+      local ahead = {}
+      for i = 1, #s.ahead do
+        ahead[i] = struct.pack('<d', s.ahead[i])
+      end
+      return struct.pack('<ddd', s.start, s.before, s.used) .. concat(ahead)
     end,
     shift = function(s, by)
       s.start = s.start - by
@@ -127,18 +135,19 @@ do
         s.ahead[i] = s.ahead[i] - by
       end
     end,
-    look = function(p, s, cost)
+    free = function(p, s)
       local t, start, before, used = last(p, s, now)
-      local function first(m)
-        local room = p.n - used - m
-        if room >= 0 then
-          return max(t, start + p.a - share(p, room, before))
-        end
-        return max(now, start + 2 * p.a - share(p, p.n - m, used))
-      end
-      local n = t > now and 0 or max(0, p.n - weigh(p, now, start, before, used))
-      return n, first(cost), n < p.n and first(n + 1) or now, full(p, s)
+      return t > now and 0 or max(0, p.n - weigh(p, now, start, before, used))
     end,
+    first = function(p, s, cost)
+      local t, start, before, used = last(p, s, now)
+      local room = p.n - used - cost
+      if room >= 0 then
+        return max(t, start + p.a - share(p, room, before))
+      end
+      return max(now, start + 2 * p.a - share(p, p.n - cost, used))
+    end,
+    full = full,
     due = function(_, s)
       return due(s)
     end,

@@ -1,27 +1,33 @@
--- Decisions on keys, one after the other, for any limits. The text is time, head, the algorithms, and account.
+-- Decisions on keys, one after the other, for any limits. The text is time, head, the algorithms, and
+-- account.
 --
--- KEYS[i]  the value of a key
--- ARGV     the time, or '' for that of the server; the capacity; the number of limits, and the limits. Then for each
---          key: the operation, as in limits.OpKind; the cost; the longest wait in µs; and how many arguments
---          follow. These are of a refund: the time of the take, and for each of its limits: the limit, the receipt
+-- KEYS[i]    the value of a key
+-- ARGV[1]    the time, or '' for that of the server
+-- ARGV[2]    the limits, separated by spaces, and '|'
+-- ARGV[i+2]  for each key as doubles: the operation, as in limits.OpKind; the cost; the longest wait in µs. Of a refund then
+--            the time of the take, and for each of its limits the receipt, and the limit as a text that ends with a 0
 --
 -- A limit is 'K:N:A:B:C:D', where K is its algorithm and N how many permits there are at once; each
 -- algorithm says what the others are. Times are in µs since the beginning of 2020.
 --
--- The value is 'AT|LIMIT STATE|', as of the time AT at which it was written, with a state for each of the joined
--- limits that the last permits were taken under. docs/adr/0006-a-key-has-one-value.md says what an operation
--- under other limits does. The value expires when all states have recovered. If the only state is a bucket or a fixed
--- window, the value has the form of takebucket or takewindow. Any other value is an error.
+-- The value is the limits that the last permits were taken under, as in ARGV[2], and as doubles the time at which it was
+-- written, when the key expires, and a state for each limit. Before each but the last is its number of bytes. It is set to
+-- expire when all states have recovered, and keeps that while it is late enough. takebucket and takewindow read and write
+-- this form too. Before it, a value was a text, 'AT|LIMIT STATE|', which is still read. Any other value is an error.
+-- docs/adr/0006-a-key-has-one-value.md says what an operation under other limits does.
 --
--- Reply, as doubles: the time, then for each key: the permits taken, -1 for a refusal, -2 if a state needs an
--- algorithm that is not part of this text, or -3 if the value is none of a limit; the time from which it can be
--- used; then for each limit how the key stands under it: the permits that are available, the times of the cost, of one
--- permit more and of all; and the receipt of the charge: 0 if there is none, -1 if a refund gives nothing back.
+-- Reply, as doubles: the time; then for each key the permits taken, -1 for a refusal, -2 if a state needs an algorithm that
+-- is not part of this text, or -3 if the value is none of a limit; the time from which it can be used; and for each limit how
+-- the key stands under it: the permits that are available, the times of the cost (unless permits were taken), of one permit
+-- more and of all; and the receipt of the charge: 0 if there is none, -1 if a refund gives nothing back.
 --
 -- An algorithm has these functions, where p is a limit and s a state, empty for a new key:
---   read(text), write(p, s)     a state in the value; with state(numbers) and pack(p, s) as doubles
+--   unpack(value, i, size, at)  a state in the value, which was written at a time; pack(p, s) returns it
+--   read(text, at)              a state in a text
 --   shift(s, by, p)             moves all times back, behind a clock that went back
---   look(p, s, cost)            how the key stands, as in the reply
+--   free(p, s)                  the permits that are available
+--   first(p, s, cost)           the first time, now or later, at which a cost can be taken
+--   full(p, s)                  when all permits are available
 --   due(p, s)                   when the last permits that were reserved can be used, or now
 --   used(p, s, t)               the permits in use at a time not before due, as a fraction
 --   put(p, t, num, den)         the state in which so many permits were taken at a time, now or later, one capacity
@@ -30,6 +36,6 @@
 --   same(p, s, of)              the state of another limit with the same algorithm and period
 --   over(p, s)                  when the state can be dropped
 --   fits(p, s, at, cost)        whether a charge that lies ahead can be kept
---   charge(p, s, own, at, cost) charges at a time, which is own, as look returned it, or later
+--   charge(p, s, own, at, cost) charges at a time, which is own, as first returned it, or later
 --   refund(p, s, at, receipt, cost) gives back the part of a charge that has not recovered; whether it did
 A = {}

@@ -1,20 +1,24 @@
 -- s, a sliding window, and l, a log. A is the period, B the step: a segment, or one µs. State:
--- 'BASE ENTRIES'. An entry is two numbers of 16 digits, the start of a step and the permits taken
--- up to its end, counted from BASE; so the sum of any entries is a difference. Reservations are
+-- 'BASE ENTRIES'. An entry is two numbers, doubles or, in a text, of 16 digits: the start of a step and the permits
+-- taken up to its end, counted from BASE; so the sum of any entries is a difference. Reservations are
 -- entries that lie ahead: no take comes before them.
 do
+  local pack, unpack = struct.pack, struct.unpack
+
   local function time(s, i)
-    return tonumber(sub(s.list, 32 * i - 31, 32 * i - 16))
+    return (unpack('<d', s.list, 16 * i - 15))
   end
 
   local function sum(s, i)
-    return i > 0 and tonumber(sub(s.list, 32 * i - 15, 32 * i)) or s.base
+    return i > 0 and unpack('<d', s.list, 16 * i - 7) or s.base
   end
 
-  local function search(lo, hi, found)
+  -- search returns the first entry from one on whose time (of is 15) or sum (of is 7) is above a number.
+  local function search(s, lo, of, above)
+    local hi = s.len + 1
     while lo < hi do
       local mid = floor((lo + hi) / 2)
-      if found(mid) then
+      if unpack('<d', s.list, 16 * mid - of) > above then
         hi = mid
       else
         lo = mid + 1
@@ -28,7 +32,7 @@ do
     if not s.len then
       return 1, 0
     end
-    local first = search(1, s.len + 1, function(i) return time(s, i) + p.a > t end)
+    local first = search(s, 1, 15, t - p.a)
     return first, sum(s, s.len) - sum(s, first - 1)
   end
 
@@ -40,7 +44,7 @@ do
   local function rebuild(s, later, from, more)
     local list = {}
     for i = 1, s.len do
-      list[i] = format('%016d%016d', max(0, time(s, i) + later), sum(s, i) + (i >= from and more or 0))
+      list[i] = pack('<dd', max(0, time(s, i) + later), sum(s, i) + (i >= from and more or 0))
     end
     s.list = concat(list)
   end
@@ -56,8 +60,7 @@ do
     if taken + cost <= p.n then
       return at
     end
-    local need = sum(s, s.len) + cost - p.n
-    return max(at, time(s, search(first, s.len, function(i) return sum(s, i) >= need end)) + p.a)
+    return max(at, time(s, search(s, first, 7, sum(s, s.len) + cost - p.n - 1)) + p.a)
   end
 
   local function full(p, s)
@@ -71,7 +74,7 @@ do
     end
     local first = live(p, s, now)
     if first > 1 then
-      s.base, s.list, s.len = sum(s, first - 1), sub(s.list, 32 * first - 31), s.len - first + 1
+      s.base, s.list, s.len = sum(s, first - 1), sub(s.list, 16 * first - 15), s.len - first + 1
     end
     if sum(s, s.len) > 4503599627370496 then
       local base = s.base
@@ -86,7 +89,7 @@ do
       start = time(s, s.len)
       s.len = s.len - 1
     end
-    s.list = sub(s.list, 1, 32 * s.len) .. format('%016d%016d', start, total)
+    s.list = sub(s.list, 1, 16 * s.len) .. pack('<dd', start, total)
     s.len = s.len + 1
     return start
   end
@@ -94,18 +97,21 @@ do
   A.s = {
     read = function(text)
       local base, list = match(text, '^(%d+) (%d*)$')
-      return {base = tonumber(base), list = list, len = #list / 32}
+      list = string.gsub(list, string.rep('%d', 16), function(n) return pack('<d', tonumber(n)) end)
+      return {base = tonumber(base), list = list, len = #list / 16}
     end,
-    write = function(_, s)
-      return format('%d %s', s.base, s.list)
+    unpack = function(value, i, size)
+      return {base = unpack('<d', value, i), list = sub(value, i + 8, i + size - 1), len = (size - 8) / 16}
+    end,
+    pack = function(_, s)
+      return pack('<d', s.base) .. s.list
     end,
     shift = function(s, by)
       rebuild(s, -by, 1, 0)
     end,
-    look = function(p, s, cost)
-      local n = available(p, s)
-      return n, earliest(p, s, cost), n < p.n and earliest(p, s, n + 1) or now, full(p, s)
-    end,
+    free = available,
+    first = earliest,
+    full = full,
     due = function(_, s)
       return last(s)
     end,
@@ -140,7 +146,7 @@ do
       if not s.len then
         return false
       end
-      local i = search(live(p, s, now), s.len + 1, function(j) return time(s, j) >= receipt end)
+      local i = search(s, live(p, s, now), 15, receipt - 1)
       if i > s.len or time(s, i) ~= receipt then
         return false
       end
@@ -148,7 +154,7 @@ do
       while s.len > 0 and sum(s, s.len) == sum(s, s.len - 1) do
         s.len = s.len - 1
       end
-      s.list = sub(s.list, 1, 32 * s.len)
+      s.list = sub(s.list, 1, 16 * s.len)
       return true
     end,
   }

@@ -67,24 +67,27 @@ do
       local start, used = match(text, '^(%-?%d+) (%d+)$')
       return state(tonumber(start), tonumber(used))
     end,
-    write = function(_, s)
-      return format('%d %d', s.start, s.used)
+    unpack = function(value, i)
+      return state(struct.unpack('<dd', value, i))
     end,
-    state = state,
     pack = function(_, s)
       return struct.pack('<dd', s.start, s.used)
     end,
     shift = function(s, by, p)
       s.start = p.k == 'a' and align(min(s.start, now), p.a, p.b) or s.start - by
     end,
-    look = function(p, s, cost)
+    free = function(p, s)
+      local _, used = own(p, s)
+      return max(0, p.n - used)
+    end,
+    first = function(p, s, cost)
       local start, used = own(p, s)
-      local function first(m)
-        local ahead = floor(place(p, used, m) / p.n)
-        return ahead > 0 and max(now, start + ahead * p.a) or now
-      end
-      local n = max(0, p.n - used)
-      return n, first(cost), n < p.n and first(n + 1) or now, used > 0 and over(p, start, used) or now
+      local ahead = floor(place(p, used, cost) / p.n)
+      return ahead > 0 and max(now, start + ahead * p.a) or now
+    end,
+    full = function(p, s)
+      local start, used = own(p, s)
+      return used > 0 and over(p, start, used) or now
     end,
     due = function(p, s)
       local start, used = own(p, s)
