@@ -99,42 +99,41 @@ func (f *feeding) leave() {
 	})
 }
 
-// turn waits for a turn to enqueue a job.
-func (f *feeding) turn(ctx context.Context, queue string) error {
-	for {
-		f.mu.Lock()
-		l, now := f.lanes[queue], time.Now()
-		if l == nil {
-			l = &lane{turns: map[*feeding]int{}, ahead: feedLeast}
-			f.lanes[queue] = l
-		}
-		left := l.turns[f]
-		l.turns[f] = max(0, left-1)
-		due := left == 0 && now.Sub(l.at) >= feedEvery
-		if due {
-			l.at = now
-		}
-		next := l.at.Add(feedEvery)
-		f.mu.Unlock()
-		if left > 0 {
-			return nil
-		}
-		if due && f.look(ctx, queue, l) {
-			continue
-		}
-		if err := f.wait(ctx, next); err != nil {
-			return err
-		}
+// turn waits for a turn to enqueue a job. One of the campaigns looks at the queue for all of them.
+func (f *feeding) turn(ctx context.Context, queue string) (err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.lanes[queue]
+	if l == nil {
+		l = &lane{turns: map[*feeding]int{}, ahead: feedLeast}
+		f.lanes[queue] = l
 	}
+	for l.turns[f] == 0 && err == nil {
+		l.turns[f] = 0 // it takes part
+		next := l.at.Add(feedEvery)
+		due := !time.Now().Before(next)
+		if due {
+			l.at = time.Now()
+		}
+		f.mu.Unlock()
+		if due {
+			f.look(ctx, queue, l)
+		} else {
+			err = f.wait(ctx, next)
+		}
+		f.mu.Lock()
+	}
+	l.turns[f]--
+	return err
 }
 
 // look reads the counts of the queue, and gives turns, the same number to each campaign, so that some jobs always wait for the handlers. If
 // most of them have begun since the last look, it keeps twice as many from then on, so that the queue does not run empty; if few have,
-// slowly fewer. It reports whether the queue could be read.
-func (f *feeding) look(ctx context.Context, queue string, l *lane) bool {
+// slowly fewer.
+func (f *feeding) look(ctx context.Context, queue string, l *lane) {
 	all, err := f.queue.Inspect(ctx, queue)
 	if f.up.EngineIs(ctx, err, slog.String("queue", queue)); err != nil {
-		return false
+		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -149,5 +148,4 @@ func (f *feeding) look(ctx context.Context, queue string, l *lane) bool {
 	for o, left := range l.turns {
 		l.turns[o] = min(left+(max(0, l.ahead-waiting)+n-1)/n, 1+l.ahead/n) // a slow campaign loses its older turns
 	}
-	return true
 }

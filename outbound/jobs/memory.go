@@ -129,7 +129,11 @@ func (m *memory) Run(ctx context.Context, queue string, w groups.Worker) {
 	defer group.Wait()
 	places := semaphore.NewWeighted(int64(w.Concurrency))
 	for places.Acquire(ctx, 1) == nil {
-		j := m.take(ctx, queue)
+		var j *memoryJob
+		m.until(ctx, queue, func(q *memoryQueue, now time.Time) (wait time.Duration) {
+			j, wait = q.next(now)
+			return wait
+		})
 		if j == nil {
 			return
 		}
@@ -140,39 +144,31 @@ func (m *memory) Run(ctx context.Context, queue string, w groups.Worker) {
 	}
 }
 
-// take waits for the next job that is due. It returns nil when ctx ends.
-func (m *memory) take(ctx context.Context, queue string) *memoryJob {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
+// until calls f after each change of a queue, and after the wait that f returns, until that is 0 or ctx ends.
+func (m *memory) until(ctx context.Context, queue string, f func(q *memoryQueue, now time.Time) (wait time.Duration)) {
 	for ctx.Err() == nil {
 		q, now := m.lock(queue)
-		j, wait := q.next(now)
-		changed := q.changed
+		wait, changed := f(q, now), q.changed
 		m.mu.Unlock()
-		if j != nil {
-			return j
-		}
-		timer.Reset(wait)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-changed:
-		}
-	}
-	return nil
-}
-
-// drain waits until a queue is idle.
-func (m *memory) drain(ctx context.Context, queue string) {
-	for ctx.Err() == nil {
-		q, _ := m.lock(queue)
-		idle, changed := q.idle(), q.changed
-		m.mu.Unlock()
-		if idle {
+		if wait == 0 {
 			return
 		}
-		groups.Sleep(ctx, time.Hour, changed)
+		groups.Sleep(ctx, wait, changed)
 	}
+}
+
+// drain waits until no job of a queue is active, is due, or waits only for the vendor.
+func (m *memory) drain(ctx context.Context, queue string) {
+	m.until(ctx, queue, func(q *memoryQueue, _ time.Time) time.Duration {
+		due := q.first(Pending) != nil
+		for j := range q.states[Scheduled].All() {
+			due = due || j.limited
+		}
+		if q.first(Active) != nil || due && !q.paused {
+			return time.Hour
+		}
+		return 0
+	})
 }
 
 // next takes the next job if it is due; otherwise it returns how long to wait.
@@ -188,16 +184,6 @@ func (q *memoryQueue) next(now time.Time) (*memoryJob, time.Duration) {
 	}
 	q.move(j, Active, j.at)
 	return j, 0
-}
-
-// idle reports whether no job is active, is due, or waits only for the vendor.
-func (q *memoryQueue) idle() bool {
-	for j := range q.states[Scheduled].All() {
-		if j.limited && !q.paused {
-			return false
-		}
-	}
-	return q.first(Active) == nil && (q.paused || q.first(Pending) == nil)
 }
 
 // finish carries out the verdict about a job.

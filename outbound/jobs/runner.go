@@ -102,12 +102,14 @@ func (r *Runner) Run(ctx context.Context) error {
 	grace := func() time.Duration { return max(0, cmp.Or(r.life.Load().Config.Grace, defaultGrace)) }
 	return r.up.Run(ctx, grace, func(stopping, working context.Context) {
 		var workers, watcher sync.WaitGroup
-		watching, end := context.WithCancel(stopping)
-		stops := map[string]context.CancelFunc{}
-		defer watcher.Wait()
-		defer end()
-		defer workers.Wait()
 		now := r.life.Load()
+		watching, end := context.WithCancel(stopping)
+		await := func() {
+			select {
+			case <-stopping.Done():
+			case <-r.up.Closing:
+			}
+		}
 		if now.Config.Registry != nil && len(now.Settings) > 0 {
 			watcher.Go(func() { r.watch(watching) })
 		}
@@ -115,21 +117,19 @@ func (r *Runner) Run(ctx context.Context) error {
 			w := groups.Worker{Concurrency: q.Concurrency}
 			w.Handle = func(ctx context.Context, e groups.Entry) groups.Verdict { return r.handle(ctx, stopping, working, e) }
 			taking, stop := context.WithCancel(stopping)
-			stops[name] = stop
 			workers.Go(func() { r.queue.Run(taking, name, w) })
-		}
-		select { // there may be no queues
-		case <-stopping.Done():
-		case <-r.up.Closing:
-		}
-		for name, stop := range stops {
 			workers.Go(func() {
+				defer stop()
+				await()
 				if m, ok := r.queue.(*memory); ok { // what is due runs first
 					m.drain(stopping, name)
 				}
-				stop()
 			})
 		}
+		await() // there may be no queues
+		workers.Wait()
+		end()
+		watcher.Wait()
 	})
 }
 
