@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // groups.lua
+	"encoding/json"
 	"errors"
 	"maps"
 	"math"
@@ -152,13 +153,8 @@ func records(group string, ids, values reply) (all []groups.Record, err error) {
 
 func (s *store) Replace(ctx context.Context, queue string, b groups.Batch, parts []groups.Part, results []groups.Result, last error) error {
 	defer s.changed.Store(true) // also if it fails
-	args := []any{"replace", b.ID, b.Turn, textOf(last), len(parts)}
-	for _, p := range parts {
-		args = append(args, p.ID, micros(p.After), p.Attempts, p.Losses, len(p.Records))
-		for _, i := range p.Records {
-			args = append(args, i+1)
-		}
-	}
+	list, _ := json.Marshal(parts) // texts and numbers only
+	args := []any{"replace", b.ID, b.Turn, textOf(last), list}
 	places := make(map[string]int, len(b.Records))
 	for i, r := range b.Records {
 		places[r.ID] = i + 1
@@ -186,12 +182,22 @@ func textOf(err error) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxError)], "?")
 }
 
-// withTexts appends texts to arguments.
-func withTexts(texts []string, args ...any) []any {
-	for _, t := range texts {
-		args = append(args, t)
+// each runs an operation for texts, some at once, and passes each reply to f. It repeats an operation as long as f asks for more.
+func (s *store) each(ctx context.Context, queue string, texts []string, f func(some []string, r reply) (more bool), args ...any) error {
+	for some := range slices.Chunk(texts, slice) {
+		all := slices.Clone(args)
+		for _, t := range some {
+			all = append(all, t)
+		}
+		for more := true; more; {
+			r, err := s.run(ctx, queue, all...)
+			if err != nil {
+				return err
+			}
+			more = f(some, r)
+		}
 	}
-	return args
+	return nil
 }
 
 func (s *store) Control(ctx context.Context, queue string, v groups.Verb, names ...string) (n int, err error) {
@@ -201,18 +207,11 @@ func (s *store) Control(ctx context.Context, queue string, v groups.Verb, names 
 			return 0, err
 		}
 	}
-	for some := range slices.Chunk(names, slice) {
-		args := withTexts(some, "control", string(v))
-		for more := true; more; {
-			r, err := s.run(ctx, queue, args...)
-			if err != nil {
-				return n, err
-			}
-			n += r.int(0)
-			more = r.int(1) > 0
-		}
-	}
-	return n, nil
+	err = s.each(ctx, queue, names, func(_ []string, r reply) (more bool) {
+		n += r.int(0)
+		return r.int(1) > 0
+	}, "control", string(v))
+	return n, err
 }
 
 // names returns the names of the first n groups; of all, if n is -1.
@@ -224,11 +223,10 @@ func (s *store) names(ctx context.Context, queue string, n int64) ([]string, err
 
 func (s *store) Groups(ctx context.Context, queue string, flushAfter time.Duration, n int) (all []groups.Group, err error) {
 	names, err := s.names(ctx, queue, int64(n))
-	for some := range slices.Chunk(names, slice) {
-		r, err := s.run(ctx, queue, withTexts(some, "groups", micros(flushAfter))...)
-		if err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
+	}
+	err = s.each(ctx, queue, names, func(_ []string, r reply) (more bool) {
 		for i := range r {
 			g := r.list(i)
 			all = append(all, groups.Group{
@@ -236,7 +234,8 @@ func (s *store) Groups(ctx context.Context, queue string, flushAfter time.Durati
 				Oldest: g.time(5), Next: g.time(6), LastCall: g.time(7), LastError: g.text(8),
 			})
 		}
-	}
+		return false
+	}, "groups", micros(flushAfter))
 	return all, err
 }
 
@@ -254,11 +253,7 @@ func (s *store) Failed(ctx context.Context, queue, name string, from, n int) (al
 
 func (s *store) Results(ctx context.Context, queue string, ids []string) (map[string]groups.Result, error) {
 	all := map[string]groups.Result{}
-	for some := range slices.Chunk(ids, slice) {
-		r, err := s.run(ctx, queue, withTexts(some, "results")...)
-		if err != nil {
-			return nil, err
-		}
+	err := s.each(ctx, queue, ids, func(some []string, r reply) (more bool) {
 		for i, id := range some {
 			switch v := r.text(i); cmp.Or(v, " ")[0] {
 			case 'd':
@@ -269,8 +264,9 @@ func (s *store) Results(ctx context.Context, queue string, ids []string) (map[st
 				all[id] = groups.Result{ID: id, Waits: true}
 			}
 		}
-	}
-	return all, nil
+		return false
+	}, "results")
+	return all, err
 }
 
 // A reply is the result of a script. Its methods return the zero value for a part that is missing.

@@ -331,11 +331,11 @@ local function load()
   return {b.o, b.a, b.l, b.n, read(rec, b.n)}
 end
 
--- ARGV: the ID and turn of a batch, an error or "", how many parts it has, and of each: its ID, the time until it waits, attempts,
--- losses, how many records, and their places from 1; then of each result: the place, "d" or "f", and the value or error.
+-- ARGV: the ID and turn of a batch, an error or "", its parts as JSON, with times in ns and places from 0; then of each result: the place
+-- from 1, "d" or "f", and the value or error.
 -- Reply: whether the batch was there.
 local function replace()
-  local id, count, from = ARGV[2], tonumber(ARGV[5]), 6
+  local id = ARGV[2]
   local b = held(id, ARGV[3])
   if not b then
     return {0}
@@ -346,18 +346,18 @@ local function replace()
   call('ZREM', taken, id)
   add(g, 'flight', -#b.n)
   add(meta, 'out', -b.h)
-  for i = 1, count do
-    local part, n = {o = opt, t = ARGV[from] == id and b.t or 0, a = tonumber(ARGV[from + 2]), l = tonumber(ARGV[from + 3]), h = 0, n = {}}, tonumber(ARGV[from + 4])
-    for k = 1, n do
-      part.n[k] = b.n[tonumber(ARGV[from + 4 + k])]
+  local others = ARGV[5] ~= 'null' and cjson.decode(ARGV[5]) or {}
+  for i, p in ipairs(others) do
+    local part = {o = opt, t = p.ID == id and b.t or 0, a = p.Attempts, l = p.Losses, h = 0, n = {}}
+    for k, place in ipairs(p.Records) do
+      part.n[k] = b.n[place + 1]
     end
-    put(ARGV[from], part)
-    call('ZADD', t, int(now + ARGV[from + 1] + i - count), ARGV[from]) -- in this order
-    add(g, 'wait', n)
-    from = from + 5 + n
+    put(p.ID, part)
+    call('ZADD', t, int(now + math.ceil(p.After / 1000) + i - #others), p.ID) -- in this order
+    add(g, 'wait', #part.n)
   end
   local done, lost, texts = {}, {}, {}
-  for i = from, #ARGV, 3 do
+  for i = 6, #ARGV, 3 do
     local name = b.n[tonumber(ARGV[i])]
     if ARGV[i + 1] == 'd' then
       done[#done + 1] = name
