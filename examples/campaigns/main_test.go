@@ -102,11 +102,11 @@ func requireServed(t *testing.T, r demotest.Output) {
 	require.LessOrEqual(t, int(r.Num("duplicates")), len(inFlight(r)))
 }
 
-// 20 campaigns of 400 calls from 4 processes, one of which is killed on the way.
+// 20 campaigns of 150 calls from 4 processes, one of which is killed on the way.
 func TestCampaignsWithKill(t *testing.T) {
 	t.Parallel()
 	r := repeated(t, 1500, func(cps float64) demotest.Output {
-		return runBinary(t.Context(), t, io.Discard, "-calls 400 -cps %g -kill 1", cps)
+		return runBinary(t.Context(), t, io.Discard, "-calls 150 -cps %g -kill 1", cps)
 	})
 	requireServed(t, r)
 	require.Equal(t, []int{1}, r.Nums("deaths"))
@@ -172,7 +172,7 @@ func TestTwoRunsShareLimit(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range runs {
 			wg.Go(func() {
-				runs[i] = runBinary(t.Context(), t, io.Discard, "-calls 70 -workers 2 -cps %g -redis %s -vendor %s", cps, redis.Addr, srv.URL)
+				runs[i] = runBinary(t.Context(), t, io.Discard, "-calls 40 -workers 2 -cps %g -redis %s -vendor %s", cps, redis.Addr, srv.URL)
 			})
 		}
 		wg.Wait()
@@ -184,7 +184,7 @@ func TestTwoRunsShareLimit(t *testing.T) {
 		}
 		f, err := demo.Judge(t.Context(), srv.URL)
 		require.NoError(t, err)
-		require.Equal(t, []int{2 * 20 * 70, 2 * 20 * 70}, demotest.Output{Figures: f}.Nums("unique", "arrivals"))
+		require.Equal(t, []int{2 * 20 * 40, 2 * 20 * 40}, demotest.Output{Figures: f}.Nums("unique", "arrivals"))
 		require.LessOrEqual(t, f.Num("most_sliding"), cps)
 		return runs[0]
 	})
@@ -241,7 +241,7 @@ func TestWorkersStopAtRandom(t *testing.T) {
 				}
 			}
 		})
-		r := runBinary(t.Context(), t, p, "-calls 200 -cps %g", cps)
+		r := runBinary(t.Context(), t, p, "-calls 120 -cps %g", cps)
 		cancel()
 		disturber.Wait()
 		return r

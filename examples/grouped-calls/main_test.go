@@ -89,8 +89,8 @@ func requireGrouped(t *testing.T, r demotest.Output) {
 func TestGroupedCalls(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string]string{
-		"two processes":         "-records 20000 -options 8 -max-records 200 -calls-per-minute 100 -processes 2",
-		"one process in memory": "-records 30000 -options 3 -processes 1",
+		"two processes":         "-records 5000 -options 8 -max-records 50 -calls-per-minute 100 -processes 2",
+		"one process in memory": "-records 7500 -options 3 -max-records 50 -processes 1",
 		"many small options":    "-records 1111 -options 150 -max-records 5 -calls-per-minute 250 -processes 3", // none waits for a full call
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestTwoRunsShareLimit(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range runs {
 			wg.Go(func() {
-				const args = "-records 4000 -max-records 50 -scale %g -redis %s -vendor %s"
+				const args = "-records 2000 -max-records 25 -scale %g -redis %s -vendor %s"
 				runs[i] = demotest.RunBinary(t.Context(), t, io.Discard, args, scale, server.Addr, srv.URL)
 			})
 		}
@@ -129,7 +129,7 @@ func TestTwoRunsShareLimit(t *testing.T) {
 		}
 		f, err := demo.Judge(t.Context(), srv.URL)
 		require.NoError(t, err)
-		require.Equal(t, []int{8000, 160}, demotest.Output{Figures: f}.Nums("unique", "arrivals"))
+		require.Equal(t, []int{4000, 160}, demotest.Output{Figures: f}.Nums("unique", "arrivals"))
 		require.LessOrEqual(t, f.Num("most_sliding"), 100.0)
 		requireNoRecords(t, server)
 		return runs[0]

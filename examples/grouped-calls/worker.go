@@ -118,9 +118,9 @@ func work(ctx context.Context, told *demo.Worker) error {
 
 // add is the business code: it adds the records of the worker one by one, unless another worker has added them before.
 func (w *worker) add(ctx context.Context, batcher *batch.Batcher[record, struct{}]) error {
-	var adding errgroup.Group
+	adding, ctx := errgroup.WithContext(ctx)
 	adding.SetLimit(adders)
-	for n := 0; n < w.Records && !w.Added; n++ {
+	for n := 0; n < w.Records && !w.Added && ctx.Err() == nil; n++ {
 		if n/w.Options%w.Processes == w.Place { // each option has records in each worker
 			adding.Go(func() error {
 				_, err := batcher.Add(ctx, record{Run: w.Run, Number: n, Email: fmt.Sprintf("%s-%d@example.com", w.Run, n)})

@@ -33,7 +33,7 @@ func Main(m *testing.M, main func()) {
 // the processors of a small machine.
 var binary = sync.OnceValue(func() (path string) {
 	path = os.Args[0] + "-without-race"
-	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, ".").CombinedOutput()
+	out, err := exec.CommandContext(context.Background(), "go", "build", "-ldflags=-s -w", "-o", path, ".").CombinedOutput()
 	if err != nil {
 		panic(fmt.Sprintf("%v: %s", err, out))
 	}

@@ -134,11 +134,11 @@ func TestGroupsAsInMemory(t *testing.T) {
 		var taken []groups.Batch
 		var ids []string
 		same := func(step int, f func(groups.Store) string) {
-			t.Helper()
-			require.Equal(t, f(stores[0]), f(stores[1]), "seed %d, step %d", seed, step)
+			if memory, redis := f(stores[0]), f(stores[1]); memory != redis { // require is slow here
+				t.Fatalf("seed %d, step %d: %s in memory, %s in Redis", seed, step, memory, redis)
+			}
 		}
 		both := func(step int, f func(groups.Store) (any, error)) {
-			t.Helper()
 			same(step, func(s groups.Store) string {
 				v, err := f(s)
 				return fmt.Sprint(v, errors.Is(err, groups.ErrFull), errors.Is(err, groups.ErrReplaced))
@@ -198,8 +198,10 @@ func TestGroupsAsInMemory(t *testing.T) {
 					return all, err
 				})
 			default:
+				from := random.IntN(len(ids) + 1)
+				some := ids[from:min(from+50, len(ids))]
 				both(step, func(s groups.Store) (any, error) {
-					all, err := s.Results(ctx, queue, ids)
+					all, err := s.Results(ctx, queue, some)
 					failed, _ := s.Failed(ctx, queue, group, step%3, 3)
 					text := fmt.Sprint(len(failed))
 					for _, f := range failed {
@@ -274,7 +276,7 @@ func TestBatchOverProcesses(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ poison, kills, most int }{
 		"poison":           {poison: 1, most: 9}, // 2, one for each half of 10, 5, 3 and 2, and 3
-		"kills":            {kills: 12, most: 12},
+		"kills":            {kills: 7, most: 7},
 		"poison and kills": {poison: 1, kills: 2, most: 11},
 	} {
 		t.Run(name, func(t *testing.T) {

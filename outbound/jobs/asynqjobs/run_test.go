@@ -351,7 +351,7 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // told pause, and none uses an attempt.
 func TestNoCallInsideToldPause(t *testing.T) {
 	t.Parallel()
-	const n = 400
+	const n = 280
 	quiettest.Repeat(t, func() error {
 		s := start(t, asynqjobs.Config{})
 		v := &vendor{served: map[string]int{}, begin: time.Now()}
@@ -391,7 +391,10 @@ func TestNoCallInsideToldPause(t *testing.T) {
 		for range n {
 			enqueue(t, runners[0], jobs.Job{MaxAttempts: 1, Retain: time.Hour})
 		}
-		require.Eventually(t, func() bool { return s.counts(t).Done+s.counts(t).Failed == n }, 3*time.Minute, 10*time.Millisecond, "all are done")
+		require.Eventually(t, func() bool {
+			c := s.counts(t)
+			return c.Done+c.Failed == n
+		}, 3*time.Minute, 50*time.Millisecond, "all are done")
 		stop()
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -433,7 +436,7 @@ func outage(t *testing.T, n int) {
 			for range n {
 				enqueue(t, r, jobs.Job{Retain: time.Hour})
 			}
-			require.Eventually(t, func() bool { return s.counts(t).Done == n }, 10*time.Minute, 50*time.Millisecond)
+			require.Eventually(t, func() bool { return s.counts(t).Done == n }, 10*time.Minute, 200*time.Millisecond)
 			require.Zero(t, r.Stats().Failed)
 			require.Equal(t, limited, r.Stats().Retried == 0)
 			require.Len(t, served, n)
@@ -452,7 +455,7 @@ func (refusal) RetryAfter() time.Duration { return 0 }
 
 func TestOutage(t *testing.T) {
 	t.Parallel()
-	outage(t, 300)
+	outage(t, 100)
 }
 
 // A job that has ended while Redis is gone for some seconds does not run again.
