@@ -17,7 +17,7 @@ import (
 	"github.com/gresil/gresil/outbound/jobs"
 )
 
-func TestOutage(t *testing.T) { outage(t, 10_000, 500) }
+func TestOutage(t *testing.T) { outage(t, 2000, 100) }
 
 // outage shows that an hour in which the vendor is down, or answers with nothing but limits, costs no record: each arrives once.
 // Without a gate and times, an hour has a call of each record every 15 seconds, so there are only some.
@@ -155,7 +155,7 @@ func TestRandom(t *testing.T) {
 				for i := range 5 {
 					require.NoError(t, one.Resume(t.Context(), strconv.Itoa(i)))
 				}
-				time.Sleep(3 * time.Hour)
+				time.Sleep(time.Hour)
 				left := 0
 				groups, err := one.Groups(t.Context())
 				require.NoError(t, err)

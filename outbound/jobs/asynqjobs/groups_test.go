@@ -144,7 +144,7 @@ func TestGroupsAsInMemory(t *testing.T) {
 				return fmt.Sprint(v, errors.Is(err, groups.ErrFull), errors.Is(err, groups.ErrReplaced))
 			})
 		}
-		for step := range 1500 {
+		for step := range 700 {
 			group, id := strconv.Itoa(random.IntN(4)), fmt.Sprint("id", step)
 			switch op := random.IntN(16); {
 			case op < 6:
@@ -353,7 +353,7 @@ func batchProcess(t *testing.T, s setup, b *batch.Batcher[int, int], kill int) (
 		case err := <-ended:
 			require.Error(t, err)
 			return over
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(50 * time.Millisecond):
 		}
 		soon := redis.ZRangeArgs{Key: "asynq:{batch:b}:retry", Start: "-inf", Stop: time.Now().Unix() + 10, ByScore: true}
 		for _, id := range s.client.ZRangeArgs(t.Context(), soon).Val() { // they wait for a second
