@@ -123,7 +123,7 @@ func TestCampaignsOnAsynq(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(redis.Kill)
 	r := repeated(t, 300, func(cps float64) demotest.Output {
-		return runBinary(t.Context(), t, io.Discard, "-calls 40 -workers 2 -cps %g -engine asynq -redis %s", cps, redis.Addr)
+		return runBinary(t.Context(), t, io.Discard, "-calls 25 -workers 2 -cps %g -engine asynq -redis %s", cps, redis.Addr)
 	})
 	requireServed(t, r)
 	require.Equal(t, "asynq", r.Text("engine"))
@@ -172,7 +172,7 @@ func TestTwoRunsShareLimit(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range runs {
 			wg.Go(func() {
-				runs[i] = runBinary(t.Context(), t, io.Discard, "-calls 40 -workers 2 -cps %g -redis %s -vendor %s", cps, redis.Addr, srv.URL)
+				runs[i] = runBinary(t.Context(), t, io.Discard, "-calls 25 -workers 2 -cps %g -redis %s -vendor %s", cps, redis.Addr, srv.URL)
 			})
 		}
 		wg.Wait()
@@ -184,7 +184,7 @@ func TestTwoRunsShareLimit(t *testing.T) {
 		}
 		f, err := demo.Judge(t.Context(), srv.URL)
 		require.NoError(t, err)
-		require.Equal(t, []int{2 * 20 * 40, 2 * 20 * 40}, demotest.Output{Figures: f}.Nums("unique", "arrivals"))
+		require.Equal(t, []int{2 * 20 * 25, 2 * 20 * 25}, demotest.Output{Figures: f}.Nums("unique", "arrivals"))
 		require.LessOrEqual(t, f.Num("most_sliding"), cps)
 		return runs[0]
 	})
@@ -232,7 +232,7 @@ func TestWorkersStopAtRandom(t *testing.T) {
 				_ = demo.Sleep(ctx, time.Duration(200+rand.IntN(400))*time.Millisecond)
 				switch n, pid := p.any(); {
 				case n == 0:
-				case i%4 == 0:
+				case i%3 == 0:
 					_ = syscall.Kill(pid, syscall.SIGKILL)
 				default:
 					_ = syscall.Kill(pid, syscall.SIGSTOP)
@@ -241,7 +241,7 @@ func TestWorkersStopAtRandom(t *testing.T) {
 				}
 			}
 		})
-		r := runBinary(t.Context(), t, p, "-calls 120 -cps %g", cps)
+		r := runBinary(t.Context(), t, p, "-calls 80 -cps %g", cps)
 		cancel()
 		disturber.Wait()
 		return r

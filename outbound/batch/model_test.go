@@ -17,7 +17,7 @@ import (
 	"github.com/gresil/gresil/outbound/jobs"
 )
 
-func TestOutage(t *testing.T) { outage(t, 2000, 100) }
+func TestOutage(t *testing.T) { outage(t, 1000, 100) }
 
 // outage shows that an hour in which the vendor is down, or answers with nothing but limits, costs no record: each arrives once.
 // Without a gate and times, an hour has a call of each record every 15 seconds, so there are only some.
@@ -132,7 +132,7 @@ func TestRandom(t *testing.T) {
 				change := func(c *config) { c.Engine, c.MaxRecords, c.MaxAttempts, c.FlushSize = engine, 7, 4, 10 }
 				one, two := v.start(t, change), v.start(t, change)
 				deleted := 0
-				for i := range 1000 {
+				for i := range 600 {
 					add(t, []*batcher{one, two}[i%2], strconv.Itoa(intN(5)), strconv.Itoa(i))
 					time.Sleep(time.Duration(intN(300)) * time.Millisecond)
 					option := strconv.Itoa(intN(5))
@@ -166,7 +166,7 @@ func TestRandom(t *testing.T) {
 				for content, n := range done {
 					require.Equal(t, 1, n, content)
 				}
-				require.Equal(t, 1000, len(done)+left+deleted)
+				require.Equal(t, 600, len(done)+left+deleted)
 				require.EqualValues(t, len(done), one.Stats().Sent+two.Stats().Sent)
 			})
 		})

@@ -152,7 +152,7 @@ func records(group string, ids, values reply) (all []groups.Record, err error) {
 }
 
 func (s *store) Replace(ctx context.Context, queue string, b groups.Batch, parts []groups.Part, results []groups.Result, last error) error {
-	defer s.changed.Store(true) // also if it fails
+	defer s.changed.Store(true)    // also if it fails
 	list, _ := json.Marshal(parts) // texts and numbers only
 	args := []any{"replace", b.ID, b.Turn, textOf(last), list}
 	places := make(map[string]int, len(b.Records))

@@ -30,7 +30,7 @@ const processVar = "GRESIL_TEST_JOBS"
 
 // process returns the command that runs the test binary as a worker.
 func process(ctx context.Context, value string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, core.Must(os.Executable())) //nolint:gosec // ourselves
+	cmd := exec.CommandContext(ctx, core.Must(os.Executable()))                      //nolint:gosec // ourselves
 	cmd.Env = append(os.Environ(), processVar+"="+value, "GORACE=atexit_sleep_ms=0") // otherwise it ends a second late
 	return cmd
 }
