@@ -123,7 +123,7 @@ func (f *feeding) turn(ctx context.Context, queue string) (err error) {
 		}
 		f.mu.Lock()
 	}
-	l.turns[f]--
+	l.turns[f] = max(0, l.turns[f]-1)
 	return err
 }
 
