@@ -1,10 +1,7 @@
 local pack, unpack = struct.pack, struct.unpack
 
--- The forms of states: the fewest bytes, to which come pairs of doubles, and those of texts.
+-- The fewest bytes of a state, to which come pairs of doubles.
 local least = {b = 8, f = 16, a = 16, c = 24, s = 8, l = 8}
-local shapes = {
-  b = '^%d+ ?%d* ?%d*$', f = '^%-?%d+ %d+$', a = '^%-?%d+ %d+$', c = '^%-?%d+ %d+ %d+[%d ]*$', s = '^%d+ ()%d*$', l = '^%d+ ()%d*$',
-}
 
 -- limit reads a limit, or returns false. Limits of one kind have the algorithm and the period in common.
 local limits = {}
@@ -43,6 +40,9 @@ local values, written, expires, changed
 
 -- text reads a value in the form of a text, and returns nil if it has another form.
 local function text(value)
+  local shapes = {
+    b = '^%d+ ?%d* ?%d*$', f = '^%-?%d+ %d+$', a = '^%-?%d+ %d+$', c = '^%-?%d+ %d+ %d+[%d ]*$', s = '^%d+ ()%d*$', l = '^%d+ ()%d*$',
+  }
   local at, rest = match(value, '^(%d+)(|.+|)$')
   local size, code = at and #at + 1 or -1, 0
   for name, state in gmatch(rest or '', '([^ |]+) ([^|]*)|') do
@@ -99,13 +99,13 @@ end
 
 -- write writes all values, if one of them has not recovered.
 local function write(key)
-  local last, names, states = now, {}, {}
+  local last, head, states = now, nil, ''
   for i = 1, #values do
-    local v = values[i]
-    local p, s = v.p, v.s
-    local state = next(s) and p.alg.pack(p, s) or ''
-    last = max(last, p.alg.over(p, s))
-    names[i], states[i] = p.name, i < #values and pack('<d', #state) .. state or state
+    local p, s = values[i].p, values[i].s
+    local over, state = p.alg.over(p, s), next(s) and p.alg.pack(p, s) or ''
+    last = over > last and over or last
+    head = head and head .. ' ' .. p.name or p.name
+    states = i < #values and states .. pack('<d', #state) .. state or states .. state
   end
   if last <= now then
     if written then
@@ -115,7 +115,7 @@ local function write(key)
   end
   local keep = last <= expires
   expires = keep and expires or last
-  local value = concat(names, ' ') .. '|' .. pack('<dd', now, expires) .. concat(states)
+  local value = head .. '|' .. pack('<dd', now, expires) .. states
   if keep then
     call('SET', key, value, 'KEEPTTL')
   else
@@ -123,11 +123,12 @@ local function write(key)
   end
 end
 
--- look returns how the key stands under the limit of its value.
-local function look(p, s, cost)
+-- look returns how the key stands under the limit of its value: as in the reply, but for the time of the cost, which is
+-- added.
+local function look(p, s, first)
   local alg = p.alg
   local n = alg.free(p, s)
-  return {n, alg.first(p, s, cost), n < p.n and alg.first(p, s, n + 1) or now, alg.full(p, s)}
+  return n, first, n < p.n and alg.first(p, s, n + 1) or now, alg.full(p, s)
 end
 
 -- usage returns how many permits are in use: now or, with some reserved ahead, when the last of them is due.
@@ -199,7 +200,8 @@ local function restate(v, p, t)
   return s
 end
 
-local next_, stands, firsts -- of each limit: the value, how the key stands if that is known, and when the cost can be taken
+-- Of each limit: the value, how the key stands if that is known, and when the cost can be taken.
+local next_, stands, firsts = {}, {}, {}
 
 -- grant returns the permits to take of each limit, or -1, and the time at which they can be used.
 local function grant(kind, cost, wait)
@@ -282,7 +284,6 @@ local function decide(key, op)
     asked = 0 -- never allowed: only read the state
   end
   local early
-  next_, stands, firsts = {}, {}, {}
   for i = 1, #parts do
     local p = parts[i]
     local from, stand = origin(p), nil
@@ -296,7 +297,7 @@ local function decide(key, op)
     if stand then
       local s = alone and asked > 0 and stand[2] > now and restate(v, p, v.p.alg.due(v.p, v.s))
       if s then -- both the take and the recovery come sooner
-        local again = look(p, s, asked)
+        local again = {look(p, s, p.alg.first(p, s, asked))}
         if again[2] < stand[2] and again[4] < stand[4] then
           v, stand = {p = p, s = s}, again
           early = early or {}
@@ -310,8 +311,7 @@ local function decide(key, op)
   local granted, at = grant(kind, cost, wait)
   reply[#reply + 1] = pack('<dd', granted, at)
   for i = 1, #parts do
-    local p, v, receipt = parts[i], next_[i], 0
-    local stand = stands[i]
+    local p, v, stand, receipt = parts[i], next_[i], stands[i], 0
     if granted > 0 then
       receipt = p.alg.charge(p, v.s, firsts[i], at, granted)
       if v.restated and at > now and p.alg.hold then
@@ -320,14 +320,23 @@ local function decide(key, op)
       if v.firm and at > now then
         receipt = -1 -- a refund would make room for what is used until then
       end
-      stand = look(p, v.s, 0)
-    elseif not stand then
-      stand = look(p, v.s, asked)
     end
-    reply[#reply + 1] = pack('<ddddd', stand[1], stand[2], stand[3], stand[4], receipt)
+    local n, first, more, full
+    if stand and granted <= 0 then
+      n, first, more, full = stand[1], stand[2], stand[3], stand[4]
+    else
+      n, first, more, full = look(p, v.s, firsts[i])
+    end
+    reply[#reply + 1] = pack('<ddddd', n, first, more, full, receipt)
   end
   if granted > 0 then
-    values, changed = next_, true
+    for i = 1, #values do
+      values[i] = nil
+    end
+    for i = 1, #parts do
+      values[i] = next_[i]
+    end
+    changed = true
   elseif early and granted < 0 and kind ~= 5 then
     for i, v in pairs(early) do
       values[i], changed = v, true

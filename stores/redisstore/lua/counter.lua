@@ -2,6 +2,8 @@
 -- start of this window, the permits taken in the one before and in this one, and the reservations
 -- that lie ahead: no take comes before them.
 do
+  local none = {} -- no reservations
+
   -- muldiv is a*b/c, rounded down, and the rest; a <= c < 2^48, b < 2^48. It divides by long
   -- division, four bits at a time, where the product is not exact.
   local function muldiv(a, b, c)
@@ -52,6 +54,9 @@ do
 
   -- last returns the state at the first time, t or later, at which a take can follow all others.
   local function last(p, s, t)
+    if s.ahead == none and t >= s.start and t < s.start + p.a then
+      return t, s.start, s.before, s.used
+    end
     t = max(t, due(s))
     local start, before, used = fold(p, s, t)
     return t, roll(p, start, before, used, t)
@@ -81,10 +86,13 @@ do
 
   local function charge(p, s, t, cost)
     local start, before, used, i = fold(p, s, now)
-    local ahead = {}
-    while s.ahead and s.ahead[i] do
-      ahead[#ahead + 1] = s.ahead[i]
-      i = i + 1
+    local was, ahead = s.ahead or none, none
+    if t > now or was[i] then
+      ahead = {}
+      while was[i] do
+        ahead[#ahead + 1] = was[i]
+        i = i + 1
+      end
     end
     if ahead[#ahead - 1] == t then
       ahead[#ahead] = ahead[#ahead] + cost
@@ -115,19 +123,19 @@ do
       return s
     end,
     unpack = function(value, i, size)
-      local s = {ahead = {}}
-      s.start, s.before, s.used = struct.unpack('<ddd', value, i)
+      local start, before, used = struct.unpack('<ddd', value, i)
+      local ahead = size > 24 and {} or none
       for j = 1, size / 8 - 3 do
-        s.ahead[j] = struct.unpack('<d', value, i + 16 + 8 * j)
+        ahead[j] = struct.unpack('<d', value, i + 16 + 8 * j)
       end
-      return s
+      return {start = start, before = before, used = used, ahead = ahead}
     end,
     pack = function(_, s)
-      local ahead = {}
+      local value = struct.pack('<ddd', s.start, s.before, s.used)
       for i = 1, #s.ahead do
-        ahead[i] = struct.pack('<d', s.ahead[i])
+        value = value .. struct.pack('<d', s.ahead[i])
       end
-      return struct.pack('<ddd', s.start, s.before, s.used) .. concat(ahead)
+      return value
     end,
     shift = function(s, by)
       s.start = s.start - by
