@@ -104,15 +104,15 @@ func notPrimary(err error) bool { return redis.IsReadOnlyError(err) || redis.IsN
 
 func isCanceled(err error) bool { return errors.Is(err, context.Canceled) }
 
-// A wrongType is the error for the key of a value that account could not read.
-type wrongType string
+// A foreignError is the error for the key of a value that account could not read.
+type foreignError string
 
-func (k wrongType) Error() string {
+func (k foreignError) Error() string {
 	return "WRONGTYPE " + string(k) + " holds a value that is none of a limit"
 }
 
 // RedisError marks an error of the server.
-func (wrongType) RedisError() {}
+func (foreignError) RedisError() {}
 
 // foreignValue reports whether the script could not read the value of the key.
 func foreignValue(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }

@@ -227,14 +227,14 @@ func (e *lease) refuse(r limits.Result, cost int64, sent, now time.Duration) {
 // fill takes n permits, for which takes of the key wait. Before that it gives back those that are left of a take.
 func (l *leases) fill(e *lease, f *filling, n int64, p *limits.Plan, left int64, of limits.Receipt) {
 	defer close(f.done)
-	_ = l.giveBack(context.Background(), e.key, p, of, left)
+	_ = l.giveBack(l.table.store.ctx, e.key, p, of, left)
 	began := time.Since(l.base)
-	r, ok, err := l.table.store.apply(context.Background(), l.table.request(e.key, planOf(p), limits.Op{Kind: limits.TakeAtMost, Cost: n}))
+	r, ok, err := l.table.store.apply(l.table.store.ctx, l.table.request(e.key, planOf(p), limits.Op{Kind: limits.TakeAtMost, Cost: n}))
 	if f.err = err; err == nil && !ok {
 		f.err = errReply
 	}
 	if !l.filled(e, r, n, p, began) {
-		_ = l.giveBack(context.Background(), e.key, p, r.Receipt, r.Permits)
+		_ = l.giveBack(l.table.store.ctx, e.key, p, r.Receipt, r.Permits)
 	}
 }
 
@@ -273,7 +273,9 @@ func (l *leases) refund(key string, op *limits.Op) (limits.Result, bool) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	e := shard.of[key]
-	if e == nil || e.plan != op.Receipt.Plan || e.filling != nil || op.Receipt.At != e.grant.Receipt.At || op.Receipt.Parts != e.grant.Receipt.Parts {
+	if e == nil || e.plan != op.Receipt.Plan || e.filling != nil {
+		return limits.Result{}, false
+	} else if of := &e.grant.Receipt; op.Receipt.At != of.At || op.Receipt.Parts != of.Parts {
 		return limits.Result{}, false
 	}
 	e.left = min(e.left+op.Cost, e.grant.Permits)
@@ -323,7 +325,7 @@ func (l *leases) next(e *lease) {
 		delete(e.of, e.key)
 	}
 	e.mu.Unlock()
-	_ = l.giveBack(context.Background(), e.key, plan, receipt, left)
+	_ = l.giveBack(l.table.store.ctx, e.key, plan, receipt, left)
 }
 
 // end gives back all permits that were taken in advance.
@@ -336,7 +338,7 @@ func (l *leases) end(all *sync.WaitGroup) {
 			if f := e.filling; f != nil {
 				all.Go(func() { <-f.done }) // which gives back its permits
 			}
-			all.Go(func() { _ = l.giveBack(context.Background(), e.key, e.plan, e.grant.Receipt, e.left) })
+			all.Go(func() { _ = l.giveBack(l.table.store.ctx, e.key, e.plan, e.grant.Receipt, e.left) })
 		}
 		shard.of = map[string]*lease{}
 		shard.mu.Unlock()

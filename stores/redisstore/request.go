@@ -143,7 +143,7 @@ func (req *request) account(reply string, place int) (r limits.Result, ok bool, 
 	case lacking:
 		return r, false, nil
 	case unread:
-		return r, false, explain(wrongType(req.key), true)
+		return r, false, explain(foreignError(req.key), true)
 	}
 	now, raws, stands := us(0), make([]limits.Raw, len(p.parts)), make([]limits.Result, len(p.parts))
 	for i, part := range p.parts {
