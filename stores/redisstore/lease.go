@@ -106,7 +106,7 @@ func (l *leases) try(
 	shard.mu.Lock()
 	e := shard.of[key]
 	if e == nil && !store.leaving.Load() && l.hot(hash, now) {
-		e = l.addLocked(shard, key, p) //nolint:contextcheck // it lives on
+		e = l.addLocked(shard, key, p)
 	}
 	if e == nil || e.plan != p && now-e.changed < leaseSpan { // with two limits in use, each change would lose what was taken in advance
 		shard.mu.Unlock()
@@ -138,7 +138,7 @@ func (l *leases) try(
 		if n := e.size(l.table, op.Cost); n >= 2*op.Cost {
 			f, e.left = &filling{done: make(chan struct{})}, 0
 			e.filling = f
-			go l.fill(e, f, n, p, left, of) //nolint:contextcheck // for others too
+			go l.fill(e, f, n, p, left, of)
 		}
 	}
 	switch {
