@@ -123,14 +123,6 @@ local function write(key)
   end
 end
 
--- look returns how the key stands under the limit of its value: as in the reply, but for the time of the cost, which is
--- added.
-local function look(p, s, first)
-  local alg = p.alg
-  local n = alg.free(p, s)
-  return n, first, n < p.n and alg.first(p, s, n + 1) or now, alg.full(p, s)
-end
-
 -- usage returns how many permits are in use: now or, with some reserved ahead, when the last of them is due.
 local function usage(v)
   local num, den = v.p.alg.used(v.p, v.s, v.p.alg.due(v.p, v.s))
@@ -150,8 +142,8 @@ local function origin(p)
   return from
 end
 
--- under returns how the key stands under another limit: the same number of permits is in use. Lists (c, s, l) can have more
--- than their limit.
+-- under returns how the key stands under another limit, as look does, and when the cost can be taken: the same number of
+-- permits is in use. Lists (c, s, l) can have more than their limit.
 local function under(v, p, asked)
   local alg, due, n = v.p.alg, v.p.alg.due(v.p, v.s), 0
   local function first(m)
@@ -164,7 +156,8 @@ local function under(v, p, asked)
   if due == now then
     n = max(0, p.n - usage(v))
   end
-  return {n, first(asked), n < p.n and first(n + 1) or now, alg.full(v.p, v.s)}
+  local _, _, full = alg.look(v.p, v.s)
+  return {n, n < p.n and first(n + 1) or now, full, first(asked)}
 end
 
 -- foreign returns how the key stands under a limit of whose kind it has no value, and the place of the value that decides, or nil: the
@@ -175,14 +168,14 @@ local function foreign(p, asked)
     local v = values[i]
     if not ours[v.p.kind] then
       local is, n = under(v, p, asked), usage(v)
-      if not from or is[2] > stand[2] or is[2] == stand[2] and n > most then
+      if not from or is[4] > stand[4] or is[4] == stand[4] and n > most then
         from, most = i, n
       end
       stand = stand or is
-      if is[1] < stand[1] or is[1] == stand[1] and is[3] > stand[3] then
-        stand[1], stand[3] = is[1], is[3]
+      if is[1] < stand[1] or is[1] == stand[1] and is[2] > stand[2] then
+        stand[1], stand[2] = is[1], is[2]
       end
-      stand[2], stand[4] = max(stand[2], is[2]), max(stand[4], is[4])
+      stand[3], stand[4] = max(stand[3], is[3]), max(stand[4], is[4])
     end
   end
   return stand, from
@@ -209,7 +202,7 @@ local function grant(kind, cost, wait)
   if kind == 1 or kind == 6 then
     n = kind == 6 and huge or cost
     for i = 1, #parts do
-      n = min(n, stands[i] and stands[i][1] or parts[i].alg.free(parts[i], next_[i].s))
+      n = min(n, stands[i] and stands[i][1] or (parts[i].alg.look(parts[i], next_[i].s)))
     end
     if n == 0 and cost > 0 then
       return -1, now
@@ -295,17 +288,17 @@ local function decide(key, op)
     end
     local v = from and values[from] or {p = p, s = {}}
     if stand then
-      local s = alone and asked > 0 and stand[2] > now and restate(v, p, v.p.alg.due(v.p, v.s))
+      local s = alone and asked > 0 and stand[4] > now and restate(v, p, v.p.alg.due(v.p, v.s))
       if s then -- both the take and the recovery come sooner
-        local again = {look(p, s, p.alg.first(p, s, asked))}
-        if again[2] < stand[2] and again[4] < stand[4] then
-          v, stand = {p = p, s = s}, again
+        local first, n, more, full = p.alg.first(p, s, asked), p.alg.look(p, s)
+        if first < stand[4] and full < stand[3] then
+          v, stand = {p = p, s = s}, {n, more, full, first}
           early = early or {}
           early[from] = v
         end
       end
     end
-    next_[i], stands[i], firsts[i] = v, stand, stand and stand[2] or p.alg.first(p, v.s, asked)
+    next_[i], stands[i], firsts[i] = v, stand, stand and stand[4] or p.alg.first(p, v.s, asked)
   end
 
   local granted, at = grant(kind, cost, wait)
@@ -321,13 +314,13 @@ local function decide(key, op)
         receipt = -1 -- a refund would make room for what is used until then
       end
     end
-    local n, first, more, full
+    local n, more, full
     if stand and granted <= 0 then
-      n, first, more, full = stand[1], stand[2], stand[3], stand[4]
+      n, more, full = stand[1], stand[2], stand[3]
     else
-      n, first, more, full = look(p, v.s, firsts[i])
+      n, more, full = p.alg.look(p, v.s)
     end
-    reply[#reply + 1] = pack('<ddddd', n, first, more, full, receipt)
+    reply[#reply + 1] = pack('<ddddd', n, firsts[i], more, full, receipt)
   end
   if granted > 0 then
     for i = 1, #values do

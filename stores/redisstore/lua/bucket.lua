@@ -51,14 +51,13 @@ do
       s.moved, s.back = s.moved + units, s.back + units
       s.at = s.at - by
     end,
-    free = function(p, s)
-      return floor(max(0, p.n * p.b - debt(p, s, now)) / p.b)
+    look = function(p, s)
+      local d = debt(p, s, now)
+      local n = floor(max(0, p.n * p.b - d) / p.b)
+      return n, n < p.n and after(p, d + (n + 1 - p.n) * p.b) or now, after(p, d)
     end,
     first = function(p, s, cost)
       return after(p, debt(p, s, now) + (cost - p.n) * p.b)
-    end,
-    full = function(p, s)
-      return after(p, debt(p, s, now))
     end,
     due = function(p, s)
       return after(p, debt(p, s, now) - p.n * p.b)

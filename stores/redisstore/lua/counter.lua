@@ -76,8 +76,15 @@ do
     return used + weight + (rest > 0 and 1 or 0)
   end
 
-  local function full(p, s)
-    local _, start, before, used = last(p, s, now)
+  local function first(p, cost, t, start, before, used)
+    local room = p.n - used - cost
+    if room >= 0 then
+      return max(t, start + p.a - share(p, room, before))
+    end
+    return max(now, start + 2 * p.a - share(p, p.n - cost, used))
+  end
+
+  local function full(p, start, before, used)
     if used > 0 then
       return start + 2 * p.a
     end
@@ -143,19 +150,14 @@ do
         s.ahead[i] = s.ahead[i] - by
       end
     end,
-    free = function(p, s)
+    look = function(p, s)
       local t, start, before, used = last(p, s, now)
-      return t > now and 0 or max(0, p.n - weigh(p, now, start, before, used))
+      local n = t > now and 0 or max(0, p.n - weigh(p, now, start, before, used))
+      return n, n < p.n and first(p, n + 1, t, start, before, used) or now, full(p, start, before, used)
     end,
     first = function(p, s, cost)
-      local t, start, before, used = last(p, s, now)
-      local room = p.n - used - cost
-      if room >= 0 then
-        return max(t, start + p.a - share(p, room, before))
-      end
-      return max(now, start + 2 * p.a - share(p, p.n - cost, used))
+      return first(p, cost, last(p, s, now))
     end,
-    full = full,
     due = function(_, s)
       return due(s)
     end,
@@ -174,11 +176,12 @@ do
       return s
     end,
     over = function(p, s)
-      local over = full(p, s)
+      local _, start, before, used = last(p, s, now)
+      local over = full(p, start, before, used)
       if over > now or not s.start then
         return over
       end
-      local start = fold(p, s, now)
+      start = fold(p, s, now)
       return start <= now and max(now, start + p.a) or now
     end,
     fits = function(p, _, t)

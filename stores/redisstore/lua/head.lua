@@ -25,9 +25,8 @@
 --   unpack(value, i, size, at)  a state in the value, which was written at a time; pack(p, s) returns it
 --   read(text, at)              a state in a text
 --   shift(s, by, p)             moves all times back, behind a clock that went back
---   free(p, s)                  the permits that are available
+--   look(p, s)                  the permits that are available, and the times of one more and of all
 --   first(p, s, cost)           the first time, now or later, at which a cost can be taken
---   full(p, s)                  when all permits are available
 --   due(p, s)                   when the last permits that were reserved can be used, or now
 --   used(p, s, t)               the permits in use at a time not before due, as a fraction
 --   put(p, t, num, den)         the state in which so many permits were taken at a time, now or later, one capacity

@@ -16,6 +16,9 @@ do
   -- search returns the first entry from one on whose time (of is 15) or sum (of is 7) is above a number.
   local function search(s, lo, of, above)
     local hi = s.len + 1
+    if lo < hi and unpack('<d', s.list, 16 * lo - of) > above then
+      return lo -- as a rule
+    end
     while lo < hi do
       local mid = floor((lo + hi) / 2)
       if unpack('<d', s.list, 16 * mid - of) > above then
@@ -49,14 +52,8 @@ do
     s.list = concat(list)
   end
 
-  local function available(p, s)
-    local _, taken = live(p, s, now)
-    return last(s) > now and 0 or max(0, p.n - taken)
-  end
-
-  local function earliest(p, s, cost)
-    local at = last(s)
-    local first, taken = live(p, s, at)
+  -- turn returns when a cost can be taken, from the time of the last reservation, or now, and what is live then.
+  local function turn(p, s, cost, at, first, taken)
     if taken + cost <= p.n then
       return at
     end
@@ -109,9 +106,16 @@ do
     shift = function(s, by)
       rebuild(s, -by, 1, 0)
     end,
-    free = available,
-    first = earliest,
-    full = full,
+    look = function(p, s)
+      local at = last(s)
+      local first, taken = live(p, s, at)
+      local n = at > now and 0 or max(0, p.n - taken)
+      return n, n < p.n and turn(p, s, n + 1, at, first, taken) or now, full(p, s)
+    end,
+    first = function(p, s, cost)
+      local at = last(s)
+      return turn(p, s, cost, at, live(p, s, at))
+    end,
     due = function(_, s)
       return last(s)
     end,

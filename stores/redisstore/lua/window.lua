@@ -52,6 +52,11 @@ do
     return max(place(p, used, cost), floor((at - start) / p.a) * p.n)
   end
 
+  local function first(p, cost, start, used)
+    local ahead = floor(place(p, used, cost) / p.n)
+    return ahead > 0 and max(now, start + ahead * p.a) or now
+  end
+
   -- final returns the last window that is in use, and the permits used in it.
   local function final(p, start, used)
     local before = floor(max(0, used - 1) / p.n)
@@ -76,18 +81,13 @@ do
     shift = function(s, by, p)
       s.start = p.k == 'a' and align(min(s.start, now), p.a, p.b) or s.start - by
     end,
-    free = function(p, s)
-      local _, used = own(p, s)
-      return max(0, p.n - used)
+    look = function(p, s)
+      local start, used = own(p, s)
+      local n = max(0, p.n - used)
+      return n, n < p.n and first(p, n + 1, start, used) or now, used > 0 and over(p, start, used) or now
     end,
     first = function(p, s, cost)
-      local start, used = own(p, s)
-      local ahead = floor(place(p, used, cost) / p.n)
-      return ahead > 0 and max(now, start + ahead * p.a) or now
-    end,
-    full = function(p, s)
-      local start, used = own(p, s)
-      return used > 0 and over(p, start, used) or now
+      return first(p, cost, own(p, s))
     end,
     due = function(p, s)
       local start, used = own(p, s)
