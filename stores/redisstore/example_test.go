@@ -60,3 +60,34 @@ func ExampleConfig_coalesced() {
 	// <nil>
 	// 20 <nil>
 }
+
+func ExampleConfig_lease() {
+	addr, stop := redistest.ForExample()
+	defer stop()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer func() { _ = client.Close() }()
+
+	store := core.Must(redisstore.New(client, redisstore.Config{
+		Mode:    redisstore.Lease,
+		Lease:   50, // permits of a busy key that this process holds at most
+		Timeout: time.Second,
+	}))
+	tenant := core.Must(ratelimit.New(ratelimit.Config{Name: "tenant", Limit: ratelimit.PerHour(10_000), Store: store, OnStoreError: ratelimit.Deny}))
+	granted := 0
+	for range 1000 {
+		r, err := tenant.Take(context.Background(), "customer 7", 1)
+		if err == nil && r.Allowed {
+			granted++
+		}
+	}
+	fmt.Println(granted, store.Stats().RoundTrips < 100)
+	_ = store.Close() // gives back what was taken in advance
+
+	again := core.Must(redisstore.New(client, redisstore.Config{Timeout: time.Second}))
+	tenant = core.Must(ratelimit.New(ratelimit.Config{Name: "tenant", Limit: ratelimit.PerHour(10_000), Store: again, OnStoreError: ratelimit.Deny}))
+	r, err := tenant.Peek(context.Background(), "customer 7")
+	fmt.Println(r.Remaining, err)
+	// Output:
+	// 1000 true
+	// 9000 <nil>
+}
