@@ -56,7 +56,7 @@ func RedisRows(r *Redis, s RedisSizes) []Row {
 		}
 		rows = append(rows, row)
 	}
-	all, one := decisions{on: r.single}, decisions{on: r.single, callers: 1}
+	all := decisions{on: r.single}
 	for _, keys := range []struct {
 		n    int
 		text string
@@ -78,12 +78,16 @@ func RedisRows(r *Redis, s RedisSizes) []Row {
 		makes[FloorGCRA], makes[RedisRate] = rich.floor, rich.redisRate
 		add(Row{Name: of.name + ", 10,000 keys, allowed", Keys: s.Keys}, all, makes)
 	}
-	add(Row{Name: "token bucket, 10,000 keys, 1 caller", Keys: s.Keys}, one, bucketMakers(rich))
-	add(Row{Name: "token bucket, 10,000 keys, 256 callers", Keys: s.Keys}, decisions{on: r.single, callers: 256}, bucketMakers(rich))
-	hot := map[string]maker{Lease: storeMaker(redisstore.Lease, rich.limit()), FloorGCRA: rich.floor, RedisRate: rich.redisRate}
-	add(Row{Name: "token bucket, 100 hot keys, allowed", Keys: s.Keys / 100}, all, hot)
-	cold := map[string]maker{Strict: storeMaker(redisstore.Strict, rich.limit()), Lease: hot[Lease], FloorGCRA: rich.floor}
-	add(Row{Name: "token bucket, 1,000,000 cold keys, allowed", Keys: 100 * s.Keys}, decisions{on: r.single, cold: true}, cold)
+	for _, of := range []struct {
+		n    int
+		text string
+	}{{1, "1 caller"}, {4, "4 callers"}, {16, "16 callers"}, {256, "256 callers"}} {
+		add(Row{Name: "token bucket, 10,000 keys, " + of.text, Keys: s.Keys}, decisions{on: r.single, callers: of.n}, bucketMakers(rich))
+	}
+	leased := bucketMakers(rich)
+	leased[Lease] = storeMaker(redisstore.Lease, rich.limit())
+	add(Row{Name: "token bucket, 100 hot keys, allowed", Keys: s.Keys / 100}, all, leased)
+	add(Row{Name: "token bucket, 1,000,000 cold keys, allowed", Keys: 100 * s.Keys}, decisions{on: r.single, cold: true}, leased)
 	add(Row{Name: "a vendor's limit, 10,000 keys", Keys: s.Keys}, all, gateMakers())
 	add(Row{Name: "a vendor's limit, 1 key", Keys: 1}, all, gateMakers())
 	add(Row{Name: "Cluster of three: token bucket, 10,000 keys, allowed", Keys: s.Keys}, decisions{on: r.cluster}, bucketMakers(rich))

@@ -24,7 +24,7 @@ func main() {
 func run(args []string, stdout, stderr io.Writer, sizes bench.RedisSizes) int {
 	flags := flag.NewFlagSet("redis", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	quick := flags.Bool("quick", false, "short samples: less than a minute in all")
+	quick := flags.Bool("quick", false, "few and short samples: less than 90 s in all")
 	asJSON := flags.Bool("json", false, "print an array of JSON")
 	which := flags.String("row", "", "print the rows that match this `REGEXP`")
 	if err := flags.Parse(args); err != nil {
@@ -69,9 +69,9 @@ func check(flags *flag.FlagSet, which string) (*regexp.Regexp, error) {
 }
 
 func runRows(w io.Writer, servers *bench.Redis, sizes bench.RedisSizes, match *regexp.Regexp, quick, asJSON bool) error {
-	plan, load := bench.Plan{Samples: 20}, 300*time.Millisecond // short and often: the load of other processes changes from second to second
+	plan, load := bench.Plan{Samples: 12}, 200*time.Millisecond // short and often: the load of other processes changes from second to second
 	if quick {
-		plan, load = bench.Plan{Samples: 6}, 150*time.Millisecond
+		plan, load = bench.Plan{Samples: 5}, 100*time.Millisecond
 	}
 	if sizes.Load == 0 {
 		sizes.Load = load

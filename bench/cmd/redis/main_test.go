@@ -26,7 +26,7 @@ func TestEveryRowDoesItsWork(t *testing.T) {
 	require.Zero(t, run([]string{"-quick", "-json"}, &out, &errs, few()), errs.String())
 	var rows []map[string]any
 	require.NoError(t, json.Unmarshal(out.Bytes(), &rows))
-	require.Len(t, rows, 12*2*4+2*2*4+4+2*4+2+4*2+1)
+	require.Len(t, rows, 14*2*4+2*3*4+2*2*4+2+4*2+1)
 	names := map[any]bool{}
 	for _, row := range rows {
 		require.Len(t, row, 4)

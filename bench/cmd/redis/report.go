@@ -81,7 +81,7 @@ func bars() []bar {
 		{row: one + ", strict" + speed, least: true, bound: 1.1, of: "redis_rate"},
 		{row: one + ", coalesced" + speed, least: true, bound: 0.95, of: "redis_rate"},
 		{row: many + ", coalesced" + speed, least: true, bound: 3, of: "redis_rate"},
-		{row: hot + speed, least: true, bound: 30, of: "redis_rate"},
+		{row: hot + ", lease" + speed, least: true, bound: 30, of: "redis_rate"},
 		{row: cold + ", lease" + speed, least: true, bound: 0.9, of: cold + ", strict" + speed},
 	}
 	for _, of := range []struct {
