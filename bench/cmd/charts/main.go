@@ -182,10 +182,12 @@ func growth(rows []row) (string, error) {
 		axis        string
 		ticks, rows []string // the rows without "token bucket, " and the mode
 	}{{
-		"callers, 10,000 keys", []string{"1", "4", "16", "64", "256"},
+		"callers, 10,000 keys",
+		[]string{"1", "4", "16", "64", "256"},
 		[]string{"10,000 keys, 1 caller", "10,000 keys, 4 callers", "10,000 keys, 16 callers", many, "10,000 keys, 256 callers"},
 	}, {
-		"keys, 64 callers", []string{"1", "100", "10,000", "1,000,000, cold"},
+		"keys, 64 callers",
+		[]string{"1", "100", "10,000", "1,000,000, cold"},
 		[]string{"1 key, allowed", "100 hot keys, allowed", many, "1,000,000 cold keys, allowed"},
 	}}
 	subjects := []string{"strict", "coalesced", "redis_rate"}

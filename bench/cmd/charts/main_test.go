@@ -99,9 +99,11 @@ func TestBars(t *testing.T) {
 		return all
 	}
 	require.Equal(t, []of{
-		{"bar better", "505.0", "45.0"}, {"bar worse disturbed", "550.0", "45.0"},
-		{"bar better", "550.0", "0.0"}, {"bar better", "370.0", "180.0"}, // 1 has no length, and 0 is cut off
-		{"bar worse", "550.0", "180.0"}, // so is 1000
+		{"bar better", "505.0", "45.0"},
+		{"bar worse disturbed", "550.0", "45.0"},
+		{"bar better", "550.0", "0.0"},
+		{"bar better", "370.0", "180.0"}, // 1 has no length, and 0 is cut off
+		{"bar worse", "550.0", "180.0"},  // so is 1000
 	}, bars("compare.svg"))
 	require.Len(t, elements(t, out, "compare.svg", "text", "bold"), 3)
 	modes := bars("redis.svg")

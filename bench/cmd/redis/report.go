@@ -88,8 +88,12 @@ func bars() []bar {
 		kind  string
 		bound float64
 	}{
-		{"token bucket", 2.5}, {"fixed window", 2.5},
-		{"sliding counter", 1.5}, {"sliding window", 1.5}, {"sliding log of few", 1.5}, {"bucket and window", 1.5},
+		{"token bucket", 2.5},
+		{"fixed window", 2.5},
+		{"sliding counter", 1.5},
+		{"sliding window", 1.5},
+		{"sliding log of few", 1.5},
+		{"bucket and window", 1.5},
 	} {
 		all = append(all, bar{row: of.kind + ", 10,000 keys, allowed, coalesced" + speed, least: true, bound: of.bound, of: "redis_rate"})
 	}
