@@ -63,6 +63,7 @@ func TestFlightsWithForeignValues(t *testing.T) {
 			for i, key := range keys {
 				if bad := key == "hash" || key == "text"; bad {
 					require.False(t, batch[i].ok)
+					require.ErrorContains(t, batch[i].err, "WRONGTYPE "+batch[i].key)
 					_, err := table.Apply(ctx, key, id, limits.Op{Cost: 1})
 					require.ErrorContains(t, err, "WRONGTYPE "+batch[i].key+" holds a value that is none of a limit")
 					continue

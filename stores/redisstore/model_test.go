@@ -284,15 +284,21 @@ func TestTogetherAsAlone(t *testing.T) {
 	for name, all := range map[string][]ratelimit.Limit{
 		"buckets": {ratelimit.TokenBucket(10, time.Hour, 20), ratelimit.TokenBucket(3, time.Hour, 7), ratelimit.TokenBucket(700, 24*time.Hour, 9)},
 		"windows": {ratelimit.FixedWindow(10, time.Hour), ratelimit.FixedWindow(20, time.Hour), ratelimit.FixedWindow(9, 24*time.Hour), ratelimit.AlignedWindow(8, time.Hour)},
+		"lists":   {ratelimit.SlidingCounter(10, time.Hour), ratelimit.SlidingLog(20, time.Hour), ratelimit.SlidingWindow(9, 2*time.Hour, 10)},
+		"joined":  {ratelimit.FixedWindow(10, time.Hour).And(ratelimit.SlidingLog(20, 2*time.Hour)), ratelimit.SlidingLog(20, 2*time.Hour).And(ratelimit.TokenBucket(3, time.Hour, 9))},
 	} {
+		takes := map[string]limits.Result{}
 		table := newTable(s, name)
 		for range 300 {
 			now = now.Add(time.Duration(rng.Int64N(int64(2*time.Hour))) - 6*time.Minute) // the clock may go back
 			key := fmt.Sprint("k", rng.IntN(2))
 			var together, alone []*request
 			for range 2 + rng.IntN(5) {
-				kind := []limits.OpKind{limits.Take, limits.Take, limits.Take, limits.TakeAtMost, limits.Check, limits.Drain, limits.Reserve}[rng.IntN(7)]
+				kind := []limits.OpKind{limits.Take, limits.Take, limits.Take, limits.TakeAtMost, limits.Check, limits.Drain, limits.Reserve, limits.Refund}[rng.IntN(8)]
 				op := limits.Op{Kind: kind, Cost: rng.Int64N(12), MaxWait: time.Hour}
+				if kind == limits.Refund { // of a take before
+					op.Cost, op.Receipt = takes[key].Permits, takes[key].Receipt
+				}
 				p := planOf(planned(t, table, all[max(0, rng.IntN(4*len(all))-3*len(all))]))
 				together, alone = append(together, table.request(key, p, op)), append(alone, table.request(key+" alone", p, op))
 				sendAlone(t, s.laneOf(key), alone[len(alone)-1:])
@@ -301,6 +307,9 @@ func TestTogetherAsAlone(t *testing.T) {
 			for i, req := range alone {
 				require.NoError(t, req.err)
 				require.Equal(t, req.r, together[i].r)
+				if req.r.Permits > 0 {
+					takes[key] = req.r
+				}
 			}
 		}
 	}

@@ -487,6 +487,31 @@ func TestMemoryUsage(t *testing.T) {
 	}
 }
 
+// TestOldValues: values were texts once.
+func TestOldValues(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).virtual(t)
+	s := newStore(t, client, Config{})
+	s.clock = func() time.Time { return time.UnixMicro(epoch + 5000) }
+	table := open(t, s, "t").(*table) //nolint:forcetypeassert // it is one of ours
+	for name, l := range kinds(10, time.Hour) {
+		text := "5000|"
+		for _, p := range planOf(planned(t, table, l)).parts {
+			list := fmt.Sprintf("2 %016d%016d%016d%016d", 1000, 4, 2000, 5)
+			state := map[byte]string{'b': number(3 * p.b), 'f': "1000 3", 'a': "0 3", 'c': "1000 9 3 6000 4", 's': list, 'l': list}[p.name[0]]
+			text += p.name + " " + state + "|"
+		}
+		require.NoError(t, client.Set(t.Context(), table.keyName(name), text, time.Hour).Err())
+		left := int64(7)
+		if name == "counter" { // nothing can be taken before what is reserved
+			left = 0
+		}
+		require.Equal(t, left, take(t, table, name, l, 0).Remaining, name)
+		require.Equal(t, max(0, left-1), take(t, table, name, l, 1).Remaining, name)
+		require.Equal(t, max(0, left-2), take(t, table, name, l, 1).Remaining, name)
+	}
+}
+
 // TestForeignText: whatever its words are; it is left as it is.
 func TestForeignText(t *testing.T) {
 	t.Parallel()
