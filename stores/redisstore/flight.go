@@ -138,7 +138,7 @@ func (f *flight) command(ctx context.Context, s *Store) {
 	for _, it := range f.items {
 		args = append(args, it.key)
 	}
-	if first.hot != nil && f.script == first.hot.one {
+	if first.hot != nil && f.script != first.hot.many {
 		if s.clock != nil {
 			args = append(args, s.time())
 		}
