@@ -8,9 +8,9 @@
 //
 // A decision is one script on one key, over the connections of the client, by the server's clock. It takes one round trip, up to two in
 // [Coalesced], and mostly none for the busiest keys in [Lease]; never longer than [Config].Timeout. The limit is never exceeded while the
-// server keeps its data. If the server fails, the limiter applies [ratelimit.Config].OnStoreError.
+// server keeps its data, but for what Lease takes in advance. If the server fails, the limiter applies [ratelimit.Config].OnStoreError.
 //
-// A decision has the same result as in memory, to the microsecond. Limiters with the same name and the same Prefix
+// A decision has the same result as in memory, to the microsecond, except in Lease. Limiters with the same name and the same Prefix
 // share their keys, in every process. If there is only one process, keep the limits in memory: that is a thousand times
 // faster, and never unavailable.
 //
@@ -24,7 +24,7 @@
 // set in advance for later takes, which is less work for the server. A bucket or a fixed window takes some
 // 200 bytes of the server's memory, of which MEMORY USAGE reports 120; the rest is in the server's tables. Each step of a sliding window or
 // a log takes 32 more. A log is rewritten with each take: use it only for limits of a few hundred. A refusal writes nothing. Set the
-// maxmemory-policy of the server to noeviction, or to volatile-ttl, which evicts the keys with the least usage first. Any other policy
+// maxmemory-policy of the server to noeviction, or to volatile-ttl, which evicts those first that expire first. Any other policy
 // evicts keys with usage, and [Store.Check] reports it.
 //
 // A server that starts empty has lost all usage. A replica that becomes the primary lacks the usage that was not
@@ -91,9 +91,10 @@
 //
 // [Lease] is for keys that are taken from more often than the server should be asked: a limit for a whole service, or for a tenant with much
 // traffic. A process takes permits of such a key in advance, and the server is asked once for up to [Config].Lease takes. The permits are
-// charged before they are used, so the total is never above the limit. Only the moment shifts: with p processes, any window can have up
-// to p × Lease permits more than the limit, and never more than a quarter of the limit, if the processes know of each other (see below).
-// Other operations than takes ask the server. A reservation does not use permits that were taken in advance.
+// charged before they are used, so the total is never above the limit. Only the moment shifts: in any window, p processes can exceed the
+// limit by up to p × Lease permits, and by a quarter of it at most, if they know of each other (see below). Other operations than takes ask
+// the server. A reservation does not use permits that were taken in advance. After a Reset, other processes can still use or give back what
+// they have taken before. The refund of a take from a bucket can give back nothing after the process has given back the rest of its permits.
 //
 // docs/benchmarks.md has figures, and docs/guide/limits-in-redis.md says which mode is for which load.
 //
@@ -120,7 +121,7 @@
 // balancer cut, or that must be made to a distant server again. For a distant server set
 // ConnMaxIdleTime to -1, and leave ConnMaxLifetime and MaxIdleConns at 0.
 //
-// In Coalesced and Lease, decisions on one key keep the order of the calls if the round trip is less than a third of Timeout. To
+// In Coalesced, decisions on one key keep the order of the calls if the round trip is less than a third of Timeout. To
 // a more distant server, a batch is sent without waiting for the reply to the previous one, at most eight batches in a
 // Timeout, each on a connection of its own. Then the order is not kept.
 //

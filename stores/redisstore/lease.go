@@ -25,7 +25,7 @@ type leases struct {
 	table  *table
 	seed   maphash.Seed
 	base   time.Time
-	counts [4096]atomic.Uint64 // takes of the keys without a lease, by their hash: a span, and how many in it
+	counts [4096]atomic.Uint64 // takes of keys without a lease, by their hash: the span, the key's hash, and how many
 	shards [leaseShards]leaseShard
 }
 
@@ -69,14 +69,22 @@ func newLeases(t *table) *leases {
 	return l
 }
 
-// hot counts a take of a key without a lease, and reports whether there were many in this span.
+// hot counts a take of a key without a lease, and reports whether there were many in this span. Keys that share a counter lower each
+// other's count, so that rare keys are not taken for a busy one.
 func (l *leases) hot(hash uint64, now time.Duration) bool {
-	at, span := &l.counts[hash/leaseShards%uint64(len(l.counts))], uint64(now/leaseSpan)+1
-	n := uint64(1)
-	if was := at.Load(); was>>32 == span {
-		n = was&(1<<32-1) + 1
+	at, span, key := &l.counts[hash/leaseShards%uint64(len(l.counts))], uint64(now/leaseSpan)&0xffff, hash>>32
+	was := at.Load()
+	n := was & 0xffff
+	switch {
+	case n == 0 || was>>48 != span:
+		n = 1
+	case was>>16&0xffffffff == key:
+		n = min(n+1, 0xffff)
+	default:
+		at.Store(was - 1) // some are lost if several are counted at once
+		return false
 	}
-	at.Store(span<<32 | n) // some are lost if several are counted at once
+	at.Store(span<<48 | key<<16 | n)
 	return n > hotTakes
 }
 
@@ -134,18 +142,20 @@ func (l *leases) try(
 		return nil, r, true, nil
 	}
 	left, of := e.left, e.grant.Receipt // too few
-	if !scarce && f == nil {
-		if n := e.size(l.table, op.Cost); n >= 2*op.Cost {
+	fits := false                       // into the permits that are taken at once
+	if !scarce {
+		n := e.size(l.table, op.Cost)
+		if fits = n >= 2*op.Cost; fits && f == nil {
 			f, e.left = &filling{done: make(chan struct{})}, 0
 			e.filling = f
 			go l.fill(e, f, n, p, left, of)
 		}
 	}
 	switch {
-	case !scarce && f != nil:
+	case fits:
 		shard.mu.Unlock()
 		return func(ctx context.Context) error { return l.wait(ctx, key, f) }, r, false, nil
-	case left > 0: // the server has to know all that is left
+	case scarce && left > 0: // the server has to know all that is left
 		e.left = 0
 		shard.mu.Unlock()
 		return func(ctx context.Context) error { return l.giveBack(ctx, key, p, of, left) }, r, false, nil
@@ -160,7 +170,11 @@ func (l *leases) try(
 func (l *leases) wait(ctx context.Context, key string, f *filling) error {
 	select {
 	case <-f.done:
-		return f.err
+		if f.err == nil {
+			return nil
+		}
+		unavailable, _ := limits.IsUnsent(f.err)
+		return limits.Unsent(f.err, unavailable) // this take was not sent
 	case <-ctx.Done():
 		return unsent(explain(l.table.store.nodeOf(l.table.keyName(key)).named(ctx.Err()), true))
 	}
@@ -293,8 +307,11 @@ func (l *leases) after(key string, p *limits.Plan, op *limits.Op, r *limits.Resu
 		return
 	}
 	switch op.Kind {
-	case limits.Reset:
-		e.left, e.until = 0, 0
+	case limits.Reset: // also those that are being taken
+		e.timer.Stop()
+		delete(shard.of, key)
+	case limits.Drain:
+		e.left = 0
 	case limits.Refund:
 		e.until = 0
 	case limits.Check, limits.Take:
@@ -303,7 +320,7 @@ func (l *leases) after(key string, p *limits.Plan, op *limits.Op, r *limits.Resu
 				r.Allowed, r.RetryAfter = true, 0
 			}
 		}
-	case limits.TakeAtMost, limits.Reserve, limits.Drain:
+	case limits.TakeAtMost, limits.Reserve:
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"slices"
@@ -324,6 +325,26 @@ func TestLeaseWithoutServer(t *testing.T) {
 	all.Wait()
 	require.GreaterOrEqual(t, failed.Load(), int64(62))
 	require.Less(t, time.Since(begun), 8*time.Second, "not one after the other")
+}
+
+// TestManyRareKeysAreNotHot, though they share the counters.
+func TestManyRareKeysAreNotHot(t *testing.T) {
+	t.Parallel()
+	l, rng, hot := newLeases(nil), rand.New(rand.NewPCG(1, 1)), 0 //nolint:gosec // a test is repeated by its seed
+	for range 1_000_000 {
+		if l.hot(rng.Uint64(), 0) {
+			hot++
+		}
+	}
+	require.Less(t, hot, 10)
+	busy := false
+	for range 10_000 { // one key among others
+		for range 8 {
+			l.hot(rng.Uint64(), leaseSpan)
+		}
+		busy = busy || l.hot(1<<40, leaseSpan)
+	}
+	require.True(t, busy)
 }
 
 // TestColdKeysHaveNoLease: they take no memory, and cost what they cost in the other modes.

@@ -113,7 +113,7 @@ local function write(key)
     end
     return
   end
-  local keep = last <= expires
+  local keep = last <= expires and (not written or written <= now)
   expires = keep and expires or last
   local value = head .. '|' .. pack('<dd', now, expires) .. states
   if keep then

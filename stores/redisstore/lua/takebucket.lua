@@ -33,7 +33,7 @@ if not count then
   count, extra = taken and debt or -1 - debt, moved
   if behind or taken and charge > 0 then
     local rest = (debt + moved) / a
-    local keep = now + rest <= expires
+    local keep = not behind and now + rest <= expires
     if not keep then
       expires = now + math.ceil(2 * rest) + 1000000
     end

@@ -33,7 +33,7 @@ if not count then
   count, extra = taken and used or -1 - used, start
   if behind or taken and charge > 0 then
     local over = start + math.max(1, math.ceil(used / full)) * a
-    local keep = over <= expires
+    local keep = not behind and over <= expires
     if not keep then
       expires = over
     end
