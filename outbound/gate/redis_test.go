@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -159,7 +161,8 @@ func (p *process) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 			return errors.New("connection refused")
 		}
 		p.mu.Lock()
-		keys, args := words[3:3+words[2].(int)], slices.Clone(words[3+words[2].(int):])
+		n, _ := strconv.Atoi(fmt.Sprint(words[2]))
+		keys, args := words[3:3+n], slices.Clone(words[3+n:])
 		args[0] = fmt.Sprint(time.Now().UnixMicro()) // that of the bubble
 		operation := args[1]
 		if operation == "report" && args[4] != "0" {
@@ -169,7 +172,8 @@ func (p *process) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 		reply, err := p.run(words[1].(string), keys, args)
 		p.mu.Unlock()
 		time.Sleep(p.half)
-		cmd.(interface{ SetVal(val []int64) }).SetVal(reply)
+		inner := reflect.ValueOf(cmd).Elem().FieldByName("Cmder").Interface() // of the store's command
+		inner.(*redis.IntSliceCmd).SetVal(reply)
 		return err
 	}
 }
