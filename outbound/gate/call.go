@@ -32,6 +32,7 @@ type call struct {
 	err      error         // of the wait
 	attempts int           // made so far
 	last     error         // of the last attempt
+	tried    bool          // its answer, which is being read, has begun trial holds
 
 	permits int   // given to functions so far, of which only the last one can be used
 	used    bool  // a request has used the permit that the context carries
@@ -417,6 +418,7 @@ func (c *call) hold(sig Signal, err error) {
 	switch {
 	case !sig.Limited || !c.g.calls[c]:
 	case err == nil:
+		c.tried = true
 		c.g.stop(c, sig, onTrial)
 	default:
 		c.g.apply(c, sig)

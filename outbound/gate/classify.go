@@ -148,9 +148,9 @@ func googleJSON(body io.Reader) (s Signal, ok bool) {
 
 const (
 	maxPeek   = 64 << 10
-	peekTime  = 5 * time.Second        // for the body that Classify reads; then it is closed
-	stallTime = 10 * time.Millisecond  // how long a hold waits for the body of a refusal
-	stallHold = 500 * time.Millisecond // the trial hold while the body is read: it runs out if Classify finds that there is no limit
+	peekTime  = 5 * time.Second       // for the body that Classify reads; then it is closed
+	stallTime = 10 * time.Millisecond // how long a hold waits for the body of a refusal
+	stallHold = 2 * time.Second       // the trial hold while the body is read: Classify can still find that there is no limit
 )
 
 // signal classifies a response, whose body can be read again afterwards. While it waits for the body of a refusal, there is a hold.

@@ -7,7 +7,9 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -272,7 +274,7 @@ func TestHoldBeforeStalledBody(t *testing.T) {
 				}
 				_ = w.Close()
 				time.Sleep(10 * time.Millisecond)
-				if !row.held { // the trial hold ends by itself
+				if g.Config().Store != nil && !row.held { // other processes have learned of the trial hold, so it ends by itself
 					time.Sleep(2 * time.Second)
 				}
 				require.Equal(t, row.inFlight, g.Stats().MaxInFlight)
@@ -292,6 +294,43 @@ func TestHoldBeforeStalledBody(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A call that was admitted before a trial hold, and has its connection in it, is not sent: the pause can be real.
+func TestTrialStopsAdmittedCall(t *testing.T) {
+	t.Parallel()
+	withStoreAndWithout(t, gate.Config{}, func(t tester, g *gate.Gate) {
+		r, w := io.Pipe()
+		var sent []time.Duration
+		start, tries := time.Now(), 0
+		rt := g.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
+			if req.URL.Path == "/refused" {
+				return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}, "Content-Type": {"application/json"}}, Body: r, Request: req}, nil
+			}
+			if tries++; tries == 1 {
+				time.Sleep(100 * time.Millisecond) // for a connection
+			}
+			httptrace.ContextClientTrace(req.Context()).GotConn(httptrace.GotConnInfo{})
+			if err := req.Context().Err(); err != nil {
+				return nil, err
+			}
+			sent = append(sent, time.Since(start))
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: req}, nil
+		}))
+		time.AfterFunc(time.Second, func() { _ = w.Close() })
+		var all sync.WaitGroup
+		for _, path := range []string{"/slow", "/refused"} {
+			all.Go(func() {
+				req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://vendor.test"+path, io.NopCloser(strings.NewReader("")))
+				if resp, err := rt.RoundTrip(req); err == nil {
+					_ = resp.Body.Close()
+				}
+			})
+		}
+		all.Wait()
+		require.Len(t, sent, 1)
+		require.Greater(t, sent[0], time.Minute)
+	})
 }
 
 // A body that never ends is closed: the header decides, and the call ends.

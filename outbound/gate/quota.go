@@ -47,7 +47,7 @@ func (g *Gate) alias(c *call, q Quota) {
 		g.buckets[cl.route] = to
 		s.tail, s.last = later(s.tail, cl.tail), later(s.last, cl.last)
 		s.given(0) // no settlement of an earlier slot lowers it
-		if until, ok := cl.held(g.now); ok && !cl.hold.trial {
+		if until, ok := cl.held(g.now); ok && cl.hold.trial == nil {
 			g.holdScope(c, g.bucketClaim(cl), Signal{Pause: until.Sub(g.now), Reason: cl.hold.reason}, usedUp)
 		}
 	}

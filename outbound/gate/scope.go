@@ -63,7 +63,8 @@ type hold struct {
 	room       int       // how many turns there may be at once
 	out        []*turn   // the turns that have not ended, the oldest first
 	asked      time.Time // when the Store last confirmed the hold
-	trial      bool      // an answer that is being read has begun it: perhaps it asks for none
+	trial      *call     // whose answer, when it is read, can end the hold; nil if it stays
+	before     *hold     // the ramp that goes on then; nil if there was none
 	reason     string    // Signal.Reason of the answer that asked for until
 }
 
@@ -204,6 +205,20 @@ func (g *Gate) apply(c *call, sig Signal) {
 			}
 		}
 	}
+	if c.tried && g.shared == nil { // in a Store, it ends by itself
+		for _, cl := range g.keys(c, "") {
+			if _, ok := cl.held(g.now); ok && cl.hold.trial == c {
+				cl.begun = cl.earlier // no call was admitted meanwhile
+				before := cl.hold.before
+				if g.end(cl.scope); before != nil {
+					g.held++
+				}
+				cl.hold = before
+				g.wake(cl.scope, time.Time{})
+			}
+		}
+	}
+	c.tried = false
 }
 
 // keys returns the claims of a call in a limit, or without a name in all limits, or if it is under none that of the whole vendor. A bucket
@@ -244,7 +259,7 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal, why why) {
 	if s.begun > c.seen && (!inForce || s.earlier > c.seen) {
 		return
 	}
-	begins := !inForce || s.hold.trial && why != onTrial
+	begins := !inForce || s.hold.trial != nil && why != onTrial
 	pause := sig.Pause
 	if pause <= 0 {
 		if begins || s.pause == 0 {
@@ -256,11 +271,14 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal, why why) {
 	halve, until := false, g.now.Add(min(pause, set.MaxHold, math.MaxInt64-2*pad)+pad+rand.N(pad)) //nolint:gosec // jitter keeps no secret
 	switch {
 	case begins:
-		if !inForce {
-			g.beginHold(s)
-		}
-		if s.hold.trial = why == onTrial; !s.hold.trial { // a trial makes no answer late
-			g.outdate(s)
+		if before := s.hold; inForce {
+			if s.hold.trial, s.hold.before = nil, nil; g.shared == nil {
+				s.hold.until = time.Time{}
+			}
+		} else if g.beginHold(s); why == onTrial {
+			if s.hold.trial = c; g.shared == nil {
+				s.hold.before = before
+			}
 		}
 		if halve = why == answered && s.calls == len(g.calls) && g.now.After(g.resumed); halve { // it affects all present calls; once for all keys of the call
 			g.halve(until)
@@ -292,13 +310,9 @@ func (g *Gate) end(s *scope) {
 func (g *Gate) beginHold(s *scope) {
 	g.end(s)
 	s.hold = &hold{room: 1}
-	g.held++
-}
-
-// outdate makes the answers to all calls that were admitted before late.
-func (g *Gate) outdate(s *scope) {
 	g.clock++
 	s.begun, s.earlier = g.clock, s.begun
+	g.held++
 }
 
 // extend extends a hold.

@@ -977,6 +977,32 @@ func TestQuotaBehindRefusedCall(t *testing.T) {
 	})
 }
 
+// A trial hold after a pause does not end the ramp.
+func TestTrialInRamp(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{Classify: func(resp *http.Response, err error) gate.Signal {
+		if resp != nil {
+			_, _ = io.ReadAll(resp.Body)
+			return gate.Signal{}
+		}
+		return gate.Classify(nil, err)
+	}}, func(t tester, g *gate.Gate) {
+		replies := []resiltest.Reply{
+			{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}}, Body: "slow", Pace: 20 * time.Millisecond},
+			{Delay: time.Second},
+		}
+		rt := g.Transport(resiltest.NewScript(replies...))
+		refused(t, g, gate.Call{Keys: map[string]string{"host": "vendor.test:80"}}, 0, 10*time.Second)
+		time.Sleep(time.Millisecond)
+		for range 20 {
+			go func() { _ = get(t.Context(), rt) }()
+		}
+		time.Sleep(10*time.Second + 500*time.Millisecond)
+		require.Equal(t, 2, g.Stats().InFlight)
+		time.Sleep(time.Minute)
+	})
+}
+
 // A trial hold refuses no call that can wait until its slot.
 func TestTrialRefusesNoCall(t *testing.T) {
 	t.Parallel()

@@ -192,7 +192,7 @@ func (g *Gate) refusedBy(s *scope, answer gatestore.Answer, at time.Time, class 
 // refuseLate refuses the calls that cannot wait until the end of the scope's hold, or its next slot.
 func (g *Gate) refuseLate(s *scope) {
 	end, held := s.held(g.now)
-	if held && s.hold.trial {
+	if held && s.hold.trial != nil { // perhaps it is none
 		end, held = time.Time{}, false
 	}
 	for c := range g.calls {
@@ -298,7 +298,6 @@ func (g *Gate) refuse(p *granted) { g.tell(p, gatestore.End{Of: p.Slot, Turn: tr
 func (g *Gate) learn(s *scope, until time.Time) {
 	if _, inForce := s.held(g.now); !inForce {
 		g.beginHold(s)
-		g.outdate(s)
 	}
 	g.extend(s, until)
 }
