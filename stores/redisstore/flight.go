@@ -68,7 +68,6 @@ func (n *node) deliver(f *flight, err error) (rest []*request) {
 			continue
 		}
 		if back := it.undo(r); back != nil {
-			back.wait = newWaiter()
 			_ = n.store.laneOf(back.key).add(back)
 		}
 	}
@@ -91,8 +90,8 @@ type solo struct {
 	flights [1]*flight
 }
 
-// alone returns the flight of a batch of req only.
-func (req *request) alone(batch []*request) []*flight {
+// flies returns the flights of a batch of req only.
+func (req *request) flies(batch []*request) []*flight {
 	req.solo.flight = flight{items: batch}
 	req.solo.flights[0] = &req.solo.flight
 	return req.solo.flights[:]
@@ -102,7 +101,7 @@ func (req *request) alone(batch []*request) []*flight {
 func (f *flight) result(place int) (r limits.Result, ok bool, err error) {
 	it := f.items[place]
 	if it.decode != nil {
-		return r, it.decode(f.cmd.numbers()), nil
+		return r, it.decode(f.cmd.list()), nil
 	}
 	reply := f.cmd.Cmder.(*redis.StringCmd).Val() //nolint:forcetypeassert // see command
 	if it.hot == nil {
@@ -123,7 +122,7 @@ func (f *flight) choose(s *Store) {
 	switch first := f.items[0]; {
 	case first.hot == nil:
 		f.script = first.script
-	case len(f.items) == 1 && first.usual() && first.hot.alone(s) != nil:
+	case len(f.items) == 1 && first.usual() && first.hot.takesOne(s) != nil:
 		f.script = first.hot.one
 	default:
 		f.script = first.hot.many
@@ -132,40 +131,39 @@ func (f *flight) choose(s *Store) {
 
 // command makes the command.
 func (f *flight) command(ctx context.Context, s *Store) {
-	first := f.items[0]
-	f.cmd = begin(f.script, f.text, len(f.items), 5+2*len(f.items)+len(first.args))
+	first, more := f.items[0], 0
+	one := first.hot != nil && f.script != first.hot.many
+	if !one {
+		more = 5 + 2*len(f.items) + len(first.args)
+	}
+	f.cmd = newCall(f.script, f.text, len(f.items), more)
 	args := f.cmd.args
 	for _, it := range f.items {
 		args = append(args, it.key)
 	}
-	if first.hot != nil && f.script != first.hot.many {
-		if s.clock != nil {
-			args = append(args, s.time())
-		}
-		f.cmd.text(ctx, args)
-		return
+	if !one || s.clock != nil {
+		args = append(args, s.time())
 	}
-	args = append(args, s.time())
 	switch {
+	case one:
 	case first.decode != nil:
-		f.cmd.integers(ctx, append(args, first.args...))
-		return
+		args = append(args, first.args...)
 	case first.hot == nil:
 		args = append(args, first.plan.head)
+		for _, it := range f.items {
+			args = append(args, it.args...)
+		}
 	default:
 		args = append(args, first.hot.head...)
-	}
-	for _, it := range f.items {
-		switch {
-		case it.hot == nil:
-			args = append(args, it.args...)
-		case it.usual():
-			args = append(args, it.hot.usual...)
-		default:
-			args = append(args, number(it.charge), number(it.room))
+		for _, it := range f.items {
+			if it.usual() {
+				args = append(args, it.hot.usual...)
+			} else {
+				args = append(args, number(it.charge), number(it.room))
+			}
 		}
 	}
-	f.cmd.text(ctx, args)
+	f.cmd.finish(ctx, args, first.decode != nil)
 }
 
 // fly sends flights. It sends those again that the server has refused because it is not the primary.
@@ -216,10 +214,10 @@ func (n *node) exec(ctx context.Context, flights []*flight) {
 	for _, f := range flights {
 		f.command(ctx, n.store)
 	}
+	if w, ok := ctx.(*within); ok && n.store.bare {
+		w.looks()
+	}
 	if n.store.mode() == Strict && len(flights) == 1 {
-		if w, ok := ctx.(*within); ok {
-			w.begin()
-		}
 		_ = n.store.client.Process(ctx, flights[0].cmd)
 		return
 	}
@@ -235,7 +233,7 @@ func (n *node) exec(ctx context.Context, flights []*flight) {
 // server, otherwise one key. Flights are sent in this order, which for each key is the order of the calls.
 func (n *node) flights(batch []*request) (flights []*flight) {
 	if len(batch) == 1 {
-		return batch[0].alone(batch)
+		return batch[0].flies(batch)
 	}
 	batch = byKey(batch)
 	alike(batch)

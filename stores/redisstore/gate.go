@@ -80,8 +80,8 @@ func (k *keys) run(ctx context.Context, least int, op string, args ...any) ([]in
 	at := s.nodeOf(k.table.name)
 	send := func(text bool) error {
 		return at.conns.Do(ctx, at.processor(), func() error {
-			cmd = begin(script, text, len(k.names), 2+len(args))
-			cmd.integers(ctx, append(append(append(cmd.args, k.names...), s.time(), op), args...))
+			cmd = newCall(script, text, len(k.names), 2+len(args))
+			cmd.finish(ctx, append(append(append(cmd.args, k.names...), s.time(), op), args...), true)
 			return s.client.Process(ctx, cmd)
 		})
 	}
@@ -89,7 +89,7 @@ func (k *keys) run(ctx context.Context, least int, op string, args ...any) ([]in
 	if isNoScript(err) {
 		err = send(true)
 	}
-	reply := cmd.numbers()
+	reply := cmd.list()
 	switch {
 	case err != nil:
 		return nil, explain(err, cmd.keys.written)

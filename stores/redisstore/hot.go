@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"strings"
@@ -16,34 +17,34 @@ const foreign = -1 << 53
 // maxTexts is how many limits can have a script with their numbers in its text: a server keeps each script.
 const maxTexts = 64
 
-// manyScripts are lua/many.lua, by algorithm.
-//
 //nolint:gochecknoglobals // constants
-var manyScripts = map[uint]func() *script{
-	algBucket: sync.OnceValue(func() *script { return hotScript("many.lua", "takebucket.lua") }),
-	algWindow: sync.OnceValue(func() *script { return hotScript("many.lua", "takewindow.lua") }),
-}
+var (
+	// decisions are the parts of the scripts for takes that differ, by algorithm.
+	decisions = map[uint]string{algBucket: "takebucket.lua", algWindow: "takewindow.lua"}
+	// manyScripts are lua/many.lua, by algorithm.
+	manyScripts = map[uint]func() *script{
+		algBucket: sync.OnceValue(func() *script { return hotScript("many.lua", algBucket) }),
+		algWindow: sync.OnceValue(func() *script { return hotScript("many.lua", algWindow) }),
+	}
+)
 
 // hotScript returns the script of a frame with a decision in it, and with the words of pairs replaced.
-func hotScript(frame, decide string, pairs ...string) *script {
-	return newScript(strings.NewReplacer(append(pairs, "DECIDE\n", read(decide))...).Replace(read(frame)))
+func hotScript(frame string, algorithm uint, pairs ...string) *script {
+	decide := read(decisions[algorithm], "takewrite.lua")
+	return newScript(strings.NewReplacer(append(pairs, "DECIDE\n", decide)...).Replace(read(frame)))
 }
 
-// text returns lua/one.lua with the numbers of the limit.
-func (p *part) text() *script {
-	full, a, b := p.numbers()
-	if b == "" {
-		b = "nil"
-	}
-	decide := map[uint]string{algBucket: "takebucket.lua", algWindow: "takewindow.lua"}[p.algorithm]
-	return hotScript("one.lua", decide, "LIMIT", "'"+p.name+"|', "+strings.Join([]string{full, a, b}, ", "), "ONE", number(p.unit()))
-}
-
-// alone returns the script that takes one permit of one key, or nil.
-func (p *part) alone(s *Store) *script {
+// takesOne returns the script that takes one permit of one key, which has the numbers of the limit in its text, or nil if the store has
+// made too many.
+func (p *part) takesOne(s *Store) *script {
 	p.once.Do(func() {
-		if s.texts.Add(1) <= maxTexts {
-			p.one = p.text()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if p.one = s.texts[p.name]; p.one == nil && len(s.texts) < maxTexts {
+			full, a, b := p.numbers()
+			list := []string{"'" + p.name + "|'", full, a, cmp.Or(b, "nil")}
+			p.one = hotScript("one.lua", p.algorithm, "LIMIT", strings.Join(list, ", "), "ONE", number(p.unit()))
+			s.texts[p.name] = p.one
 		}
 	})
 	return p.one

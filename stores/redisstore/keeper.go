@@ -27,11 +27,16 @@ type census struct {
 // Instances returns the number of instances and the rank of this one, as of the last beat, and the time of the server.
 // The first call starts the beats.
 func (t *table) Instances() (n, rank int64, now time.Duration) {
-	s := t.store
+	is := t.store.counted()
+	return max(1, is.n), is.rank, time.Duration(t.store.uptime()+is.ahead) * time.Microsecond
+}
+
+// counted returns the census as of the last beat. The first call starts the beats.
+func (s *Store) counted() census {
 	s.keeping.Do(s.keep)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return max(1, s.census.n), s.census.rank, time.Duration(s.uptime()+s.census.ahead) * time.Microsecond
+	return s.census
 }
 
 // uptime returns the time since the store was made, in µs.

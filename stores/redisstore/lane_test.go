@@ -233,3 +233,21 @@ func TestLaneWithPartialFailures(t *testing.T) {
 		wg.Wait()
 	}
 }
+
+// TestShortDeadlineInALane: a caller whose deadline is before Timeout does not send by itself, so its take is refunded.
+func TestShortDeadlineInALane(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	s := newStore(t, client, Config{Mode: Coalesced})
+	table, l := open(t, s, "t"), ratelimit.PerHour(1000)
+	take(t, table, "k", l, 1)
+	id, resume := planned(t, table, l), pause(t, client)
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, err := table.Apply(ctx, "k", id, limits.Op{Cost: 1})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		cancel()
+	}
+	resume()
+	require.Eventually(t, func() bool { return take(t, table, "k", l, 0).Remaining == 999 }, patient, time.Millisecond)
+}

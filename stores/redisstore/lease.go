@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -46,7 +48,7 @@ type lease struct {
 	grant       limits.Result // of the last permits that were taken in advance
 	at          time.Duration // of grant
 	left        int64         // permits of grant
-	refusal     limits.Result // of cost permits or more
+	refusal     limits.Result // of cost permits
 	cost        int64
 	since       time.Duration // of refusal
 	until       time.Duration // the end of refusal
@@ -162,7 +164,7 @@ func (l *leases) try(
 	}
 	e.asked += op.Cost
 	shard.mu.Unlock()
-	r, ok, err = l.alone(ctx, e, p, op)
+	r, ok, err = l.ask(ctx, e, p, op)
 	return nil, r, ok, err
 }
 
@@ -189,9 +191,12 @@ func (l *leases) addLocked(shard *leaseShard, key string, p *limits.Plan) *lease
 }
 
 // size returns how many permits are taken at once, for a take of cost: those of a span, but at most Config.Lease, and so many that all
-// processes together take no more than a part of the limit.
+// processes together take no more than a part of the limit. It returns 0 until the processes are counted.
 func (e *lease) size(t *table, cost int64) int64 {
-	processes, _, _ := t.Instances()
+	processes := t.store.counted().n
+	if processes == 0 {
+		return 0
+	}
 	return min(max(e.last, e.asked+cost), t.store.cfg.lease(), e.plan.Capacity/(leaseShare*processes))
 }
 
@@ -218,8 +223,8 @@ func aged(r limits.Result, by time.Duration) limits.Result {
 	return r
 }
 
-// alone sends a take by itself.
-func (l *leases) alone(ctx context.Context, e *lease, p *limits.Plan, op limits.Op) (limits.Result, bool, error) {
+// ask has the server decide about a take.
+func (l *leases) ask(ctx context.Context, e *lease, p *limits.Plan, op limits.Op) (limits.Result, bool, error) {
 	began := time.Since(l.base)
 	r, ok, err := l.table.store.apply(ctx, l.table.request(e.key, planOf(p), op))
 	if ok && !r.Allowed && r.RetryAfter > 0 {
@@ -281,19 +286,19 @@ func (l *leases) giveBack(ctx context.Context, key string, p *limits.Plan, recei
 }
 
 // refund takes back permits of the last grant, so that they can be used or given back with the others. It returns false if they are of
-// another take.
+// another take, or of one so long ago that only the server knows what has recovered since.
 func (l *leases) refund(key string, op *limits.Op) (limits.Result, bool) {
 	shard := &l.shards[maphash.String(l.seed, key)%leaseShards]
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	e := shard.of[key]
-	if e == nil || e.plan != op.Receipt.Plan || e.filling != nil {
+	e, now := shard.of[key], time.Since(l.base)
+	if e == nil || e.plan != op.Receipt.Plan || e.filling != nil || now-e.at >= leaseSpan {
 		return limits.Result{}, false
 	} else if of := &e.grant.Receipt; op.Receipt.At != of.At || op.Receipt.Parts != of.Parts {
 		return limits.Result{}, false
 	}
 	e.left = min(e.left+op.Cost, e.grant.Permits)
-	return e.granted(0, time.Since(l.base)), true
+	return e.granted(0, now), true
 }
 
 // after notes an operation that the server has decided. A refund or a reset can have freed permits; a reset makes those void that
@@ -315,8 +320,8 @@ func (l *leases) after(key string, p *limits.Plan, op *limits.Op, r *limits.Resu
 	case limits.Refund:
 		e.until = 0
 	case limits.Check, limits.Take:
-		if left := e.left; e.plan == p && left > 0 {
-			if r.Remaining += left; left >= op.Cost {
+		if e.plan == p && e.left > 0 {
+			if r.Remaining += e.left; r.Remaining >= op.Cost {
 				r.Allowed, r.RetryAfter = true, 0
 			}
 		}
@@ -346,18 +351,24 @@ func (l *leases) next(e *lease) {
 }
 
 // end gives back all permits that were taken in advance.
-func (l *leases) end(all *sync.WaitGroup) {
+func (l *leases) end(all *errgroup.Group) {
 	for i := range l.shards {
 		shard := &l.shards[i]
 		shard.mu.Lock()
-		for _, e := range shard.of {
-			e.timer.Stop()
-			if f := e.filling; f != nil {
-				all.Go(func() { <-f.done }) // which gives back its permits
-			}
-			all.Go(func() { _ = l.giveBack(l.table.store.ctx, e.key, e.plan, e.grant.Receipt, e.left) })
-		}
+		ended := shard.of
 		shard.of = map[string]*lease{}
 		shard.mu.Unlock()
+		for _, e := range ended {
+			e.timer.Stop()
+			all.Go(func() error {
+				e.mu.Lock()
+				f := e.filling
+				e.mu.Unlock()
+				if f != nil {
+					<-f.done // its permits are given back then
+				}
+				return l.giveBack(l.table.store.ctx, e.key, e.plan, e.grant.Receipt, e.left)
+			})
+		}
 	}
 }

@@ -171,7 +171,8 @@ func TestLeasesOfKilledProcesses(t *testing.T) {
 // an hour's, so that nothing recovers meanwhile.
 func hotLease(t *testing.T, srv server, l ratelimit.Limit) (limits.Table, *limits.Plan, int64) {
 	t.Helper()
-	s := storeInBubble(t, srv, Config{Mode: Lease, Lease: 20, Prefix: strings.ReplaceAll(t.Name(), "/", ".")})
+	s := storeInBubble(t, srv, Config{Mode: Lease, Lease: 20, Prefix: strings.ReplaceAll(t.Name()[len("TestLeaseOfAKey/"):], "/", ".")})
+	require.True(t, s.beat(t.Context())) // before that, the number of processes is not known
 	tab := open(t, s, "t")
 	id := planned(t, tab, l)
 	for range hotTakes + 1 {
@@ -202,7 +203,7 @@ func TestLeaseOfAKey(t *testing.T) {
 			t.Helper()
 			tab, _, left := hotLease(t, srv, hour)
 			require.EqualValues(t, 1000-hotTakes-1, take(t, tab, "k", hour, 0).Remaining, "what this process has taken is available to it")
-			strict := open(t, storeInBubble(t, srv, Config{Prefix: strings.ReplaceAll(t.Name(), "/", ".")}), "t")
+			strict := open(t, storeInBubble(t, srv, Config{Prefix: strings.ReplaceAll(t.Name()[len("TestLeaseOfAKey/"):], "/", ".")}), "t")
 			require.EqualValues(t, 1000-hotTakes-1-left, take(t, strict, "k", hour, 0).Remaining)
 			time.Sleep(3 * leaseSpan)
 			synctest.Wait()
@@ -228,8 +229,46 @@ func TestLeaseOfAKey(t *testing.T) {
 			}
 			time.Sleep(3 * leaseSpan)
 			synctest.Wait()
-			strict := open(t, storeInBubble(t, srv, Config{Prefix: strings.ReplaceAll(t.Name(), "/", ".")}), "t")
+			strict := open(t, storeInBubble(t, srv, Config{Prefix: strings.ReplaceAll(t.Name()[len("TestLeaseOfAKey/"):], "/", ".")}), "t")
 			require.EqualValues(t, 1000-hotTakes-1, take(t, strict, "k", hour, 0).Remaining)
+		},
+		"refunded when its window is over": func(t *testing.T) {
+			t.Helper()
+			l := ratelimit.FixedWindow(1000, 10*time.Second)
+			tab, id, _ := hotLease(t, srv, l)
+			time.Sleep(leaseSpan / 2)
+			for range 15 { // one in each span: so rarely that none is taken in advance
+				time.Sleep(leaseSpan)
+				require.True(t, take(t, tab, "k", l, 1).Allowed)
+			}
+			left := take(t, tab, "k", l, 0).Remaining
+			old := tab.(*table).leases.find("k").grant.Receipt //nolint:forcetypeassert // it is one of ours
+			_, err := tab.Apply(t.Context(), "k", id, limits.Op{Kind: limits.Refund, Cost: 1, Receipt: old})
+			require.NoError(t, err)
+			require.Equal(t, left, take(t, tab, "k", l, 0).Remaining)
+		},
+		"of a small limit": func(t *testing.T) {
+			t.Helper()
+			_, _, left := hotLease(t, srv, ratelimit.TokenBucket(24, 24*time.Hour, 24))
+			require.EqualValues(t, 24/leaseShare-1, left)
+		},
+		"drained": func(t *testing.T) {
+			t.Helper()
+			tab, id, left := hotLease(t, srv, hour)
+			r, err := tab.Apply(t.Context(), "k", id, limits.Op{Kind: limits.Drain})
+			require.NoError(t, err)
+			require.EqualValues(t, 1000-hotTakes-1-left, r.Permits)
+			require.False(t, take(t, tab, "k", hour, 1).Allowed)
+		},
+		"before the processes are counted": func(t *testing.T) {
+			t.Helper()
+			s := storeInBubble(t, srv, Config{Mode: Lease, Prefix: strings.ReplaceAll(t.Name()[len("TestLeaseOfAKey/"):], "/", ".")})
+			s.keeping.Do(func() {}) // no beats, as without the rights for them
+			tab := open(t, s, "t")
+			for range 3 * hotTakes {
+				take(t, tab, "k", hour, 1)
+			}
+			require.Zero(t, s.Stats().Leased)
 		},
 		"of two limits at once": func(t *testing.T) {
 			t.Helper()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/limits"
@@ -31,6 +32,7 @@ type Store struct {
 	id      string // of this instance
 	client  redis.UniversalClient
 	single  bool  // all keys are on one server
+	bare    bool  // client has no hooks
 	first   *node // the only one, except in a Cluster
 	seed    maphash.Seed
 	wg      sync.WaitGroup // of lanes at work, and of the keeper
@@ -39,12 +41,12 @@ type Store struct {
 	ending  sync.RWMutex // read-locked by operations that must not begin, or must complete, when Close has been called
 
 	counters counters
-	texts    atomic.Int32 // scripts with the numbers of a limit
 	waiters  sync.Pool
 
 	mu      sync.Mutex
-	nodes   map[string]*node  // of a Cluster, by their addresses
-	tables  map[string]*table // by their names
+	nodes   map[string]*node   // of a Cluster, by their addresses
+	tables  map[string]*table  // by their names
+	texts   map[string]*script // with the numbers of a limit, by its name
 	census  census
 	keeping sync.Once
 	every   time.Duration   // the time between beats
@@ -70,14 +72,14 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, id: rand.Text(), client: client, seed: maphash.MakeSeed(), every: beatEvery, life: beatLife,
-		nodes: map[string]*node{}, tables: map[string]*table{},
+		nodes: map[string]*node{}, tables: map[string]*table{}, texts: map[string]*script{},
 	}
 	switch c := client.(type) {
 	case *redis.Client:
 		if !c.Options().ContextTimeoutEnabled {
 			c = c.WithTimeout(max(cfg.timeout(), longest))
 			c.Options().ContextTimeoutEnabled = true
-			s.client = c
+			s.client, s.bare = c, true
 		}
 		s.single = true
 		s.first = s.newNode(c)
@@ -141,13 +143,14 @@ func (s *Store) endLeases() {
 	s.mu.Lock()
 	tables := slices.Collect(maps.Values(s.tables))
 	s.mu.Unlock()
-	var all sync.WaitGroup
+	var all errgroup.Group
+	all.SetLimit(maxBatch) // each has Timeout
 	for _, t := range tables {
 		if t.leases != nil {
 			t.leases.end(&all)
 		}
 	}
-	all.Wait()
+	_ = all.Wait()
 }
 
 func (s *Store) mode() Mode { return cmp.Or(s.cfg.Mode, Strict) }
@@ -169,8 +172,8 @@ func (s *Store) apply(ctx context.Context, req *request) (r limits.Result, ok bo
 		return r, false, limits.ErrClosed
 	}
 	if s.mode() != Strict {
-		l := s.laneOf(req.key)
-		if !l.enter() {
+		l, end := s.laneOf(req.key), time.Now().Add(s.cfg.timeout())
+		if at, ok := ctx.Deadline(); ok && at.Before(end) || !l.enter() { // sent by itself, a take is not refunded when its caller has no more time
 			return l.apply(ctx, req)
 		}
 		defer l.leave()
@@ -224,25 +227,21 @@ func (c *count) String() string { return c.text }
 
 var one = []byte("1") //nolint:gochecknoglobals // a constant
 
-// numbers returns a reply of integers.
-func (c *call) numbers() []int64 { return c.Cmder.(*redis.IntSliceCmd).Val() } //nolint:forcetypeassert // the caller knows
-
-// integers completes a call whose reply is a list of integers.
-func (c *call) integers(ctx context.Context, args []any) {
-	cmd := redis.NewIntSliceCmd(ctx, args...)
-	cmd.SetStepCount(1) // otherwise the client of a Cluster asks the server for it, by COMMAND
-	c.Cmder = cmd
+// finish completes a call. Its reply is a list of integers or, of a decision, a string.
+func (c *call) finish(ctx context.Context, args []any, list bool) {
+	if list {
+		c.Cmder = redis.NewIntSliceCmd(ctx, args...)
+	} else {
+		c.Cmder = redis.NewStringCmd(ctx, args...)
+	}
+	c.Cmder.(interface{ SetStepCount(n int8) }).SetStepCount(1) //nolint:forcetypeassert // otherwise the client of a Cluster asks for it, by COMMAND
 }
 
-// text completes a call whose reply is a string.
-func (c *call) text(ctx context.Context, args []any) {
-	cmd := redis.NewStringCmd(ctx, args...)
-	cmd.SetStepCount(1)
-	c.Cmder = cmd
-}
+// list returns a reply that is a list.
+func (c *call) list() []int64 { return c.Cmder.(*redis.IntSliceCmd).Val() } //nolint:forcetypeassert // see finish
 
-// begin prepares a call of a script, by its text or its hash. The keys and the time follow.
-func begin(is *script, text bool, keys, more int) *call {
+// newCall prepares a call of a script, by its text or its hash. The keys and the time follow.
+func newCall(is *script, text bool, keys, more int) *call {
 	c := &call{keys: count{text: number(int64(keys))}}
 	c.args = c.few[:0]
 	if 3+keys+more > len(c.few) {

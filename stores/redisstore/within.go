@@ -32,15 +32,15 @@ func newWithin(ctx context.Context, timeout time.Duration) *within {
 // Deadline returns the end.
 func (w *within) Deadline() (time.Time, bool) { return w.at, true }
 
-// begin is called before a command is sent: the client asks for Done, without waiting, before it looks for a free connection, and again
-// if there is none. A request on a connection has the deadline.
-func (w *within) begin() {
+// looks is called before commands are sent: a client without hooks asks for Done first to see whether the context has ended, and again if it
+// has to wait for a connection. Requests on a connection have the deadline.
+func (w *within) looks() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.look = true
 }
 
-// Done returns a channel that is closed at the end; without a timer, if that is the first use after begin.
+// Done returns a channel that is closed at the end; without a timer, if it is the first use after looks.
 func (w *within) Done() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -6,7 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 func TestWithin(t *testing.T) {
@@ -31,7 +35,7 @@ func TestWithin(t *testing.T) {
 			at, _ := w.Deadline()
 			require.Equal(t, min(time.Second, c.deadline), at.Sub(begun), name)
 			for range c.looks {
-				w.begin()
+				w.looks()
 				select {
 				case <-w.Done():
 					require.Fail(t, "it has ended", name)
@@ -47,4 +51,30 @@ func TestWithin(t *testing.T) {
 			cancel()
 		}
 	})
+}
+
+// A waits is a hook that waits for the end of the context, once, without asking for Done before.
+type waits struct{}
+
+func (waits) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (waits) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, _ redis.Cmder) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+}
+
+func (waits) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// TestHookThatWaits: a decision ends after Timeout, whatever the hooks of the client do with its context.
+func TestHookThatWaits(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
+	client.AddHook(waits{})
+	table := open(t, newStore(t, client, Config{Timeout: 50 * time.Millisecond}), "t")
+	_, err := table.Apply(t.Context(), "k", planned(t, table, ratelimit.PerHour(10)), limits.Op{Cost: 1})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 }

@@ -38,27 +38,6 @@ end
 -- Of the key: limits p with states s, when they were written, and when the key expires.
 local values, written, expires, changed
 
--- text reads a value in the form of a text, and returns nil if it has another form.
-local function text(value)
-  local shapes = {
-    b = '^%d+ ?%d* ?%d*$', f = '^%-?%d+ %d+$', a = '^%-?%d+ %d+$', c = '^%-?%d+ %d+ %d+[%d ]*$', s = '^%d+ ()%d*$', l = '^%d+ ()%d*$',
-  }
-  local at, rest = match(value, '^(%d+)(|.+|)$')
-  local size, code = at and #at + 1 or -1, 0
-  for name, state in gmatch(rest or '', '([^ |]+) ([^|]*)|') do
-    local p = limit(name)
-    local list = p and (state == '' or match(state, shapes[p.k]))
-    if list and (type(list) ~= 'number' or (#state - list + 1) % 32 == 0) then
-      size, written = size + #name + #state + 2, tonumber(at)
-      if not p.alg then
-        code = -2
-      end
-      values[#values + 1] = {p = p, s = state ~= '' and p.alg and p.alg.read(state, written) or {}}
-    end
-  end
-  return size == #value and code
-end
-
 -- read reads the value of a key, and returns 0, or the code of a reply.
 local function read(key)
   local value = pcall('GET', key)
@@ -73,7 +52,7 @@ local function read(key)
     list = head and listed(head)
   end
   if not list or #value < at + 15 then
-    return text(value) or -3
+    return -3
   end
   written, expires, at = unpack('<dd', value, at)
   local code = 0

@@ -17,10 +17,6 @@ do
     return debt(p, s, now, s.moved)
   end
 
-  local function state(debt, moved, back, at)
-    return {debt = debt, moved = moved or 0, back = back or 0, at = at}
-  end
-
   -- after returns the time at which a number of units has recovered.
   local function after(p, units)
     return units > 0 and now + ceil(units / p.a) * p.c - now % p.c or now
@@ -32,13 +28,12 @@ do
   end
 
   A.b = {
-    read = function(text, at)
-      local d, moved, back = match(text, '^(%d+) ?(%d*) ?(%d*)$')
-      return state(tonumber(d), tonumber(moved), tonumber(back), at)
-    end,
     unpack = function(value, i, size, at)
-      local debt, moved, back = struct.unpack(size == 8 and '<d' or '<ddd', value, i)
-      return state(debt, back and moved, back, at)
+      if size == 8 then
+        return {debt = struct.unpack('<d', value, i), moved = 0, back = 0, at = at}
+      end
+      local debt, moved, back = struct.unpack('<ddd', value, i)
+      return {debt = debt, moved = moved, back = back, at = at}
     end,
     pack = function(p, s)
       local d = debt(p, s, now)

@@ -118,17 +118,6 @@ do
   end
 
   A.c = {
-    read = function(text)
-      local f = {}
-      for number in gmatch(text, '%-?%d+') do
-        f[#f + 1] = tonumber(number)
-      end
-      local s = {start = f[1], before = f[2], used = f[3], ahead = {}}
-      for i = 4, #f do
-        s.ahead[i - 3] = f[i]
-      end
-      return s
-    end,
     unpack = function(value, i, size)
       local start, before, used = struct.unpack('<ddd', value, i)
       local ahead = size > 24 and {} or none

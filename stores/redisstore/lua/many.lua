@@ -22,7 +22,7 @@ local limit, full, a, b = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumbe
 local size, reply = #limit, {struct.pack('<d', now)}
 for i = 1, #KEYS do
   local key, charge, room = KEYS[i], tonumber(ARGV[2 * i + 4]), tonumber(ARGV[2 * i + 5])
-  local value, count, extra = redis.pcall('GET', key), nil, nil
+  local value, expires, behind, count, extra, form, x, y, z, over, later = redis.pcall('GET', key), 0, false
   DECIDE
   reply[i + 1] = struct.pack('<ddd', count, extra, charge)
 end

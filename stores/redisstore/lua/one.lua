@@ -11,6 +11,6 @@ if not now then
   now = (t[1] - 1577836800) * 1000000 + t[2]
 end
 local key, charge, room, size = KEYS[1], ONE, full, #limit
-local value, count, extra = redis.pcall('GET', key), nil, nil
+local value, expires, behind, count, extra, form, x, y, z, over, later = redis.pcall('GET', key), 0, false
 DECIDE
 return struct.pack('<ddd', now, count, extra)

@@ -1,6 +1,6 @@
 -- s, a sliding window, and l, a log. A is the period, B the step: a segment, or one µs. State:
--- 'BASE ENTRIES'. An entry is two numbers, doubles or, in a text, of 16 digits: the start of a step and the permits
--- taken up to its end, counted from BASE; so the sum of any entries is a difference. Reservations are
+-- 'BASE ENTRIES'. An entry is two numbers: the start of a step, and the permits taken up to its
+-- end, counted from BASE; so the sum of any entries is a difference. Reservations are
 -- entries that lie ahead: no take comes before them.
 do
   local pack, unpack = struct.pack, struct.unpack
@@ -92,11 +92,6 @@ do
   end
 
   A.s = {
-    read = function(text)
-      local base, list = match(text, '^(%d+) (%d*)$')
-      list = string.gsub(list, string.rep('%d', 16), function(n) return pack('<d', tonumber(n)) end)
-      return {base = tonumber(base), list = list, len = #list / 16}
-    end,
     unpack = function(value, i, size)
       return {base = unpack('<d', value, i), list = sub(value, i + 8, i + size - 1), len = (size - 8) / 16}
     end,

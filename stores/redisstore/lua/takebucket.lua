@@ -1,12 +1,12 @@
 -- A token bucket: full is a full one, in units, A the units in a µs, and B those of a permit. The value is 'LIMIT|', and
 -- as doubles the time, when the key expires, the debt and, if MOVED is not 0, MOVED and BACK: see bucket. count is the
 -- debt, extra is MOVED.
-local debt, moved, back, expires, behind = 0, 0, 0, 0, false
+local debt, moved, back = 0, 0, 0
 if value then
-  local form, at = #value - size, nil
-  if form == 24 and string.sub(value, 1, size) == limit then
+  local length, at = #value - size, nil
+  if length == 24 and string.sub(value, 1, size) == limit then
     at, expires, debt = struct.unpack('<ddd', value, size + 1)
-  elseif form == 40 and string.sub(value, 1, size) == limit then
+  elseif length == 40 and string.sub(value, 1, size) == limit then
     at, expires, debt, moved, back = struct.unpack('<ddddd', value, size + 1)
   end
   if not at then
@@ -33,16 +33,7 @@ if not count then
   count, extra = taken and debt or -1 - debt, moved
   if behind or taken and charge > 0 then
     local rest = (debt + moved) / a
-    local keep = not behind and now + rest <= expires
-    if not keep then
-      expires = now + math.ceil(2 * rest) + 1000000
-    end
-    local form = moved > 0 and '<ddddd' or '<ddd'
-    value = limit .. struct.pack(form, now, expires, debt, moved, back)
-    if keep then
-      redis.call('SET', key, value, 'KEEPTTL')
-    else
-      redis.call('SET', key, value, 'PX', math.ceil((expires - now) / 1000) + 1)
-    end
+    form, x, y, z = moved > 0 and '<ddddd' or '<ddd', debt, moved, back
+    over, later = now + rest, now + math.ceil(2 * rest) + 1000000
   end
 end

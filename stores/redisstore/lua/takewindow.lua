@@ -1,7 +1,7 @@
 -- A fixed window: full is N, A the period in µs, and B for aligned windows the offset added to a time, otherwise nothing.
 -- The value is 'LIMIT|', and as doubles the time, when the key expires, the window start, and the permits taken in it,
 -- with the reservations for later windows. count is the permits, extra is the start.
-local start, used, expires, behind = nil, 0, 0, false
+local start, used = nil, 0
 if value then
   if #value == size + 32 and string.sub(value, 1, size) == limit then
     local at
@@ -12,9 +12,9 @@ if value then
     if b then
       start = start - (start + b) % a
     end
-    local over = math.floor((now - start) / a)
-    start, used = start + over * a, used - over * full
-    if over > 0 and used <= 0 then
+    local n = math.floor((now - start) / a)
+    start, used = start + n * a, used - n * full
+    if n > 0 and used <= 0 then
       start, used = nil, 0
     end
   else
@@ -32,16 +32,8 @@ if not count then
   end
   count, extra = taken and used or -1 - used, start
   if behind or taken and charge > 0 then
-    local over = start + math.max(1, math.ceil(used / full)) * a
-    local keep = not behind and over <= expires
-    if not keep then
-      expires = over
-    end
-    value = limit .. struct.pack('<dddd', now, expires, start, used)
-    if keep then
-      redis.call('SET', key, value, 'KEEPTTL')
-    else
-      redis.call('SET', key, value, 'PX', math.ceil((expires - now) / 1000) + 1)
-    end
+    form, x, y = '<dddd', start, used
+    over = start + math.max(1, math.ceil(used / full)) * a
+    later = over
   end
 end

@@ -20,10 +20,6 @@ local function roll(start, used, permits, period, zero, t)
 end
 
 do
-  local function state(start, used)
-    return {start = start, used = used}
-  end
-
   local function zero(p)
     return p.k == 'a' and p.b
   end
@@ -68,12 +64,9 @@ do
   end
 
   A.f = {
-    read = function(text)
-      local start, used = match(text, '^(%-?%d+) (%d+)$')
-      return state(tonumber(start), tonumber(used))
-    end,
     unpack = function(value, i)
-      return state(struct.unpack('<dd', value, i))
+      local start, used = struct.unpack('<dd', value, i)
+      return {start = start, used = used}
     end,
     pack = function(_, s)
       return struct.pack('<dd', s.start, s.used)
