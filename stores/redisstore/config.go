@@ -20,20 +20,21 @@ const (
 	// decisions on one key keep the order of the calls. It uses two connections, or one to each server of a Cluster. To a server whose round
 	// trip is longer than a third of Timeout, it uses up to eight times as many (see Distance above).
 	Coalesced Mode = "coalesced"
-	// Lease is Coalesced, but for keys that are taken from more than eight times in a second a process takes permits in advance, and decides
-	// by itself until they are spent. It takes as many at once as it has been asked for in a second, at most [Config].Lease, and at
-	// most a quarter of the limit divided by the number of processes. It gives back those that were not used for one to two seconds, and
-	// all at Close. While there are none, it refuses takes without the server, for up to 100 ms at a time. See Modes above.
+	// Lease is Coalesced with one difference: if a process takes from a key more than eight times in a second, it takes permits in advance,
+	// and decides by itself until they are spent. It takes as many at once as it was asked for in a second: at most
+	// [Config].MaxLease, and at most a quarter of the limit divided by the number of processes. It gives back what was not used for one to
+	// two seconds, and the rest at Close. When no permits are left, it refuses without the server, for up to 100 ms at a time. See Modes
+	// above.
 	//
-	// A process that is killed loses what it has taken in advance. Remaining does not count what other processes have taken.
+	// A process that is killed loses the permits that it holds. Remaining does not count those that other processes hold.
 	Lease Mode = "lease"
 )
 
 // Defaults of a [Config].
 const (
-	defaultPrefix  = "gresil"
-	defaultTimeout = 50 * time.Millisecond
-	defaultLease   = 100
+	defaultPrefix   = "gresil"
+	defaultTimeout  = 50 * time.Millisecond
+	defaultMaxLease = 100
 )
 
 // Config configures a [Store]. The zero value is ready to use.
@@ -48,11 +49,12 @@ type Config struct {
 	Prefix string
 	// Mode is the way in which decisions are sent to the server. If empty, it is [Strict].
 	Mode Mode
-	// Lease is how many permits of a key a process takes in advance at most. It can only be set with the Mode [Lease]. If 0, it is 100.
-	Lease int64
+	// MaxLease is how many permits of a key a process takes in advance at most, with the Mode [Lease]. If 0, it is 100. 1, a negative
+	// number, and any number with another Mode are an error.
+	MaxLease int64
 	// Timeout is the longest time of a decision, with all its steps; after that, the decision returns an error. The
-	// context of the call can end it earlier: by its deadline, and by its cancellation while it waits for others in Coalesced or
-	// Lease. If zero, it is 50 milliseconds. It must not be negative.
+	// context of the call can end it earlier: by its deadline and, while the call waits behind others in Coalesced or Lease, by its
+	// cancellation. If zero, it is 50 milliseconds. It must not be negative.
 	//
 	// A decision takes one round trip, so Timeout must be longer than that: set at least twice the round trip. The default
 	// fits a round trip of up to 25 ms; [Store.Check] measures it.
@@ -69,8 +71,8 @@ func (c Config) Validate() error {
 		fmt.Sprintf("must be up to %d letters, digits or any of -._: (empty means %s)", maxPlain, defaultPrefix))
 	check.That(c.Mode == "" || c.Mode == Strict || c.Mode == Coalesced || c.Mode == Lease, "Mode", c.Mode,
 		"must be strict, coalesced or lease (empty means strict)")
-	check.That(c.Lease == 0 || c.Lease > 1 && c.Mode == Lease, "Lease", c.Lease,
-		fmt.Sprintf("must be 0 (which means %d), or at least 2 with the Mode lease", defaultLease))
+	check.That(c.MaxLease == 0 || c.MaxLease > 1 && c.Mode == Lease, "MaxLease", c.MaxLease,
+		fmt.Sprintf("must be 0 (which means %d), or at least 2 with the Mode lease", defaultMaxLease))
 	check.That(c.Timeout >= 0, "Timeout", c.Timeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultTimeout))
 	return check.Err()
 }
@@ -81,4 +83,4 @@ func (c Config) prefix() string { return cmp.Or(c.Prefix, defaultPrefix) }
 
 func (c Config) timeout() time.Duration { return cmp.Or(c.Timeout, defaultTimeout) }
 
-func (c Config) lease() int64 { return cmp.Or(c.Lease, defaultLease) }
+func (c Config) maxLease() int64 { return cmp.Or(c.MaxLease, defaultMaxLease) }

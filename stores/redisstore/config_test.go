@@ -13,10 +13,10 @@ func TestConfigValidate(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, Config{}.Validate())
 	for field, c := range map[string]Config{
-		"redisstore.Config.Prefix":  {Prefix: "a{b}"},
-		"redisstore.Config.Mode":    {Mode: "leases"},
-		"redisstore.Config.Lease":   {Lease: 10},
-		"redisstore.Config.Timeout": {Timeout: -1},
+		"redisstore.Config.Prefix":   {Prefix: "a{b}"},
+		"redisstore.Config.Mode":     {Mode: "leases"},
+		"redisstore.Config.MaxLease": {MaxLease: 10},
+		"redisstore.Config.Timeout":  {Timeout: -1},
 	} {
 		_, err := New(redis.NewClient(&redis.Options{}), c)
 		var bad *core.ConfigError

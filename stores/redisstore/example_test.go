@@ -68,9 +68,9 @@ func ExampleConfig_lease() {
 	defer func() { _ = client.Close() }()
 
 	store := core.Must(redisstore.New(client, redisstore.Config{
-		Mode:    redisstore.Lease,
-		Lease:   50, // permits of a busy key that this process holds at most
-		Timeout: time.Second,
+		Mode:     redisstore.Lease,
+		MaxLease: 50, // permits of a busy key that this process holds at most
+		Timeout:  time.Second,
 	}))
 	tenant := core.Must(ratelimit.New(ratelimit.Config{Name: "tenant", Limit: ratelimit.PerHour(10_000), Store: store, OnStoreError: ratelimit.Deny}))
 	granted := 0

@@ -190,14 +190,14 @@ func (l *leases) addLocked(shard *leaseShard, key string, p *limits.Plan) *lease
 	return e
 }
 
-// size returns how many permits are taken at once, for a take of cost: those of a span, but at most Config.Lease, and so many that all
+// size returns how many permits are taken at once, for a take of cost: those of a span, but at most Config.MaxLease, and so many that all
 // processes together take no more than a part of the limit. It returns 0 until the processes are counted.
 func (e *lease) size(t *table, cost int64) int64 {
 	processes := t.store.counted().n
 	if processes == 0 {
 		return 0
 	}
-	return min(max(e.last, e.asked+cost), t.store.cfg.lease(), e.plan.Capacity/(leaseShare*processes))
+	return min(max(e.last, e.asked+cost), t.store.cfg.maxLease(), e.plan.Capacity/(leaseShare*processes))
 }
 
 // granted returns the result of a take of permits that were taken in advance.

@@ -43,7 +43,7 @@ func TestLeasesOfProcesses(t *testing.T) {
 			var all sync.WaitGroup
 			var stores []*Store
 			for range processes {
-				s := newStore(t, client, Config{Mode: Lease, Lease: most, Prefix: name})
+				s := newStore(t, client, Config{Mode: Lease, MaxLease: most, Prefix: name})
 				stores = append(stores, s)
 				table := open(t, s, "t")
 				id := planned(t, table, l)
@@ -81,7 +81,7 @@ const leaseChildEnv = "GRESIL_LEASE_TEST"
 // leaseChild is a process that takes as much of a key as it gets, until its input ends, and prints the time of each take.
 func leaseChild(addr string) {
 	client := redis.NewClient(&redis.Options{Addr: addr})
-	store := core.Must(New(client, Config{Mode: Lease, Lease: childLease, Timeout: patient}))
+	store := core.Must(New(client, Config{Mode: Lease, MaxLease: childLease, Timeout: patient}))
 	limiter := core.Must(ratelimit.New(ratelimit.Config{
 		Name: "t", Limit: ratelimit.SlidingLog(childLimit, time.Second), Store: store, OnStoreError: ratelimit.Deny,
 	}))
@@ -171,7 +171,7 @@ func TestLeasesOfKilledProcesses(t *testing.T) {
 // an hour's, so that nothing recovers meanwhile.
 func hotLease(t *testing.T, srv server, l ratelimit.Limit) (limits.Table, *limits.Plan, int64) {
 	t.Helper()
-	s := storeInBubble(t, srv, Config{Mode: Lease, Lease: 20, Prefix: strings.ReplaceAll(t.Name()[len("TestLeaseOfAKey/"):], "/", ".")})
+	s := storeInBubble(t, srv, Config{Mode: Lease, MaxLease: 20, Prefix: strings.ReplaceAll(t.Name()[len("TestLeaseOfAKey/"):], "/", ".")})
 	require.True(t, s.beat(t.Context())) // before that, the number of processes is not known
 	tab := open(t, s, "t")
 	id := planned(t, tab, l)
@@ -344,7 +344,7 @@ func TestLeaseWithoutServer(t *testing.T) {
 	t.Parallel()
 	client := startServer(t).client(t)
 	l := ratelimit.PerHour(1_000_000)
-	s := newStore(t, client, Config{Mode: Lease, Lease: 2, Timeout: time.Second})
+	s := newStore(t, client, Config{Mode: Lease, MaxLease: 2, Timeout: time.Second})
 	table := open(t, s, "t")
 	id := planned(t, table, l)
 	for range 3 * hotTakes {
