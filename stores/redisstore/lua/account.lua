@@ -92,13 +92,16 @@ local function write(key)
     end
     return
   end
-  local keep = last <= expires and (not written or written <= now)
-  expires = keep and expires or last
+  local more = written and written <= now -- its expiry is set in advance, for later takes
+  local keep = more and last <= expires
+  if not keep then
+    expires = more and last + ceil((last - now) / 4) + 1000000 or last
+  end
   local value = head .. '|' .. pack('<dd', now, expires) .. states
   if keep then
     call('SET', key, value, 'KEEPTTL')
   else
-    call('SET', key, value, 'PX', ceil((last - now) / 1000) + 1)
+    call('SET', key, value, 'PX', ceil((expires - now) / 1000) + 1)
   end
 end
 
@@ -223,15 +226,17 @@ local function decide(key, op)
     reply[#reply + 1] = pack('<d', code) .. string.rep('\0', 8 + 40 * #parts)
     return
   end
-  if written and written > now then -- the clock went back, so all times are moved back too
-    for i = 1, #values do
-      local v = values[i]
-      if next(v.s) then
-        v.p.alg.shift(v.s, written - now, v.p)
-      end
+  local behind = written and written > now -- the clock went back, so all times are moved back too
+  for i = 1, #values do
+    local p, s = values[i].p, values[i].s
+    if behind and next(s) then
+      p.alg.shift(s, written - now, p)
     end
-    changed = true
+    if p.alg.advance and next(s) then
+      p.alg.advance(p, s)
+    end
   end
+  changed = behind
   if kind == 3 then -- permits go back to the values that are still under the limits of the take
     local at, receipt, name
     at, tail = unpack('<d', op, tail)

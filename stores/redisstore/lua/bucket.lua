@@ -8,15 +8,6 @@
 local most = 4503599627370496 -- 2^52, so that sums stay exact
 
 do
-  local function debt(p, s, t, moved)
-    return s.debt and max(0, s.debt + (moved or 0) - (floor(t / p.c) - floor(s.at / p.c)) * p.a) or 0
-  end
-
-  -- whole returns the debt without refunds.
-  local function whole(p, s)
-    return debt(p, s, now, s.moved)
-  end
-
   -- after returns the time at which a number of units has recovered.
   local function after(p, units)
     return units > 0 and now + ceil(units / p.a) * p.c - now % p.c or now
@@ -35,10 +26,8 @@ do
       local debt, moved, back = struct.unpack('<ddd', value, i)
       return {debt = debt, moved = moved, back = back, at = at}
     end,
-    pack = function(p, s)
-      local d = debt(p, s, now)
-      local moved = whole(p, s) - d
-      return struct.pack(moved > 0 and '<ddd' or '<d', d, moved, s.back)
+    pack = function(_, s)
+      return struct.pack(s.moved > 0 and '<ddd' or '<d', s.debt, s.moved, s.back)
     end,
     shift = function(s, by, p)
       local units = (floor(s.at / p.c) - floor((s.at - by) / p.c)) * p.a
@@ -46,49 +35,54 @@ do
       s.moved, s.back = s.moved + units, s.back + units
       s.at = s.at - by
     end,
+    advance = function(p, s)
+      local units = (floor(now / p.c) - floor(s.at / p.c)) * p.a
+      local d = max(0, s.debt - units)
+      s.debt, s.moved, s.at = d, max(0, s.debt + s.moved - units) - d, now
+    end,
     look = function(p, s)
-      local d = debt(p, s, now)
+      local d = s.debt or 0
       local n = floor(max(0, p.n * p.b - d) / p.b)
       return n, n < p.n and after(p, d + (n + 1 - p.n) * p.b) or now, after(p, d)
     end,
     first = function(p, s, cost)
-      return after(p, debt(p, s, now) + (cost - p.n) * p.b)
+      return after(p, (s.debt or 0) + (cost - p.n) * p.b)
     end,
     due = function(p, s)
-      return after(p, debt(p, s, now) - p.n * p.b)
+      return after(p, (s.debt or 0) - p.n * p.b)
     end,
     used = function(p, s, t)
-      return debt(p, s, t), p.b
+      return max(0, (s.debt or 0) - (floor(t / p.c) - floor(now / p.c)) * p.a), p.b
     end,
     put = function(p, t, num, den)
       local n = floor(num / den)
       local rest = (num - n * den) * p.b
       local d = n * p.b + ceil(rest / den + (rest < 9007199254740992 and 0 or 1)) -- rounded up where it is not exact
       d = d + ahead(p, t)
-      return d <= most and {debt = d, moved = 0, back = 0, at = now}
+      return d <= most and {debt = d, moved = 0, back = 0}
     end,
     -- hold empties a bucket at a time that lies ahead, so that nothing is taken before.
     hold = function(p, s, t)
       s.debt = max(s.debt, min(most, ahead(p, t) + p.n * p.b))
     end,
     over = function(p, s)
-      return after(p, whole(p, s))
+      return after(p, s.debt and s.debt + s.moved or 0)
     end,
     fits = function(p, s, at, cost)
-      return max(debt(p, s, now), ahead(p, at)) + cost * p.b <= most
+      return max(s.debt or 0, ahead(p, at)) + cost * p.b <= most
     end,
     charge = function(p, s, own, at, cost)
-      local d, moved = debt(p, s, now), whole(p, s) - debt(p, s, now)
+      local d, moved = s.debt or 0, s.moved or 0
       if at > own then -- a reservation: the bucket is not full before it
         d = max(d, ahead(p, at))
       end
-      s.debt, s.moved, s.back, s.at = d + cost * p.b, moved, moved > 0 and s.back or 0, now
+      s.debt, s.moved, s.back = d + cost * p.b, moved, moved > 0 and s.back or 0
       return s.debt + moved
     end,
     -- refund gives back one of two parts, of which each is never too much: the debt without all that
     -- was taken after the take, refunded or not; and, the charge without all that has recovered since.
     refund = function(p, s, at, receipt, cost)
-      local d, moved, full, charge = debt(p, s, now), whole(p, s) - debt(p, s, now), p.n * p.b, cost * p.b
+      local d, moved, full, charge = s.debt, s.moved, p.n * p.b, cost * p.b
       local since = max(-full, (floor(now / p.c) - floor(at / p.c)) * p.a)
       local unpaid = receipt - moved - since
       local later = d - unpaid
@@ -107,7 +101,7 @@ do
       if n <= 0 then
         return false
       end
-      s.debt, s.moved, s.at = d - n, moved, now
+      s.debt, s.moved = d - n, moved
       return true
     end,
   }

@@ -12,8 +12,8 @@
 --
 -- The value is the limits that the last permits were taken under, as in ARGV[2], and as doubles the time at which it was
 -- written, when the key expires, and a state for each limit. Before each but the last is its number of bytes. It is set to
--- expire when all states have recovered, and keeps that while it is late enough. takebucket and takewindow read and write
--- this form too. Any other value is an error.
+-- expire when all states have recovered, or at its second take and later somewhat after that, so that most takes can keep
+-- it. takebucket and takewindow read and write this form too. Any other value is an error.
 -- docs/adr/0006-a-key-has-one-value.md says what an operation under other limits does.
 --
 -- Reply, as doubles: the time; then for each key the permits taken, -1 for a refusal, -2 if a state needs an algorithm that
@@ -24,6 +24,7 @@
 -- An algorithm has these functions, where p is a limit and s a state, empty for a new key:
 --   unpack(value, i, size, at)  a state in the value, which was written at a time; pack(p, s) returns it
 --   shift(s, by, p)             moves all times back, behind a clock that went back
+--   advance(p, s)               forgets what has recovered by now, if it is there: it is called before all that follow
 --   look(p, s)                  the permits that are available, and the times of one more and of all
 --   first(p, s, cost)           the first time, now or later, at which a cost can be taken
 --   due(p, s)                   when the last permits that were reserved can be used, or now

@@ -30,17 +30,26 @@ do
     return lo
   end
 
+  -- tail reads the time of the last entry, and the sum up to it.
+  local function tail(s)
+    s.last, s.total = nil, s.base
+    if s.len > 0 then
+      s.last, s.total = unpack('<dd', s.list, 16 * s.len - 15)
+    end
+    return s
+  end
+
   -- live returns the first entry that counts at a time, and the cost of all entries that do.
   local function live(p, s, t)
     if not s.len then
       return 1, 0
     end
-    local first = search(s, 1, 15, t - p.a)
-    return first, sum(s, s.len) - sum(s, first - 1)
+    local first = t > now and search(s, 1, 15, t - p.a) or 1
+    return first, s.total - sum(s, first - 1)
   end
 
   local function last(s)
-    return s.len and s.len > 0 and max(now, time(s, s.len)) or now
+    return s.last and max(now, s.last) or now
   end
 
   -- rebuild moves the times, and the sums from an entry on.
@@ -50,6 +59,7 @@ do
       list[i] = pack('<dd', max(0, time(s, i) + later), sum(s, i) + (i >= from and more or 0))
     end
     s.list = concat(list)
+    tail(s)
   end
 
   -- turn returns when a cost can be taken, from the time of the last reservation, or now, and what is live then.
@@ -57,49 +67,52 @@ do
     if taken + cost <= p.n then
       return at
     end
-    return max(at, time(s, search(s, first, 7, sum(s, s.len) + cost - p.n - 1)) + p.a)
+    return max(at, time(s, search(s, first, 7, s.total + cost - p.n - 1)) + p.a)
   end
 
   local function full(p, s)
-    return s.len and s.len > 0 and max(now, time(s, s.len) + p.a) or now
+    return s.last and max(now, s.last + p.a) or now
   end
 
   -- charge counts from the beginning of a step or, of a charge that lies ahead, from the end of one.
   local function charge(p, s, at, cost)
     if not s.len then
-      s.base, s.list, s.len = 0, '', 0
+      s.base, s.list, s.len, s.total = 0, '', 0, 0
     end
-    local first = live(p, s, now)
-    if first > 1 then
-      s.base, s.list, s.len = sum(s, first - 1), sub(s.list, 16 * first - 15), s.len - first + 1
-    end
-    if sum(s, s.len) > 4503599627370496 then
+    if s.total > 4503599627370496 then
       local base = s.base
       s.base = 0
       rebuild(s, 0, 1, -base)
     end
-    local start, total = at - at % p.b, sum(s, s.len) + cost
+    local start = at - at % p.b
     if start < at and at > now then
       start = start + p.b
     end
-    if s.len > 0 and time(s, s.len) >= start then
-      start = time(s, s.len)
-      s.len = s.len - 1
+    if s.last and s.last >= start then
+      start, s.len = s.last, s.len - 1
+      s.list = sub(s.list, 1, 16 * s.len)
     end
-    s.list = sub(s.list, 1, 16 * s.len) .. pack('<dd', start, total)
-    s.len = s.len + 1
+    s.last, s.total, s.len = start, s.total + cost, s.len + 1
+    s.list = s.list .. pack('<dd', start, s.total)
     return start
   end
 
   A.s = {
     unpack = function(value, i, size)
-      return {base = unpack('<d', value, i), list = sub(value, i + 8, i + size - 1), len = (size - 8) / 16}
+      return tail({base = unpack('<d', value, i), list = sub(value, i + 8, i + size - 1), len = (size - 8) / 16})
     end,
     pack = function(_, s)
       return pack('<d', s.base) .. s.list
     end,
     shift = function(s, by)
       rebuild(s, -by, 1, 0)
+    end,
+    advance = function(p, s)
+      local first = search(s, 1, 15, now - p.a)
+      if first > 1 then
+        s.base, s.list, s.len = sum(s, first - 1), sub(s.list, 16 * first - 15), s.len - first + 1
+        tail(s)
+      end
     end,
     look = function(p, s)
       local at = last(s)
@@ -132,7 +145,7 @@ do
       return s
     end,
     same = function(_, s)
-      return {base = s.base, list = s.list, len = s.len}
+      return {base = s.base, list = s.list, len = s.len, last = s.last, total = s.total}
     end,
     over = full,
     fits = function(p, _, at)
@@ -145,7 +158,7 @@ do
       if not s.len then
         return false
       end
-      local i = search(s, live(p, s, now), 15, receipt - 1)
+      local i = search(s, 1, 15, receipt - 1)
       if i > s.len or time(s, i) ~= receipt then
         return false
       end
@@ -154,6 +167,7 @@ do
         s.len = s.len - 1
       end
       s.list = sub(s.list, 1, 16 * s.len)
+      tail(s)
       return true
     end,
   }

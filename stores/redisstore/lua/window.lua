@@ -24,16 +24,13 @@ do
     return p.k == 'a' and p.b
   end
 
-  local function last(p, s)
-    if not s.start then
-      return nil, 0
-    end
-    return roll(s.start, s.used, p.n, p.a, zero(p), now)
-  end
-
   local function own(p, s)
-    local start, used = last(p, s)
-    return start or align(now, p.a, zero(p)), used
+    if not s.start then
+      return align(now, p.a, zero(p)), 0
+    elseif s.start > now then
+      return roll(s.start, s.used, p.n, p.a, zero(p), now)
+    end
+    return s.start, s.used
   end
 
   -- place returns the first of cost permits: a cost is never split over two windows.
@@ -73,6 +70,12 @@ do
     end,
     shift = function(s, by, p)
       s.start = p.k == 'a' and align(min(s.start, now), p.a, p.b) or s.start - by
+    end,
+    advance = function(p, s)
+      if s.start <= now then
+        s.start, s.used = roll(s.start, s.used, p.n, p.a, zero(p), now)
+        s.used = s.start and s.used
+      end
     end,
     look = function(p, s)
       local start, used = own(p, s)
@@ -115,8 +118,8 @@ do
       return {start = start, used = min(used, p.n)}
     end,
     over = function(p, s)
-      local start, used = last(p, s)
-      if not start or used == 0 and p.k == 'a' then
+      local start, used = own(p, s)
+      if not s.start or used == 0 and p.k == 'a' then
         return now
       end
       return over(p, start, used)
