@@ -45,8 +45,8 @@ func (b *body) Close() error {
 // send makes attempt send b. A transport calls GetBody to repeat the request by itself, as net/http does after it has lost a connection. An
 // error of GetBody is the caller's fault, like that of a Read.
 //
-// After a GOAWAY of HTTP/2, net/http calls GetBody twice, and forgets the first of these bodies. So it is closed, if nothing of it was read.
-// While b is not closed, it stays open: transports that sign, or that send copies at once, have several bodies too.
+// After a GOAWAY of HTTP/2, net/http calls GetBody twice, and forgets the first of these bodies. So it is closed, if nothing of it was
+// read. While b is not closed, it stays open: transports that sign, or that send copies at once, have several bodies too.
 func (b *body) send(attempt *http.Request) {
 	attempt.Body = b
 	getBody := attempt.GetBody

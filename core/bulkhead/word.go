@@ -19,8 +19,8 @@ func admissions(w uint64) uint64 { return w &^ locked >> 32 }
 
 // take takes n permits. It returns false if they are not free, if n is below 1, or if the caller must take the lock.
 //
-// If another processor has changed the word first, take spins for a few microseconds before it tries again. If they changed it in turn, each
-// change would cost a transfer of its cache line (BenchmarkAcquire/free,parallel).
+// If another processor has changed the word first, take spins for a few microseconds before it tries again. If they changed it in turn,
+// each change would cost a transfer of its cache line (BenchmarkAcquire/free,parallel).
 func (w *word) take(n int) bool {
 	for spins := 1024; ; spins = min(2*spins, 8192) {
 		state := w.Load()

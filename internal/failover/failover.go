@@ -22,8 +22,8 @@ const sends = 5
 // the one to ask: a replica, a primary without its replicas, or a server that loads its data. A script
 // can end with such a reply too, at its first write.
 func Refused(err error) bool {
-	return err != nil && (redis.IsReadOnlyError(err) || redis.IsNoReplicasError(err) || redis.IsLoadingError(err) || redis.IsMasterDownError(err) ||
-		redis.HasErrorPrefix(err, "UNBLOCKED")) // a blocking command, at the time of the demotion
+	return err != nil && (redis.IsReadOnlyError(err) || redis.IsNoReplicasError(err) || redis.IsLoadingError(err) ||
+		redis.IsMasterDownError(err) || redis.HasErrorPrefix(err, "UNBLOCKED")) // a blocking command, at the time of the demotion
 }
 
 // Conns are the connections of one client to one server. The zero value is ready to use.

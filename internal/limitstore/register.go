@@ -67,7 +67,7 @@ func figures(s Stats) (f registry.Figures) {
 	f.Count("local_operations_total", "Operations that the process decided with its share of the limit, because the server did not.",
 		s.Local)
 	if s.Leased > 0 {
-		f.Count("leased_operations_total", "Takes that the process decided by permits taken in advance, or by a refusal that still held.", s.Leased)
+		f.Count("leased_operations_total", "Takes that the process decided by permits taken in advance, or by an earlier refusal.", s.Leased)
 	}
 	f.Count("sent_operations_total", "Operations sent to the server; divided by the count of round trips, the mean size of a batch.",
 		s.Sent)

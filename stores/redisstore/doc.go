@@ -20,12 +20,12 @@
 // clocks of the instances do not matter. Arithmetic is in whole numbers: a rate such as 3 per second does not drift. Permits are taken from
 // all joined limits, or from none.
 //
-// A key is one value, which expires when its usage has recovered, or somewhat later, as the expiry is set in advance for later takes, which is
-// less work for the server: after up to twice as long and a second for a bucket, and a quarter longer and a second for other limits that are
-// taken from more than once. A bucket or a fixed window takes some 200 bytes of the server's memory, of which MEMORY USAGE reports 120; the
-// rest is in the server's tables. Each step of a sliding window or a log takes 32 more. A log is rewritten with each take: use it only for
-// limits of a few hundred. A refusal writes nothing. Set the maxmemory-policy of the server to noeviction, or to volatile-ttl, which evicts
-// those first that expire first. Any other policy evicts keys with usage, and [Store.Check] reports it.
+// A key is one value, which expires when its usage has recovered, or somewhat later, as the expiry is set in advance for later takes,
+// which is less work for the server: after up to twice as long and a second for a bucket, and a quarter longer and a second for other
+// limits that are taken from more than once. A bucket or a fixed window takes some 200 bytes of the server's memory, of which MEMORY USAGE
+// reports 120; the rest is in the server's tables. Each step of a sliding window or a log takes 32 more. A log is rewritten with each
+// take: use it only for limits of a few hundred. A refusal writes nothing. Set the maxmemory-policy of the server to noeviction, or to
+// volatile-ttl, which evicts those first that expire first. Any other policy evicts keys with usage, and [Store.Check] reports it.
 //
 // A server that starts empty has lost all usage. A replica that becomes the primary lacks the usage that was not
 // replicated. Each time, a key can be granted its capacity once more, and no more than that. If the server's clock goes back, no key
@@ -89,12 +89,13 @@
 // is under way are sent together in the next, so a decision takes up to two round trips. One script decides about all keys of a batch that
 // have the same limit.
 //
-// [Lease] is for keys that are taken from more often than the server should be asked: a limit for a whole service, or for a tenant with much
-// traffic. A process takes permits of such a key in advance, and the server is asked once for up to [Config].MaxLease takes. The permits are
-// charged before they are used, so the total is never above the limit. Only the moment shifts: in any window, p processes can exceed the
-// limit by up to p × MaxLease permits, and by a quarter of it at most, if they know of each other (see below). Other operations than takes ask
-// the server. A reservation does not use permits that were taken in advance. After a Reset, other processes can still use or give back what
-// they have taken before. The refund of a take from a bucket can give back nothing after the process has given back the rest of its permits.
+// [Lease] is for keys that are taken from more often than the server should be asked: a limit for a whole service, or for a tenant with
+// much traffic. A process takes permits of such a key in advance, and the server is asked once for up to [Config].MaxLease takes. The
+// permits are charged before they are used, so the total is never above the limit. Only the moment shifts: in any window, p processes can
+// exceed the limit by up to p × MaxLease permits, and by a quarter of it at most, if they know of each other (see below). Other operations
+// than takes ask the server. A reservation does not use permits that were taken in advance. After a Reset, other processes can still use
+// or give back what they have taken before. The refund of a take from a bucket can give back nothing after the process has given back the
+// rest of its permits.
 //
 // docs/benchmarks.md has figures, and docs/guide/limits-in-redis.md says which mode is for which load.
 //

@@ -160,7 +160,7 @@ func (t trip) ended(outcome core.Outcome, written bool) {
 
 // named returns the error of a request. If the pool had no free connection, it says so.
 func (n *node) named(err error) error {
-	if (err == context.DeadlineExceeded || err == context.Canceled) && n.full() { //nolint:errorlint // as the pool returns them, without a connection
+	if (err == context.DeadlineExceeded || err == context.Canceled) && n.full() { //nolint:errorlint // as the pool returns them
 		return fmt.Errorf("%w: %w", redis.ErrPoolTimeout, err)
 	}
 	return err

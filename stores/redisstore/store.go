@@ -173,7 +173,7 @@ func (s *Store) apply(ctx context.Context, req *request) (r limits.Result, ok bo
 	}
 	if s.mode() != Strict {
 		l, end := s.laneOf(req.key), time.Now().Add(s.cfg.timeout())
-		if at, ok := ctx.Deadline(); ok && at.Before(end) || !l.enter() { // sent by itself, a take is not refunded when its caller has no more time
+		if at, ok := ctx.Deadline(); ok && at.Before(end) || !l.enter() { // sent by itself, a take is not refunded at a deadline
 			return l.apply(ctx, req)
 		}
 		defer l.leave()
@@ -234,7 +234,8 @@ func (c *call) finish(ctx context.Context, args []any, list bool) {
 	} else {
 		c.Cmder = redis.NewStringCmd(ctx, args...)
 	}
-	c.Cmder.(interface{ SetStepCount(n int8) }).SetStepCount(1) //nolint:forcetypeassert // otherwise the client of a Cluster asks for it, by COMMAND
+	// Otherwise the client of a Cluster asks for it, by COMMAND.
+	c.Cmder.(interface{ SetStepCount(n int8) }).SetStepCount(1) //nolint:forcetypeassert // both have it
 }
 
 // list returns a reply that is a list.

@@ -32,8 +32,8 @@ func newWithin(ctx context.Context, timeout time.Duration) *within {
 // Deadline returns the end.
 func (w *within) Deadline() (time.Time, bool) { return w.at, true }
 
-// looks is called before commands are sent: a client without hooks asks for Done first to see whether the context has ended, and again if it
-// has to wait for a connection. Requests on a connection have the deadline.
+// looks is called before commands are sent: a client without hooks asks for Done first to see whether the context has ended, and again if
+// it has to wait for a connection. Requests on a connection have the deadline.
 func (w *within) looks() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
