@@ -118,17 +118,20 @@ func work(ctx context.Context, told *demo.Worker) error {
 
 // add is the business code: it adds the records of the worker one by one, unless another worker has added them before.
 func (w *worker) add(ctx context.Context, batcher *batch.Batcher[record, struct{}]) error {
-	adding, ctx := errgroup.WithContext(ctx)
+	adding, each := errgroup.WithContext(ctx)
 	adding.SetLimit(adders)
-	for n := 0; n < w.Records && !w.Added && ctx.Err() == nil; n++ {
+	for n := 0; n < w.Records && !w.Added && each.Err() == nil; n++ {
 		if n/w.Options%w.Processes == w.Place { // each option has records in each worker
 			adding.Go(func() error {
-				_, err := batcher.Add(ctx, record{Run: w.Run, Number: n, Email: fmt.Sprintf("%s-%d@example.com", w.Run, n)})
+				_, err := batcher.Add(each, record{Run: w.Run, Number: n, Email: fmt.Sprintf("%s-%d@example.com", w.Run, n)})
 				return err
 			})
 		}
 	}
-	return adding.Wait()
+	if err := adding.Wait(); err != nil {
+		return err
+	}
+	return context.Cause(ctx) // records can be missing
 }
 
 // open makes the gate, and with Redis the engine, which several processes share.

@@ -66,6 +66,16 @@ func TestUnreachableRedis(t *testing.T) {
 	require.Contains(t, r.Text("problem"), "dial tcp "+demotest.Unreachable)
 }
 
+// A worker that is interrupted does not say that all records are added.
+func TestInterruptedAdd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := &worker{}
+	w.Records = 1
+	require.ErrorIs(t, w.add(ctx, nil), context.Canceled)
+}
+
 // Calls that are sent are waited for, and the other records deleted.
 func TestInterruptDrains(t *testing.T) {
 	t.Parallel()

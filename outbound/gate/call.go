@@ -23,7 +23,7 @@ type call struct {
 	asks     bool     // it waits for the Store only
 	given    *granted // with slots of the Store that no request has used yet; nil if there are none
 	turn     *turn    // of the last admission; nil if it was undone
-	seen     uint64   // the clock at that admission, or when the Store was asked for it
+	seen     uint64   // the clock at that admission, or when the Store was asked for it; at first, when the call was accepted
 	token    bool
 	since    time.Time     // of the wait
 	deadline time.Time     // of the wait
@@ -49,7 +49,8 @@ type call struct {
 const unreserved = 1 << 63
 
 // weigh counts a waiting call, and its cost in the units of its keys, or takes it off. A call in the queue of one key counts for that key
-// only: when it will need the others is not known. One that the Store is asked about can be in flight any time.
+// only: when it will need the others is not known. One that the Store is asked about can be in flight any time; when it is taken off, fly
+// wakes those that wait for it.
 func (c *call) weigh(sign int) {
 	here := func(cl *claim) bool { return c.queue == &cl.parked }
 	apart, asked := slices.ContainsFunc(c.claims, here), c.g.shared != nil && c.queue == &c.g.asked
@@ -107,10 +108,12 @@ func (c *call) claim(w want) {
 		return
 	}
 	if cl := c.claims[i]; cl.cost != w.cost {
-		if cl.cost = w.cost; c.given != nil { // its slots are for another cost
-			c.g.tell(c.given, gatestore.End{Of: c.given.Slot})
-			c.g.urgent = len(c.g.ends) // so that the next request can get them
-			c.spend()
+		cl.cost = w.cost
+		if p := cl.slot.by; p != nil { // the slot is for another cost
+			of := gatestore.Slot{Time: p.Time, Marks: make([]uint64, len(p.Marks))}
+			of.Marks[i], p.Marks[i], cl.slot = p.Marks[i], 0, slot{}
+			c.g.tell(p, gatestore.End{Of: of})
+			c.g.urgent = len(c.g.ends) // so that the next request can get it
 		}
 	}
 }

@@ -174,19 +174,43 @@ func TestLimiterIsChanged(t *testing.T) {
 	})
 }
 
-// A token that no call waits for is not lost.
+// The token of a call whose key is held meanwhile is not lost, and is none that the limiter has replaced since.
 func TestLimiterToken(t *testing.T) {
 	t.Parallel()
-	limiter := rate.NewLimiter(1, 1)
-	bubble(t, gate.Config{Limiter: limiter}, func(t tester, g *gate.Gate) {
-		require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(500*time.Millisecond, cancel)
-		require.ErrorIs(t, do(ctx, g, gate.Call{}, 0), context.Canceled)
-		start := time.Now()
-		require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
-		require.Equal(t, 500*time.Millisecond, time.Since(start))
-	})
+	for name, row := range map[string]struct {
+		burst     int
+		leave, at time.Duration // when the call gives up; when others come
+		want      int           // how many of them are sent at once
+	}{
+		"leaves before it is due": {1, 500 * time.Millisecond, time.Second, 1},
+		"leaves after it is due":  {10, 5500 * time.Millisecond, 5500 * time.Millisecond, 5},
+		"waits":                   {1, 2 * time.Minute, time.Minute, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}, Limiter: rate.NewLimiter(1, row.burst)}
+			bubble(t, cfg, func(t tester, g *gate.Gate) {
+				for range row.burst - 1 {
+					require.NoError(t, do(t.Context(), g, account("b"), 0))
+				}
+				refused(t, g, account("a"), 100*time.Millisecond, time.Hour)
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(row.leave, cancel)
+				go func() { _ = do(ctx, g, account("a"), 0) }()
+				time.Sleep(row.at)
+				synctest.Wait()
+				sent := 0
+				for range 10 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+					if do(ctx, g, account("b"), 0) == nil {
+						sent++
+					}
+					cancel()
+				}
+				require.Equal(t, row.want, sent)
+			})
+		})
+	}
 }
 
 // A token that a call has not used is there until the limiter has replaced it.

@@ -686,6 +686,47 @@ func TestClassFigures(t *testing.T) {
 	})
 }
 
+// A key whose last call has left is not looked at.
+func TestLastCallLeaves(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{Limits: []gate.Limit{{N: 1, Per: time.Minute}}}, func(t tester, g *gate.Gate) {
+		require.NoError(t, do(t.Context(), g, gate.Call{}, 0))
+		ctx, leave := context.WithCancel(t.Context())
+		go func() { _ = do(ctx, g, gate.Call{}, 0) }()
+		synctest.Wait()
+		require.Equal(t, 1, g.Wakes())
+		leave()
+		synctest.Wait()
+		require.Zero(t, g.Wakes())
+	})
+}
+
+// A call does not ask the Store before the time that is known, whoever else leaves.
+func TestOthersLeave(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		redis := newRedis(2 * time.Millisecond)
+		gates, _ := gatesOf(t, redis, 1, gate.Config{
+			Limits: []gate.Limit{{Name: "tokens", N: 100, Per: time.Hour, Burst: 10}, {Name: "user", Key: gate.ByCall}},
+			Classify: func(_ *http.Response, err error) gate.Signal {
+				return gate.Signal{Limited: err != nil, Limit: "user", Pause: time.Hour}
+			},
+		})
+		defer closeAll(gates)
+		held := gate.Call{Keys: map[string]string{"user": "a"}}
+		refused(t, gates[0], held, 0, 0)
+		go func() { _ = do(gate.Background(t.Context()), gates[0], costs(10), 0) }()
+		time.Sleep(time.Second)
+		asked := len(redis.log())
+		for range 100 {
+			ctx, leave := context.WithCancel(t.Context())
+			time.AfterFunc(10*time.Millisecond, leave)
+			require.ErrorIs(t, do(ctx, gates[0], held, 0), context.Canceled)
+		}
+		require.LessOrEqual(t, len(redis.log())-asked, 5)
+	})
+}
+
 // A cheap call waits no longer for the time of a costly one of the other class, once it is before that one.
 func TestFirstCallChanges(t *testing.T) {
 	t.Parallel()

@@ -40,6 +40,7 @@ type Gate struct {
 	scopes  map[gatestore.Key]*scope
 	wakes   []*scope    // by wake
 	timer   *time.Timer // nil until the first wait for a time
+	probes  []*turn     // without an answer, the oldest first; not those of the Store
 
 	flying, limit, most int       // places in use; places in force; Config.InFlight
 	won                 int       // successes since limit has changed

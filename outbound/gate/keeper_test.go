@@ -620,15 +620,19 @@ func TestSlotIsGivenBackOnce(t *testing.T) {
 	})
 }
 
-// A call whose request costs other than its function is charged once.
+// A call whose request costs other than its function is charged once, and keeps its slots of other limits.
 func TestSharedCostIsChanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		costs := func(n int64) gate.Call { return gate.Call{Costs: map[string]int64{"": n}} }
-		cfg := gate.Config{Limits: []gate.Limit{{N: 10, Per: time.Minute, Burst: 10}}}
+		cfg := gate.Config{Limits: []gate.Limit{{N: 10, Per: time.Minute, Burst: 10}, {Name: "calls", N: 3, Per: time.Minute, Burst: 3}}}
 		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 1, cfg)
 		defer closeAll(gates)
-		require.NoError(t, gates[0].Do(t.Context(), costs(2), func(ctx context.Context) error { return do(ctx, gates[0], costs(8), 0) }))
+		later := func() { require.NoError(t, do(t.Context(), gates[0], costs(0), 0)) } // its slot comes after that of the function
+		require.NoError(t, gates[0].Do(t.Context(), costs(2), func(ctx context.Context) error {
+			later()
+			return do(ctx, gates[0], costs(8), 0)
+		}))
 		start := time.Now()
 		p, err := gates[0].Wait(t.Context(), costs(2))
 		require.NoError(t, err)
@@ -896,7 +900,7 @@ func TestEstimateBehindVendor(t *testing.T) {
 			go func() { _ = do(ctx, g, gate.Call{}, 0) }()
 		}
 		time.Sleep(time.Second)
-		soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		soon, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		start := time.Now()
 		require.ErrorIs(t, do(soon, g, gate.Call{}, 0), gate.ErrLimited)
@@ -920,6 +924,16 @@ func TestSharedLimiter(t *testing.T) {
 			time.Sleep(trip / 2)
 		}
 		group.Wait()
+	})
+	synctest.Test(t, func(t *testing.T) { // the next token comes too late
+		cfg := gate.Config{Limiter: rate.NewLimiter(rate.Every(time.Minute), 1), MaxWait: 30 * time.Second}
+		gates, _ := gatesOf(t, newRedis(trip), 1, cfg)
+		defer closeAll(gates)
+		go func() { _ = do(t.Context(), gates[0], gate.Call{}, 0) }()
+		time.Sleep(trip / 2)
+		start := time.Now()
+		require.ErrorIs(t, do(t.Context(), gates[0], gate.Call{}, 0), gate.ErrLimited)
+		require.Zero(t, time.Since(start))
 	})
 	synctest.Test(t, func(t *testing.T) { // a Limiter that is added while the Store is asked
 		gates, _ := gatesOf(t, newRedis(trip), 1, gate.Config{})

@@ -58,7 +58,8 @@ func (g *Gate) serve() {
 	g.arm()
 }
 
-// roomy reports whether there is a place for a call, or whether the call can be added to the next request to the Store.
+// roomy reports whether there is a place for a call, if need be that of a probe without an answer, or whether the call can be added to the
+// next request to the Store.
 func (g *Gate) roomy() bool {
 	switch {
 	case g.byStore():
@@ -69,6 +70,10 @@ func (g *Gate) roomy() bool {
 		return !g.out && !g.over && g.failed == nil && !g.untried && g.urgent == 0 && g.asked.len() < most
 	case g.alone():
 		return g.most == 0 || g.flying < min(g.limit, g.state.MaxInFlight)/max(1, g.state.Processes)
+	}
+	for g.limit > 0 && g.flying >= g.limit && len(g.probes) > 0 && g.now.Sub(g.probes[0].at) >= probeTime {
+		g.land(g.probes[0])
+		g.probes = g.probes[1:]
 	}
 	return g.limit == 0 || g.flying < g.limit
 }
@@ -104,14 +109,13 @@ func (g *Gate) admits(c *call, cl *claim) (at time.Time) {
 	return cl.slot.at
 }
 
-// admit lets a call pass. A probe without an answer loses its place.
+// admit lets a call pass.
 func (g *Gate) admit(c *call) {
-	t := &turn{}
-	g.begin(c, t)
+	g.begin(c, &turn{})
 	for _, cl := range c.claims {
 		if cl.stored = unknown; cl.hold != nil {
-			if cl.hold.out = append(cl.hold.out, t); cl.hold.room == 1 && t.expiry == nil {
-				t.expiry = time.AfterFunc(probeTime, func() { g.locked(func() { g.land(t) }) })
+			if cl.hold.out = append(cl.hold.out, c.turn); cl.hold.room == 1 {
+				g.probes = append(g.probes, c.turn)
 			}
 		}
 		if cl.paced = cl.old(g.now) || cl.counts() && cl.slot.at.After(g.now); cl.paced { // it has no slot for now
@@ -132,9 +136,6 @@ func (g *Gate) begin(c *call, t *turn) {
 		g.credit--
 	}
 	g.waits[c.class()].Observe(g.now.Sub(c.since))
-	for q := range c.queues {
-		q.passed = min(max(0, q.passed+c.passes()), overtakes)
-	}
 	g.grant(c, nil)
 }
 
@@ -168,9 +169,7 @@ func (g *Gate) undo(c *call) {
 func (g *Gate) leaveRamp(c *call, success bool) {
 	t := c.turn
 	own := func(o *turn) bool { return o == t }
-	if t != nil && t.expiry != nil {
-		t.expiry.Stop()
-	}
+	g.probes = slices.DeleteFunc(g.probes, own)
 	if t != nil && t.granted != nil && t.Turn {
 		if t.Turn = false; t.Probe {
 			g.renewed = time.Time{} // its lease goes on from now
@@ -244,15 +243,22 @@ func (g *Gate) grow() {
 // move moves a waiting call to another queue, or with nil out of all queues, and has those checked that can be next: the first ones of its
 // scopes, and of its pool, whose free connection it does not use.
 func (g *Gate) move(c *call, to *queue) {
-	from := c.queue
-	first := from.first() == c
-	if from.remove(c); to != nil {
-		to.add(c)
-	}
+	first := make([]*call, 0, 4) // that many without an allocation
 	for _, cl := range c.claims {
-		next, own := cl.parked.first(), from == &cl.parked
-		if next != nil && (own && first || !own && to == nil && cl.cost > 0) { // the time can be that of another call
-			cl.wake = cl.refused[next.class()].quiet
+		first = append(first, cl.parked.first())
+	}
+	if c.queue.remove(c); to != nil {
+		to.add(c)
+	} else if c.turn != nil { // it is admitted
+		for q := range c.queues {
+			q.passed = min(max(0, q.passed+c.passes()), overtakes)
+		}
+	}
+	for i, cl := range c.claims {
+		if next := cl.parked.first(); to == nil && next != first[i] { // the time was that of another call
+			if cl.wake = (time.Time{}); next != nil {
+				cl.wake = cl.refused[next.class()].quiet
+			}
 		}
 		g.wake(cl.scope, cl.wake)
 	}
@@ -290,11 +296,17 @@ func (g *Gate) ripe(q *queue) {
 	}
 }
 
-// arm sets the timer for what comes first: the next token, or the next time at which a key is to be checked.
+// arm sets the timer for what comes first: the next token, the next time at which a key is to be checked, or the end of the place of a probe
+// without an answer.
 func (g *Gate) arm() {
 	at := g.tokenAt
 	if len(g.wakes) > 0 && (!at.After(g.now) || g.wakes[0].wake.Before(at)) {
 		at = g.wakes[0].wake
+	}
+	if len(g.probes) > 0 {
+		if lost := g.probes[0].at.Add(probeTime); lost.After(g.now) && (!at.After(g.now) || lost.Before(at)) {
+			at = lost
+		}
 	}
 	switch {
 	case g.waiting == [classes]int{} || !at.After(g.now):

@@ -39,7 +39,7 @@ func (c *call) class() int {
 
 // queues are those of the calls that wait for what c waits for.
 func (c *call) queues(yield func(q *queue) bool) {
-	ok := yield(&c.g.ready)
+	ok := yield(&c.g.ready) && (c.g.shared == nil || yield(&c.g.asked))
 	for _, cl := range c.claims {
 		ok = ok && (cl.cost == 0 || yield(&cl.parked))
 	}
@@ -153,19 +153,18 @@ func (g *Gate) token() bool {
 		}
 		g.reserved, g.tokenAt = r, g.now.Add(wait)
 	}
-	if g.tokenAt.After(g.now) {
-		return false
-	}
-	g.credit++
-	g.reserved = nil
-	return true
+	g.settleToken()
+	return g.credit > 0
 }
 
-// settleToken returns the reserved token if no call waits for it.
+// settleToken credits the reserved token if its time has come, or returns it if no call waits for it.
 func (g *Gate) settleToken() {
 	switch {
 	case g.settings().Limiter == nil:
 		g.tokens = tokens{}
+	case g.reserved != nil && !g.tokenAt.After(g.now):
+		g.credit++
+		g.reserved = nil
 	case g.reserved != nil && g.waiting == [classes]int{}:
 		g.reserved.CancelAt(g.now)
 		g.reserved = nil

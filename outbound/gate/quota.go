@@ -53,16 +53,19 @@ func (g *Gate) alias(c *call, q Quota) {
 	}
 }
 
-// forget forgets the bucket of some key, which has to be named again. It reports whether that was possible: a bucket that is held stays.
+// forget forgets the bucket of some key, which has to be named again. It reports whether one of a few is not held.
 func (g *Gate) forget() bool {
+	tries := 16
 	for of, to := range g.buckets {
-		if s := g.scopes[to.Key]; s != nil && s.hold != nil {
-			return false
+		if s := g.scopes[to.Key]; s == nil || s.hold == nil {
+			delete(g.buckets, of)
+			return true
 		}
-		delete(g.buckets, of)
-		break
+		if tries--; tries == 0 {
+			break
+		}
 	}
-	return true
+	return false
 }
 
 // useBuckets has the next attempt of a call use the buckets that the vendor has named.

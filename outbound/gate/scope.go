@@ -31,7 +31,7 @@ type scope struct {
 	units [classes]int64 // the cost of the waiting calls, except for those in the queue of another scope
 
 	begun    uint64 // the clock when the last hold began: only that makes the answers to earlier calls late
-	earlier  uint64 // of the hold before it
+	earlier  uint64 // of the hold before it; after the end of a trial hold, the same as begun
 	hold     *hold
 	refusals int // in a row, without a pause given by the vendor
 	pause    time.Duration
@@ -71,10 +71,9 @@ type hold struct {
 // A turn is one admission of a call.
 type turn struct {
 	at       time.Time
-	claims   []*claim    // of the call
-	flying   bool        // it has a place; before the send, the turn was given up if it has none
-	expiry   *time.Timer // of the place of a probe; nil if it is none, or by the Store
-	leased   bool        // the place is one of the Store
+	claims   []*claim // of the call
+	flying   bool     // it has a place; before the send, the turn was given up if it has none
+	leased   bool     // the place is one of the Store
 	success  bool
 	*granted // nil if this process admitted the call by itself
 

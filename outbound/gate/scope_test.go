@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strings"
 	"sync"
@@ -124,6 +125,49 @@ func TestPlaceOfProbe(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A probe without an answer that keeps its place counts for what the vendor has left.
+func TestQuotaOfProbe(t *testing.T) {
+	t.Parallel()
+	cfg := readLeft()
+	read := cfg.Classify
+	cfg.InFlight, cfg.Classify = 8, func(resp *http.Response, err error) gate.Signal {
+		s := read(resp, err)
+		if resp == nil {
+			s = gate.Classify(nil, err)
+			s.Limit = "all"
+		}
+		return s
+	}
+	withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
+		of := func(key string) gate.Call { return gate.Call{Keys: map[string]string{"account": "a", "all": key}} }
+		refused(t, g, of("a"), 0, time.Second)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, get(g.WithCall(t.Context(), of("b")), g.Transport(left(func() (string, string) { return "1", "3600" }))))
+		go func() { _ = do(t.Context(), g, of("a"), time.Minute) }()
+		time.Sleep(10 * time.Millisecond)
+		start := time.Now()
+		require.NoError(t, do(t.Context(), g, of("b"), 0))
+		require.InDelta(t, time.Minute, time.Since(start), float64(time.Second))
+	})
+}
+
+// A probe that dials for long is sent, unless another call needs its place.
+func TestSlowDialOfProbe(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{InFlight: 1}, func(t tester, g *gate.Gate) {
+		refused(t, g, gate.Call{}, 0, time.Second)
+		time.Sleep(2 * time.Second)
+		dials := 0
+		require.NoError(t, get(t.Context(), g.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
+			dials++
+			time.Sleep(15 * time.Second)
+			httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, r.Context().Err()
+		}))))
+		require.Equal(t, 1, dials)
+	})
 }
 
 // A vendor whose answers take longer than a probe can leaves the ramp, and only its probes lose their places.
