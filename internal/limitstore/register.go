@@ -15,7 +15,7 @@ import (
 // Timeouts, Failed or Unsent.
 type Stats struct {
 	Decided  uint64 // operations that the server decided
-	Leased   uint64 // of Decided, those that a process decided by permits taken in advance, or by a refusal that still held
+	Leased   uint64 // of Decided, those that a process decided by permits taken in advance, or by an earlier refusal
 	Denied   uint64 // takes refused without the server by stores/denycache
 	Timeouts uint64 // operations without a reply before the timeout of the store or the deadline of the caller
 	Failed   uint64 // operations that failed otherwise
@@ -39,6 +39,9 @@ type Stats struct {
 	// as known to this process, of the table with the most; 0 if they are not counted, as without a
 	// limiter with ratelimit.Local.
 	Instances int
+	// Ahead is how many permits of one key all processes together have taken in advance at most, in a store that does so: in any window, so
+	// many more than the limit can be used, and a quarter more at most.
+	Ahead int64
 }
 
 // Of returns the Stats of a store that is wrapped, if it has any.
@@ -66,8 +69,10 @@ func figures(s Stats) (f registry.Figures) {
 		"decided", s.Decided, "denied", s.Denied, "timeout", s.Timeouts, "error", s.Failed, "unsent", s.Unsent)
 	f.Count("local_operations_total", "Operations that the process decided with its share of the limit, because the server did not.",
 		s.Local)
-	if s.Leased > 0 {
+	if s.Ahead > 0 {
 		f.Count("leased_operations_total", "Takes that the process decided by permits taken in advance, or by an earlier refusal.", s.Leased)
+		f.Add("ahead_permits", "Permits of a key that all processes have taken in advance at most: a window can exceed its limit by so many.",
+			float64(s.Ahead))
 	}
 	f.Count("sent_operations_total", "Operations sent to the server; divided by the count of round trips, the mean size of a batch.",
 		s.Sent)

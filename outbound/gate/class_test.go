@@ -736,7 +736,7 @@ func TestFirstCallChanges(t *testing.T) {
 			return gate.Signal{Limited: err != nil, Limit: "user", Pause: time.Second}
 		},
 	}
-	bubble(t, cfg, func(t tester, g *gate.Gate) {
+	withStoreAndWithout(t, cfg, func(t tester, g *gate.Gate) {
 		start, costly := time.Now(), gate.Call{Costs: map[string]int64{"tokens": 10}}
 		var group sync.WaitGroup
 		group.Go(func() {

@@ -34,8 +34,9 @@ type Config struct {
 	// of them reserves a token. If nil, there is none.
 	Limiter *rate.Limiter
 	// InFlight is the number of calls that can be in flight; with a Store, in all processes together. A hold that affects all present calls
-	// halves the number in force, which grows again while calls succeed. A request is in flight until its response body is closed or read to
-	// its end, or its context ends; a probe, at most 10 seconds without an answer. If zero, there is no limit.
+	// halves the number in force, which grows again while calls succeed. A request is in flight until its response body is closed or read
+	// to its end, or its context ends; a probe that has no answer after 10 seconds, until another call needs its place. If zero, there is
+	// no limit.
 	InFlight int
 	// Slack is how much the delay from the slot to the vendor can differ between any two calls. A call that is not sent
 	// within half of Slack gets another slot; the other half is for the network. With a Store, a slot whose reply is late

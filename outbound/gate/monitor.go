@@ -114,8 +114,8 @@ func (g *Gate) admit(c *call) {
 	g.begin(c, &turn{})
 	for _, cl := range c.claims {
 		if cl.stored = unknown; cl.hold != nil {
-			if cl.hold.out = append(cl.hold.out, c.turn); cl.hold.room == 1 {
-				g.probes = append(g.probes, c.turn)
+			if cl.hold.out = append(cl.hold.out, c.turn); cl.hold.room == 1 && !c.turn.probes {
+				c.turn.probes, g.probes = true, append(g.probes, c.turn)
 			}
 		}
 		if cl.paced = cl.old(g.now) || cl.counts() && cl.slot.at.After(g.now); cl.paced { // it has no slot for now
@@ -169,7 +169,9 @@ func (g *Gate) undo(c *call) {
 func (g *Gate) leaveRamp(c *call, success bool) {
 	t := c.turn
 	own := func(o *turn) bool { return o == t }
-	g.probes = slices.DeleteFunc(g.probes, own)
+	if t != nil && t.probes {
+		g.probes = slices.DeleteFunc(g.probes, own)
+	}
 	if t != nil && t.granted != nil && t.Turn {
 		if t.Turn = false; t.Probe {
 			g.renewed = time.Time{} // its lease goes on from now
@@ -255,7 +257,7 @@ func (g *Gate) move(c *call, to *queue) {
 		}
 	}
 	for i, cl := range c.claims {
-		if next := cl.parked.first(); to == nil && next != first[i] { // the time was that of another call
+		if next := cl.parked.first(); next != first[i] && (to == nil || g.shared != nil && to == &g.asked) { // the time was that of another call
 			if cl.wake = (time.Time{}); next != nil {
 				cl.wake = cl.refused[next.class()].quiet
 			}

@@ -74,6 +74,7 @@ type turn struct {
 	claims   []*claim // of the call
 	flying   bool     // it has a place; before the send, the turn was given up if it has none
 	leased   bool     // the place is one of the Store
+	probes   bool     // it is in Gate.probes
 	success  bool
 	*granted // nil if this process admitted the call by itself
 
@@ -116,7 +117,10 @@ func (g *Gate) shut(s *scope) (until time.Time, ok bool) {
 	case h.room >= fullRoom, !g.now.Before(h.end) && (h.room > 1 || len(h.out) == 0):
 		g.end(s)
 	case len(h.out) >= h.room:
-		return h.out[0].at.Add(probeTime), true
+		if until = h.out[0].at.Add(probeTime); h.room > 1 && h.end.Before(until) {
+			until = h.end
+		}
+		return until, true
 	}
 	return time.Time{}, false
 }

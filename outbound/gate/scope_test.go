@@ -211,6 +211,27 @@ func TestRampOfSlowAnswers(t *testing.T) {
 	}
 }
 
+// Calls that wait for the slow ones of a ramp are made when it ends, and not after later calls.
+func TestEndOfRampOfSlowAnswers(t *testing.T) {
+	t.Parallel()
+	bubble(t, gate.Config{}, func(t tester, g *gate.Gate) {
+		refused(t, g, gate.Call{}, 0, time.Second)
+		time.Sleep(time.Millisecond)
+		start := time.Now()
+		var group sync.WaitGroup
+		for _, takes := range []time.Duration{9 * time.Second, 20 * time.Second, 20 * time.Second, 0} { // the probe, two calls, and one that waits
+			group.Go(func() {
+				require.NoError(t, do(t.Context(), g, gate.Call{}, takes))
+				if takes == 0 {
+					require.Less(t, time.Since(start), 12*time.Second)
+				}
+			})
+			synctest.Wait()
+		}
+		group.Wait()
+	})
+}
+
 // An empty queue does not end a ramp, a vendor that fails does not either, and ten seconds without a refusal do.
 func TestRampEnds(t *testing.T) {
 	t.Parallel()

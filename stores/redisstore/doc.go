@@ -92,10 +92,10 @@
 // [Lease] is for keys that are taken from more often than the server should be asked: a limit for a whole service, or for a tenant with
 // much traffic. A process takes permits of such a key in advance, and the server is asked once for up to [Config].MaxLease takes. The
 // permits are charged before they are used, so the total is never above the limit. Only the moment shifts: in any window, p processes can
-// exceed the limit by up to p × MaxLease permits, and by a quarter of it at most, if they know of each other (see below). Other operations
-// than takes ask the server. A reservation does not use permits that were taken in advance. After a Reset, other processes can still use
-// or give back what they have taken before. The refund of a take from a bucket can give back nothing after the process has given back the
-// rest of its permits.
+// exceed the limit by up to p × MaxLease permits, and by a quarter of it at most, if they know of each other (see below); Stats says how
+// many. Other operations than takes ask the server. A reservation does not use permits that were taken in advance. After a Reset, other
+// processes can still use or give back what they have taken before. The refund of a take from a bucket can give back nothing after the
+// process has given back the rest of its permits.
 //
 // docs/benchmarks.md has figures, and docs/guide/limits-in-redis.md says which mode is for which load.
 //

@@ -81,6 +81,7 @@ func ExampleConfig_lease() {
 		}
 	}
 	fmt.Println(granted, store.Stats().RoundTrips < 100)
+	fmt.Println("in any hour, at most 10000 +", store.Stats().Ahead)
 	_ = store.Close() // gives back what was taken in advance
 
 	again := core.Must(redisstore.New(client, redisstore.Config{Timeout: time.Second}))
@@ -89,5 +90,6 @@ func ExampleConfig_lease() {
 	fmt.Println(r.Remaining, err)
 	// Output:
 	// 1000 true
+	// in any hour, at most 10000 + 50
 	// 9000 <nil>
 }

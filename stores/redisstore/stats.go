@@ -66,5 +66,8 @@ func (s *Store) Stats() limitstore.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stats.Instances = int(s.census.n)
+	if s.mode() == Lease {
+		stats.Ahead = s.census.n * s.cfg.maxLease()
+	}
 	return stats
 }

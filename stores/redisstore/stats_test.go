@@ -38,7 +38,7 @@ func TestStats(t *testing.T) {
 		require.LessOrEqual(t, got.RoundTripTime, 12*patient)
 		want := limitstore.Stats{Decided: 12, Sent: 12}
 		if mode == Lease { // from the ninth on two permits at once, and no more after a refusal
-			want.Sent, want.Leased = 10, 4
+			want.Sent, want.Leased, want.Ahead = 10, 4, defaultMaxLease
 		}
 		require.Equal(t, want.Sent, got.RoundTrips)
 		require.Len(t, got.RoundTripsWithin, 12)
