@@ -22,10 +22,11 @@
 //
 // A key is one value, which expires when its usage has recovered, or somewhat later, as the expiry is set in advance for later takes,
 // which is less work for the server: after up to twice as long and a second for a bucket, and a quarter longer and a second for other
-// limits that are taken from more than once. A bucket or a fixed window takes some 200 bytes of the server's memory, of which MEMORY USAGE
-// reports 120; the rest is in the server's tables. Each step of a sliding window or a log takes 32 more. A log is rewritten with each
-// take: use it only for limits of a few hundred. A refusal writes nothing. Set the maxmemory-policy of the server to noeviction, or to
-// volatile-ttl, which evicts those first that expire first. Any other policy evicts keys with usage, and [Store.Check] reports it.
+// limits that are taken from more than once; refunds and other limits do not shorten it. A bucket or a fixed window takes some 200 bytes
+// of the server's memory, of which MEMORY USAGE reports 120; the rest is in the server's tables. Each step of a sliding window or a log
+// takes 32 more. A log is rewritten with each take: use it only for limits of a few hundred. A refusal writes nothing. Set the
+// maxmemory-policy of the server to noeviction, or to volatile-ttl, which evicts those first that expire first. Any other policy evicts
+// keys with usage, and [Store.Check] reports it.
 //
 // A server that starts empty has lost all usage. A replica that becomes the primary lacks the usage that was not
 // replicated. Each time, a key can be granted its capacity once more, and no more than that. If the server's clock goes back, no key

@@ -95,7 +95,7 @@ local function write(key)
   local more = written and written <= now -- its expiry is set in advance, for later takes
   local keep = more and last <= expires
   if not keep then
-    expires = more and last + ceil((last - now) / 4) + 1000000 or last
+    expires = more and last + ceil((last - now) / 4) + min(1000000, last - now) or last
   end
   local value = head .. '|' .. pack('<dd', now, expires) .. states
   if keep then

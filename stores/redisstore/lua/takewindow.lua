@@ -7,7 +7,7 @@ if value then
     local at
     at, expires, start, used = struct.unpack('<dddd', value, size + 1)
     if at > now then
-      behind, start = true, b and math.min(start, now) or start - (at - now)
+      behind, start = true, b and start <= at and math.min(start, now) or start - (at - now) + (b and a - 1 or 0)
     end
     if b then
       start = start - (start + b) % a

@@ -69,7 +69,13 @@ do
       return struct.pack('<dd', s.start, s.used)
     end,
     shift = function(s, by, p)
-      s.start = p.k == 'a' and align(min(s.start, now), p.a, p.b) or s.start - by
+      if p.k == 'f' then
+        s.start = s.start - by
+      elseif s.start > now + by then -- a reserved window stays ahead
+        s.start = align(s.start - by + p.a - 1, p.a, p.b)
+      else
+        s.start = align(min(s.start, now), p.a, p.b)
+      end
     end,
     advance = function(p, s)
       if s.start <= now then
