@@ -77,8 +77,11 @@ func testClasses(t *testing.T, while time.Duration, all bool) {
 				p99 := waits[len(waits)*99/100]
 				t.Logf("a second: %.1f interactive calls; %.1f background calls; p99 %v", float64(len(waits))/while.Seconds(), background, p99)
 				require.GreaterOrEqual(t, background, row.background)
-				if !row.fill {
-					require.LessOrEqual(t, p99, 100*time.Millisecond)
+				if most := 100 * time.Millisecond; !row.fill {
+					if row.cfg.InFlight > 0 {
+						most += 10 * row.trip // a call takes that long, and the Store gives its place to the next
+					}
+					require.LessOrEqual(t, p99, most)
 				} else if !row.mixed {
 					require.LessOrEqual(t, asked, int(50*(while.Seconds()+1))) // once for each slot
 				}

@@ -159,7 +159,7 @@ func TestSoakValkey(t *testing.T) {
 		}
 		program = found
 	}
-	for _, mode := range []Mode{Strict, Coalesced} {
+	for _, mode := range []Mode{Strict, Coalesced, Lease} {
 		t.Run(string(mode), func(t *testing.T) {
 			dir := t.TempDir()
 			require.NoError(t, os.Symlink(core.Must(filepath.Abs(program)), filepath.Join(dir, "redis-server")))
