@@ -36,12 +36,12 @@ for i = 1, #parts do
 end
 
 -- Of the key: limits p with states s, when they were written, and when the key expires.
-local values, written, expires, changed
+local values, written, expires
 
 -- read reads the value of a key, and returns 0, or the code of a reply.
 local function read(key)
   local value = pcall('GET', key)
-  values, written, expires, changed = {}, nil, 0, false
+  values, written, expires = {}, nil, 0
   if not value or value.err then
     return value and -3 or 0
   end
@@ -70,7 +70,7 @@ local function read(key)
     elseif not p.alg then
       code = -2
     end
-    values[i] = {p = p, s = size > 0 and p.alg and p.alg.unpack(value, at, size, written) or {}}
+    values[i] = {p = p, s = size > 0 and p.alg and p.alg.unpack(value, at, size) or {}}
     at = at + size
   end
   return code
@@ -92,10 +92,9 @@ local function write(key)
     end
     return
   end
-  local more = written and written <= now -- its expiry is set in advance, for later takes
-  local keep = more and last <= expires
-  if not keep then
-    expires = more and last + ceil((last - now) / 4) + min(1000000, last - now) or last
+  local keep = last <= expires
+  if not keep then -- that of a key which is there is set in advance, for later takes
+    expires = expires > 0 and last + ceil((last - now) / 4) + min(1000000, last - now) or last
   end
   local value = head .. '|' .. pack('<dd', now, expires) .. states
   if keep then
@@ -226,17 +225,16 @@ local function decide(key, op)
     reply[#reply + 1] = pack('<d', code) .. string.rep('\0', 8 + 40 * #parts)
     return
   end
-  local behind = written and written > now -- the clock went back, so all times are moved back too
   for i = 1, #values do
     local p, s = values[i].p, values[i].s
-    if behind and next(s) then
-      p.alg.shift(s, written - now, p)
-    end
-    if p.alg.advance and next(s) then
-      p.alg.advance(p, s)
+    if next(s) then
+      p.alg.advance(p, s, written)
     end
   end
-  changed = behind
+  local changed = written and written > now -- the clock went back
+  if changed then
+    expires = 0
+  end
   if kind == 3 then -- permits go back to the values that are still under the limits of the take
     local at, receipt, name
     at, tail = unpack('<d', op, tail)

@@ -19,26 +19,25 @@ do
   end
 
   A.b = {
-    unpack = function(value, i, size, at)
+    unpack = function(value, i, size)
       if size == 8 then
-        return {debt = struct.unpack('<d', value, i), moved = 0, back = 0, at = at}
+        return {debt = struct.unpack('<d', value, i), moved = 0, back = 0}
       end
       local debt, moved, back = struct.unpack('<ddd', value, i)
-      return {debt = debt, moved = moved, back = back, at = at}
+      return {debt = debt, moved = moved, back = back}
     end,
     pack = function(_, s)
       return struct.pack(s.moved > 0 and '<ddd' or '<d', s.debt, s.moved, s.back)
     end,
-    shift = function(s, by, p)
-      local units = (floor(s.at / p.c) - floor((s.at - by) / p.c)) * p.a
-      units = min(units, 2 * p.n * p.b, most / 4 - s.moved) -- after two buckets all takes have recovered
-      s.moved, s.back = s.moved + units, s.back + units
-      s.at = s.at - by
-    end,
-    advance = function(p, s)
-      local units = (floor(now / p.c) - floor(s.at / p.c)) * p.a
+    advance = function(p, s, at)
+      local units = (floor(now / p.c) - floor(at / p.c)) * p.a
+      if units < 0 then
+        units = min(-units, 2 * p.n * p.b, most / 4 - s.moved) -- after two buckets all takes have recovered
+        s.moved, s.back = s.moved + units, s.back + units
+        return
+      end
       local d = max(0, s.debt - units)
-      s.debt, s.moved, s.at = d, max(0, s.debt + s.moved - units) - d, now
+      s.debt, s.moved = d, max(0, s.debt + s.moved - units) - d
     end,
     look = function(p, s)
       local d = s.debt or 0

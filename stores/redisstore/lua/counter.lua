@@ -133,7 +133,8 @@ do
       end
       return value
     end,
-    shift = function(s, by)
+    advance = function(_, s, at)
+      local by = max(0, at - now)
       s.start = s.start - by
       for i = 1, #s.ahead, 2 do
         s.ahead[i] = s.ahead[i] - by
@@ -180,9 +181,6 @@ do
       return charge(p, s, t, cost)
     end,
     refund = function(p, s, _, receipt, cost)
-      if not s.start then
-        return false
-      end
       for i = 1, #s.ahead, 2 do
         if s.ahead[i] == receipt then
           s.ahead[i + 1] = s.ahead[i + 1] - cost

@@ -22,9 +22,9 @@
 -- more and of all; and the receipt of the charge: 0 if there is none, -1 if a refund gives nothing back.
 --
 -- An algorithm has these functions, where p is a limit and s a state, empty for a new key:
---   unpack(value, i, size, at)  a state in the value, which was written at a time; pack(p, s) returns it
---   shift(s, by, p)             moves all times back, behind a clock that went back
---   advance(p, s)               forgets what has recovered by now, if it is there: it is called before all that follow
+--   unpack(value, i, size)      a state in the value; pack(p, s) returns it
+--   advance(p, s, at)           brings a state that was written at a time to now: it forgets what has recovered, or, if the
+--                               clock went back, moves all times back. It is called before all that follow
 --   look(p, s)                  the permits that are available, and the times of one more and of all
 --   first(p, s, cost)           the first time, now or later, at which a cost can be taken
 --   due(p, s)                   when the last permits that were reserved can be used, or now

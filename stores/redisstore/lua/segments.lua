@@ -104,10 +104,10 @@ do
     pack = function(_, s)
       return pack('<d', s.base) .. s.list
     end,
-    shift = function(s, by)
-      rebuild(s, -by, 1, 0)
-    end,
-    advance = function(p, s)
+    advance = function(p, s, at)
+      if at > now then
+        rebuild(s, now - at, 1, 0)
+      end
       local first = search(s, 1, 15, now - p.a)
       if first > 1 then
         s.base, s.list, s.len = sum(s, first - 1), sub(s.list, 16 * first - 15), s.len - first + 1
@@ -155,9 +155,6 @@ do
       return charge(p, s, at, cost)
     end,
     refund = function(p, s, _, receipt, cost)
-      if not s.len then
-        return false
-      end
       local i = search(s, 1, 15, receipt - 1)
       if i > s.len or time(s, i) ~= receipt then
         return false

@@ -68,16 +68,15 @@ do
     pack = function(_, s)
       return struct.pack('<dd', s.start, s.used)
     end,
-    shift = function(s, by, p)
-      if p.k == 'f' then
+    advance = function(p, s, at)
+      local by = at - now
+      if by > 0 and p.k == 'f' then
         s.start = s.start - by
-      elseif s.start > now + by then -- a reserved window stays ahead
+      elseif by > 0 and s.start > at then -- a reserved window stays ahead
         s.start = align(s.start - by + p.a - 1, p.a, p.b)
-      else
+      elseif by > 0 then
         s.start = align(min(s.start, now), p.a, p.b)
       end
-    end,
-    advance = function(p, s)
       if s.start <= now then
         s.start, s.used = roll(s.start, s.used, p.n, p.a, zero(p), now)
         s.used = s.start and s.used
