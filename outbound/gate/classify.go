@@ -47,11 +47,11 @@ type Signal struct {
 	Quotas []Quota
 }
 
-// Classify is the default of Config.Classify. It reports a refusal because of a limit for a response with the status 429, a response with a
-// Retry-After and any status from 400 on, a quota error in Google's JSON, ENHANCE_YOUR_CALM of HTTP/2, and an error that has a method
-// RetryAfter() time.Duration and does not match core.ErrRejected, nor is that of a retry that ended with a rejection. After a 409, 500, 502
-// or 504 with a Retry-After the vendor may have executed the call: one that cannot be repeated (client.Idempotent) has the Pause only. For a
-// quota error of Google Ads, Limit is "account" or "developer".
+// Classify is the default of Config.Classify. It reports a refusal because of a limit for a response with the status 429, a response with
+// a Retry-After and any status from 400 on, a quota error in Google's JSON, ENHANCE_YOUR_CALM of HTTP/2, and an error that has a method
+// RetryAfter() time.Duration and does not match core.ErrRejected, nor is that of a retry that ended with a rejection. After a 409, 500,
+// 502 or 504 with a Retry-After the vendor may have executed the call: one that cannot be repeated (client.Idempotent) has the Pause only.
+// For a quota error of Google Ads, Limit is "account" or "developer".
 func Classify(resp *http.Response, err error) Signal {
 	retried, ok := errors.AsType[*retry.Error](err)
 	switch {

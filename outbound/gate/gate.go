@@ -179,8 +179,8 @@ func (g *Gate) holds() (all []Hold) {
 }
 
 // Resume ends the hold of a key before its time; with an empty limit and key, it ends all holds. Answers to calls that were sent before do
-// not begin them again. The next call is a probe. It comes after the slots that Reserve has given for the time after the hold. With a Store,
-// another process knows it within 3 seconds if calls wait there, and otherwise with its next call; the error is that of the Store.
+// not begin them again. The next call is a probe. It comes after the slots that Reserve has given for the time after the hold. With a
+// Store, another process knows it within 3 seconds if calls wait there, and otherwise with its next call; the error is that of the Store.
 func (g *Gate) Resume(ctx context.Context, limit, key string) (err error) {
 	unlock := g.lock()
 	defer func() { unlock() }()

@@ -298,8 +298,8 @@ func (g *Gate) ripe(q *queue) {
 	}
 }
 
-// arm sets the timer for what comes first: the next token, the next time at which a key is to be checked, or the end of the place of a probe
-// without an answer.
+// arm sets the timer for what comes first: the next token, the next time at which a key is to be checked, or the end of the place of a
+// probe without an answer.
 func (g *Gate) arm() {
 	at := g.tokenAt
 	if len(g.wakes) > 0 && (!at.After(g.now) || g.wakes[0].wake.Before(at)) {

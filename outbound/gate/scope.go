@@ -283,7 +283,8 @@ func (g *Gate) holdScope(c *call, cl *claim, sig Signal, why why) {
 				s.hold.before = before
 			}
 		}
-		if halve = why == answered && s.calls == len(g.calls) && g.now.After(g.resumed); halve { // it affects all present calls; once for all keys of the call
+		// It affects all present calls; once for all keys of the call.
+		if halve = why == answered && s.calls == len(g.calls) && g.now.After(g.resumed); halve {
 			g.halve(until)
 		}
 	case !until.After(end):

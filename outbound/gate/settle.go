@@ -18,12 +18,12 @@ import (
 // a limit is over, counted from the slot of the call, Settle changes nothing.
 //
 // ctx is the one that [Gate.Do], [Do], [Stream], jobs or batch have given to a function, or one of [Gate.WithCall]. It stands for the last
-// call under it, so use a context of its own for each call. Settle a request over Transport when its response is there, and a permit of Wait
-// or Reserve after Done. Settle does nothing if no call was sent, and for limits that do not apply to it or whose estimate was 0.
+// call under it, so use a context of its own for each call. Settle a request over Transport when its response is there, and a permit of
+// Wait or Reserve after Done. Settle does nothing if no call was sent, and for limits that do not apply to it or whose estimate was 0.
 //
-// The error is a *core.ConfigError if a cost is negative, or there is no such limit. With a Store, the costs are sent in the background; if
-// that fails, or the Store is unavailable, the call cannot be settled. Calls that wait in other processes do not learn that they can be sent
-// earlier.
+// The error is a *core.ConfigError if a cost is negative, or there is no such limit. With a Store, the costs are sent in the background;
+// if that fails, or the Store is unavailable, the call cannot be settled. Calls that wait in other processes do not learn that they can be
+// sent earlier.
 func (g *Gate) Settle(ctx context.Context, actual map[string]int64) error {
 	set := g.settings()
 	for name, cost := range actual {
@@ -144,8 +144,8 @@ func (u *usage) given(left time.Duration) {
 	}
 }
 
-// settle counts a slot at another cost. It gives back no more than what all slots after it have left: with less usage before them, they would
-// not have been earlier.
+// settle counts a slot at another cost. It gives back no more than what all slots after it have left: with less usage before them, they
+// would not have been earlier.
 func (u *usage) settle(s slot, cost int64) {
 	more, after := span(cost, u.spacing)-span(s.cost, u.spacing), u.lows
 	for len(after) > 0 && after[0].mark <= s.mark {
@@ -159,7 +159,8 @@ func (u *usage) settle(s slot, cost int64) {
 	}
 	if more > 0 { // the scope can be a new one
 		u.tail = later(u.tail, s.at.Add(span(s.cost, u.spacing)))
-		if most := max(0, s.at.Add(span(u.N, u.spacing)).Sub(u.tail)); most < more { // N permits after the slot, the vendor has forgotten it, and all before it
+		// N permits after the slot, the vendor has forgotten it, and all before it.
+		if most := max(0, s.at.Add(span(u.N, u.spacing)).Sub(u.tail)); most < more {
 			more = most
 			u.given(0)
 		}
