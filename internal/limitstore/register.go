@@ -39,8 +39,8 @@ type Stats struct {
 	// as known to this process, of the table with the most; 0 if they are not counted, as without a
 	// limiter with ratelimit.Local.
 	Instances int
-	// Ahead is how many permits of one key all processes together have taken in advance at most, in a store that does so: in any window, so
-	// many more than the limit can be used, and a quarter more at most.
+	// Ahead is how many permits of one key all processes together hold in advance at most: redisstore.Config.MaxLease for each instance. A
+	// window can exceed its limit by so many, but by no more than a quarter. It is 0 without leases, and until the instances are counted.
 	Ahead int64
 }
 

@@ -92,7 +92,7 @@ local function write(key)
     end
     return
   end
-  local keep = last <= expires
+  local keep = expires > 0 and last <= expires
   if not keep then -- that of a key which is there is set in advance, for later takes
     expires = expires > 0 and last + ceil((last - now) / 4) + min(1000000, last - now) or last
   end
