@@ -22,6 +22,7 @@ type Breaker struct {
 	// Acquire reads these without the lock. They change with the state, under mu; refusal is written first.
 	word    atomic.Uint64             // generation<<wordBits, timed, calm, state
 	refusal atomic.Pointer[OpenError] // the error of a rejected call
+	until   atomic.Int64              // calm ends then, as a time.Duration since base: with the present tenth of a WindowTime
 
 	_  [64]byte // mu changes with most calls, the fields above with few
 	mu sync.Mutex
@@ -45,6 +46,7 @@ type Breaker struct {
 
 	total             counts
 	calm, rejected    stripe.Counter // calm: successes that are not in total
+	folded            uint64         // those of calm that are in buckets
 	ignored, openings atomic.Uint64
 }
 

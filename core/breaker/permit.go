@@ -98,7 +98,7 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 	slow := p.slow > 0 && took > p.slow
 	switch {
 	case b.life.Calls():
-	case outcome == core.Success && !slow && (b.word.Load()^p.word)&^timed == calm:
+	case outcome == core.Success && !slow && (b.word.Load()^p.word)&^timed == calm && b.before(b.until.Load(), &now):
 		b.calm.Inc()
 		return
 	case outcome == core.Ignored && stateOf(p.word) != HalfOpen:
@@ -106,6 +106,14 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 		return
 	}
 	b.record(p, outcome, slow, now, took, least, trip)
+}
+
+// before reports whether now is before until, and reads the clock for it if now is 0 and until is not forever.
+func (b *Breaker) before(until int64, now *time.Duration) bool {
+	if *now == 0 && until != forever {
+		*now = b.now()
+	}
+	return int64(*now) < until
 }
 
 // record counts a call, makes the change of state that follows from it, and emits its event. A call of an earlier state is ignored. now is

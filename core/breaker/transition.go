@@ -11,8 +11,8 @@ import (
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// The lowest bits of Breaker.word are the state. If calm is set, a success that is not slow changes nothing but a counter. If timed is set,
-// calls are timed; in the word of a Permit, it means that this call is timed.
+// The lowest bits of Breaker.word are the state. If calm is set, a success that is not slow changes nothing but a counter, until
+// Breaker.until. If timed is set, calls are timed; in the word of a Permit, it means that this call is timed.
 const (
 	stateBits = 3
 	calm      = 1 << stateBits
@@ -50,6 +50,7 @@ func (b *Breaker) change(f func(ctx context.Context)) {
 func (b *Breaker) lock(ctx context.Context, now time.Duration) {
 	b.mu.Lock()
 	if b.buckets != nil {
+		b.fold()
 		b.buckets.turn(now)
 	}
 	if limit := b.rules.MaxHalfOpen; b.state == HalfOpen && b.admitted > b.trials.calls && now-b.latest >= limit {
@@ -166,7 +167,14 @@ func (b *Breaker) publish() {
 	if b.rules.SlowCall > 0 {
 		word |= timed
 	}
-	if b.ring.calm() && (b.state == Closed || b.state == MetricsOnly) {
+	until := int64(forever)
+	if b.buckets != nil {
+		until = int64(b.buckets.over)
+	}
+	if b.until.Load() != until {
+		b.until.Store(until)
+	}
+	if (b.state == Closed || b.state == MetricsOnly) && b.isCalm() {
 		word |= calm
 	}
 	if b.word.Load() != word {

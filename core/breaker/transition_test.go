@@ -50,6 +50,8 @@ func TestTransitions(t *testing.T) {
 		"as long as SlowCall":               {breaker.Config{SlowCall: 2 * time.Second, Window: 4}, "ssss", nil, breaker.Closed},
 		"a quick one among them":            {slow, "sssS sssS", nil, breaker.Closed},
 		"a time window":                     {aging, "F S R", []string{"closed > open: 1 of 2 calls failed, for 1m0s"}, breaker.Open},
+		"a success opens there too":         {breaker.Config{Failures: -1, FailureRate: 0.25, WindowTime: time.Minute, MinCalls: 4}, "FSSS R", []string{"closed > open: 1 of 4 calls failed, for 1m0s"}, breaker.Open},
+		"when older ones expire":            {aging, "SSS.....FFS.....S R", []string{"closed > open: 2 of 4 calls failed, for 1m0s"}, breaker.Open},
 		"its calls expire by tenths":        {aging, "F .......... S", nil, breaker.Closed},
 		"they are there before":             {aging, "F ........ S R", []string{"closed > open: 1 of 2 calls failed, for 1m0s"}, breaker.Open},
 		"three of five trials close":        {breaker.Config{}, "FFFFF-SSS", []string{five, trial, "half_open > closed: 3 of 5 trials succeeded"}, breaker.Closed},

@@ -1,6 +1,9 @@
 package breaker
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // counts are numbers of calls by outcome.
 type counts struct{ calls, failures, slow int }
@@ -29,12 +32,33 @@ func (c *counts) plus(other counts, by int) {
 // resize makes the empty window that the rules need.
 func (b *Breaker) resize() {
 	if b.rules.WindowTime > 0 {
-		b.ring, b.buckets = ring{}, &buckets{width: b.rules.WindowTime / bucketCount}
+		b.ring, b.buckets, b.folded = ring{}, &buckets{width: b.rules.WindowTime / bucketCount}, b.calm.Load()
 		b.window = &b.buckets.counts
 		return
 	}
 	b.ring, b.buckets = ring{each: make([]ended, b.rules.Window)}, nil
 	b.window = &b.ring.counts
+}
+
+const forever = math.MaxInt64
+
+// isCalm reports whether a success that is not slow would change nothing but a number of calls: it leaves a ring unchanged that is full of
+// such calls, and in the present tenth of a period it cannot open the breaker, or end a row of failures.
+func (b *Breaker) isCalm() bool {
+	c, good := b.window, b.window.failures == 0 && b.window.slow == 0
+	if b.buckets == nil {
+		return good && c.calls == len(b.ring.each)
+	}
+	return b.row == 0 && b.far() && (good || c.calls >= b.rules.MinCalls)
+}
+
+// fold adds the calm successes to the tenth in which they ended.
+func (b *Breaker) fold() {
+	all := b.calm.Load()
+	n := int(all - b.folded)
+	b.buckets.each[b.buckets.newest%bucketCount].calls += n
+	b.buckets.calls += n
+	b.folded = all
 }
 
 // A ring keeps the outcomes of the last calls.
@@ -59,12 +83,6 @@ func (r *ring) add(failed, slow bool) {
 	if r.next++; r.next == len(r.each) {
 		r.next = 0
 	}
-}
-
-// calm reports whether a success that is not slow would leave the ring unchanged: it is full of such calls, so the value of next does not
-// matter.
-func (r *ring) calm() bool {
-	return r.calls > 0 && r.calls == len(r.each) && r.failures == 0 && r.slow == 0
 }
 
 const bucketCount = 10
