@@ -635,6 +635,9 @@ func checkTakeOne(t *testing.T, numbers int) {
 	for i := range numbers {
 		rng := rand.New(rand.NewPCG(uint64(i), 6))
 		l := randomLimit(rng, []limits.Algorithm{limits.FixedWindow, limits.TokenBucket}[i%2])
+		if i%5 == 0 { // its words must be read again after seconds, far more often than shards are swept
+			l = TokenBucket(999_999_999, time.Second, 999_999_999)
+		}
 		s := spec(l)
 		s.Aligned = false // by the time of day at which a table is made
 		l = of(s)
@@ -650,6 +653,10 @@ func checkTakeOne(t *testing.T, numbers int) {
 			case 1: // so far that old and new words look alike
 				if h := a.Horizon(); h < math.MaxInt64/1000 && now < math.MaxInt64/2 {
 					now += h * rng.Int64N(20)
+				}
+				for other, ids := range map[*Table][]*limits.Plan{a: ofA, b: ofB} { // sweeps those shards whose turn it is
+					_, err := other.applyAt(max(0, now-3), "other", ids[0], &limits.Op{Cost: 1})
+					require.NoError(t, err)
 				}
 			default:
 				now += rng.Int64N(period/capacity + 2)
