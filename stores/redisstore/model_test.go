@@ -181,6 +181,10 @@ func replay(t *testing.T, s *Store, name string, steps []step, slack time.Durati
 			}
 			return differs + fmt.Sprintf("step %d at %v: %s %v %+v\n got %+v\nwant %+v", i, st.at.Sub(steps[0].at), st.key, st.limit, st.op, got, want)
 		}
+		if value := s.client.Get(t.Context(), keyName(keyPrefix(defaultPrefix, name), st.key, false)).Val(); got.FullAfter > 0 {
+			_, tail, _ := strings.Cut(value, "|")
+			require.GreaterOrEqual(t, double(tail, 1)+slack.Microseconds(), now.Add(got.FullAfter).UnixMicro()-epoch, "step %d: the key expires too early: %v %+v", i, st.limit, got)
+		}
 		if st.op.Kind == limits.Take && got.RetryAfter > 0 { // waiting exactly so long is enough
 			now = now.Add((got.RetryAfter + time.Microsecond - 1).Truncate(time.Microsecond))
 			st.op.Kind = limits.Check
