@@ -19,10 +19,10 @@ type Breaker struct {
 	*shared
 	key string
 
-	// Acquire reads these without the lock. They change with the state, under mu; refusal is written first.
+	// These are read without the lock. They change under mu, and word is written last.
 	word    atomic.Uint64             // generation<<wordBits, timed, calm, state
 	refusal atomic.Pointer[OpenError] // the error of a rejected call
-	until   atomic.Int64              // calm ends then, as a time.Duration since base: with the present tenth of a WindowTime
+	until   atomic.Int64              // the end of calm, in ns since base: with the present tenth of a WindowTime, or forever
 
 	_  [64]byte // mu changes with most calls, the fields above with few
 	mu sync.Mutex
@@ -46,7 +46,6 @@ type Breaker struct {
 
 	total             counts
 	calm, rejected    stripe.Counter // calm: successes that are not in total
-	folded            uint64         // those of calm that are in buckets
 	ignored, openings atomic.Uint64
 }
 

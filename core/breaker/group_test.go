@@ -144,7 +144,11 @@ func TestGroupInParallel(t *testing.T) {
 				}
 				switch {
 				case n%100 == 0 && i == 0:
-					_ = g.SetConfig(breaker.Config{Window: 1 + n%7, MaxKeys: 20, OpenDelay: minute()})
+					cfg := breaker.Config{Window: 1 + n%7, MinCalls: 1, MaxKeys: 20, OpenDelay: minute()}
+					if n%200 == 0 {
+						cfg.Window, cfg.WindowTime = 0, time.Millisecond
+					}
+					_ = g.SetConfig(cfg)
 				case n%50 == 0:
 					for range g.All() {
 						_ = g.Stats()

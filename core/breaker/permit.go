@@ -98,7 +98,7 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 	slow := p.slow > 0 && took > p.slow
 	switch {
 	case b.life.Calls():
-	case outcome == core.Success && !slow && (b.word.Load()^p.word)&^timed == calm && b.before(b.until.Load(), &now):
+	case outcome == core.Success && !slow && (b.word.Load()^p.word)&^timed == calm && b.beforeEnd(&now):
 		b.calm.Inc()
 		return
 	case outcome == core.Ignored && stateOf(p.word) != HalfOpen:
@@ -108,8 +108,9 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 	b.record(p, outcome, slow, now, took, least, trip)
 }
 
-// before reports whether now is before until, and reads the clock for it if now is 0 and until is not forever.
-func (b *Breaker) before(until int64, now *time.Duration) bool {
+// beforeEnd reports whether now is before the end of calm. If that depends on now, and now is 0, it reads the clock.
+func (b *Breaker) beforeEnd(now *time.Duration) bool {
+	until := b.until.Load()
 	if *now == 0 && until != forever {
 		*now = b.now()
 	}

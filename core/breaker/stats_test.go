@@ -1,12 +1,14 @@
 package breaker_test
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 )
 
@@ -41,16 +43,17 @@ func TestStatsOfATimeWindow(t *testing.T) {
 		young := newBreaker(t, breaker.Config{Window: 2})
 		run(t, young, "SSSS")
 		require.NoError(t, young.SetConfig(breaker.Config{WindowTime: 10 * time.Second, MinCalls: 3, Failures: -1}))
-		run(t, young, "FSSS")
-		require.Equal(t, 4, young.Stats().Calls)
-		require.EqualValues(t, 7, young.Stats().Successes)
-		require.NoError(t, young.SetConfig(breaker.Config{WindowTime: 10 * time.Second, MinCalls: 3, FailureRate: 0.2}))
+		run(t, young, "FSSSS")
+		require.Equal(t, 5, young.Stats().Calls)
+		require.EqualValues(t, 8, young.Stats().Successes)
+		require.NoError(t, young.SetConfig(breaker.Config{WindowTime: 10 * time.Second, MinCalls: 3, FailureRate: 0.15}))
 		run(t, young, "S R")
 		b := newBreaker(t, breaker.Config{WindowTime: 10 * time.Second})
 		run(t, b, "F.S.S.F")
 		require.Equal(t, []any{4, 0.5}, []any{b.Stats().Calls, b.Stats().FailureRate})
 		time.Sleep(7 * time.Second)
 		require.Equal(t, 3, b.Stats().Calls)
+		require.NoError(t, b.SetConfig(breaker.Config{WindowTime: 10 * time.Second, MinCalls: 1}))
 		run(t, b, "- S.S .........")
 		require.Equal(t, 1, b.Stats().Calls, "the second one ended when a tenth did")
 		run(t, b, "-")
@@ -64,4 +67,26 @@ func TestStatsOfATimeWindow(t *testing.T) {
 			require.Equal(t, c.calls, b.Stats().Calls, "a window of another time begins empty")
 		}
 	})
+}
+
+func TestTimeWindowInParallel(t *testing.T) {
+	t.Parallel()
+	b := newBreaker(t, breaker.Config{WindowTime: time.Hour, MinCalls: 2, FailureRate: 0.9})
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 2000 {
+				outcome := core.Success
+				if n == 1000 && i == 0 {
+					outcome = core.Failure
+				}
+				if p, err := b.Acquire(t.Context()); err == nil {
+					p.Done(outcome)
+				}
+			}
+		})
+	}
+	all.Wait()
+	s := b.Stats()
+	require.Equal(t, []any{16_000, uint64(15_999), uint64(1)}, []any{s.Calls, s.Successes, s.Failures})
 }

@@ -50,8 +50,7 @@ func (b *Breaker) change(f func(ctx context.Context)) {
 func (b *Breaker) lock(ctx context.Context, now time.Duration) {
 	b.mu.Lock()
 	if b.buckets != nil {
-		b.fold()
-		b.buckets.turn(now)
+		b.buckets.turn(now, b.calm.Load())
 	}
 	if limit := b.rules.MaxHalfOpen; b.state == HalfOpen && b.admitted > b.trials.calls && now-b.latest >= limit {
 		b.open(ctx, 0, fmt.Sprintf("no result of a trial for %v", limit))
@@ -161,7 +160,7 @@ func (b *Breaker) enter(state State) {
 	b.publish()
 }
 
-// publish makes the state visible to calls that do not take the lock.
+// publish makes the state visible to calls that do not take the lock: until first, so that no one uses it with a later word.
 func (b *Breaker) publish() {
 	word := b.generation<<wordBits | uint64(b.state)
 	if b.rules.SlowCall > 0 {

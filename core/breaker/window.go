@@ -32,7 +32,7 @@ func (c *counts) plus(other counts, by int) {
 // resize makes the empty window that the rules need.
 func (b *Breaker) resize() {
 	if b.rules.WindowTime > 0 {
-		b.ring, b.buckets, b.folded = ring{}, &buckets{width: b.rules.WindowTime / bucketCount}, b.calm.Load()
+		b.ring, b.buckets = ring{}, &buckets{width: b.rules.WindowTime / bucketCount, folded: b.calm.Load()}
 		b.window = &b.buckets.counts
 		return
 	}
@@ -40,25 +40,17 @@ func (b *Breaker) resize() {
 	b.window = &b.ring.counts
 }
 
-const forever = math.MaxInt64
+const forever = math.MaxInt64 // without a WindowTime
 
-// isCalm reports whether a success that is not slow would change nothing but a number of calls: it leaves a ring unchanged that is full of
-// such calls, and in the present tenth of a period it cannot open the breaker, or end a row of failures.
+// isCalm reports whether a success that is not slow would change nothing but a number of calls. A ring must be full of such calls, so that
+// it stays as it is. In a time window there must be no failures in a row, and no success that may open the breaker before the present
+// tenth is over: from MinCalls on, each one lowers the rates.
 func (b *Breaker) isCalm() bool {
-	c, good := b.window, b.window.failures == 0 && b.window.slow == 0
+	c := b.window
 	if b.buckets == nil {
-		return good && c.calls == len(b.ring.each)
+		return c.calls == len(b.ring.each) && c.failures == 0 && c.slow == 0
 	}
-	return b.row == 0 && b.far() && (good || c.calls >= b.rules.MinCalls)
-}
-
-// fold adds the calm successes to the tenth in which they ended.
-func (b *Breaker) fold() {
-	all := b.calm.Load()
-	n := int(all - b.folded)
-	b.buckets.each[b.buckets.newest%bucketCount].calls += n
-	b.buckets.calls += n
-	b.folded = all
+	return b.row == 0 && c.calls >= b.rules.MinCalls && b.far()
 }
 
 // A ring keeps the outcomes of the last calls.
@@ -94,10 +86,15 @@ type buckets struct {
 	newest int64         // number of the present tenth
 	over   time.Duration // when that tenth is over
 	each   [bucketCount]counts
+	folded uint64 // the value of Breaker.calm at the last turn
 }
 
-// turn drops the tenths that are over at now.
-func (b *buckets) turn(now time.Duration) {
+// turn adds the successes that calm has counted to the tenth in which they ended, and drops the tenths that are over at now.
+func (b *buckets) turn(now time.Duration, calm uint64) {
+	ended := counts{calls: int(calm - b.folded)}
+	b.each[b.newest%bucketCount].plus(ended, 1)
+	b.plus(ended, 1)
+	b.folded = calm
 	if now < b.over {
 		return
 	}
