@@ -55,7 +55,7 @@ const (
 // that is missing or cannot be read says nothing, nor does a Reset without a Remaining, or a response from a cache (Age).
 // [Classify] does not guess what a RateLimit or X-RateLimit header means that is one of these.
 //
-// Times are relative to the Date of the response, so that a wrong clock does no harm.
+// Times are relative to the Date of the response if it has one, so that a wrong clock does no harm.
 func Headers(h ...Header) func(resp *http.Response, err error) Signal {
 	table := slices.Clone(h)
 	for i := range table {

@@ -80,10 +80,14 @@ func (c *call) useBuckets() {
 	}
 }
 
-// noteQuota notes how much a vendor has left. An answer to a call from before it last said so can only lower that.
+// noteQuota notes how much a vendor has left. An answer to a call from before it last said so can only lower that, and shortens no time.
 func (g *Gate) noteQuota(c *call, s *scope, q Quota) {
-	if c.seen > s.quotaTold || q.Remaining < s.quotaLeft || !g.now.Before(s.quotaReset) {
-		s.quotaLeft, s.quotaReset, s.quotaTold = q.Remaining, g.now.Add(min(q.Reset, g.settings().MaxHold)), g.clock
+	reset, newer := g.now.Add(min(q.Reset, g.settings().MaxHold)), c.seen > s.quotaTold
+	if newer || q.Remaining < s.quotaLeft || !g.now.Before(s.quotaReset) {
+		if !newer {
+			reset = later(reset, s.quotaReset)
+		}
+		s.quotaLeft, s.quotaReset, s.quotaTold = q.Remaining, reset, g.clock
 		g.wake(s, time.Time{})
 	}
 }

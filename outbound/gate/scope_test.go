@@ -567,7 +567,7 @@ func TestQuotaUsedUp(t *testing.T) {
 func TestQuotaLeft(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		answers []string // what is left; the first three calls are sent together, and answered one after the other
+		answers []string // what is left, and the reset if it is another; the first three calls are sent together, and answered one after the other
 		reset   string
 		call    string
 		cost    int64
@@ -577,6 +577,8 @@ func TestQuotaLeft(t *testing.T) {
 		"lowered":             {[]string{"9", "5", "7"}, "3600", "a", 1, 0, 5},
 		"last one is lowest":  {[]string{"5", "7", "3"}, "3600", "a", 1, 0, 3},
 		"raised by a new one": {[]string{"5", "7", "3", "6"}, "3600", "a", 1, 0, 6},
+		"older, and short":    {[]string{"9", "5@1", "5@1"}, "3600", "a", 1, 2 * time.Second, 5},
+		"new, and short":      {[]string{"9", "9", "9", "5@1"}, "3600", "a", 1, 2 * time.Second, 20},
 		"lowered by an older": {[]string{"5", "5", "5", "6", "2"}, "3600", "a", 1, 0, 2},
 		"says nothing":        {[]string{"5", "7", "3", ""}, "3600", "a", 1, 0, 3},
 		"units":               {[]string{"9", "9", "9"}, "3600", "a", 2, 0, 4},
@@ -595,7 +597,8 @@ func TestQuotaLeft(t *testing.T) {
 					n := sent.Add(1)
 					said := row.answers[n-1]
 					time.Sleep(time.Duration(n) * 100 * time.Millisecond)
-					return left(func() (string, string) { return said, row.reset }).RoundTrip(r)
+					said, reset, _ := strings.Cut(said, "@")
+					return left(func() (string, string) { return said, cmp.Or(reset, row.reset) }).RoundTrip(r)
 				}))
 				ctx := g.WithCall(t.Context(), gate.Call{Keys: map[string]string{"account": "a", "all": ""}})
 				var group sync.WaitGroup

@@ -22,14 +22,14 @@
 //
 // A refusal is one of three things. Limited: the key is held until the vendor's own time, or if it gives none, as long as
 // gate.Config.Backoff says. Busy: too many calls were in flight, and nothing is held. Permanent: waiting does not help. A
-// response that is none of them, such as a 403 for lack of permission, is returned as it came.
+// response that is none of them, such as a 403 of most vendors for lack of permission, is returned as it came.
 //
 // # How they read
 //
 // Each begins with gate.Classify, so that it also knows Retry-After of a status from 400 on. They read at most 64 KiB of a
 // body, which can be read again, and that of a successful response only if it is GraphQL. What is missing or cannot be read
-// says nothing. A time in Retry-After or in a body that is too long for a time.Duration means the longest one; a reset in
-// another header says nothing then.
+// says nothing. A time in Retry-After or in a body that is too long for a time.Duration means the longest one; a reset in a
+// header that gate.Headers reads says nothing then.
 //
 // # When not to use it
 //

@@ -30,6 +30,9 @@ func Jira(resp *http.Response, err error) gate.Signal {
 	}
 	from.Header = maps.Clone(resp.Header)
 	delete(from.Header, "Ratelimit") // gate.Classify would take any policy for the one that has refused
+	if reset := from.Header["X-Ratelimit-Reset"]; len(reset) > 0 && from.StatusCode == http.StatusTooManyRequests && limit != "" {
+		from.Header.Set("X-RateLimit-Remaining", "0") // that of another limit can be there
+	}
 	s := read(&from, nil, gate.Header{Name: "X-RateLimit-Remaining", Format: gate.Remaining, Limit: of},
 		gate.Header{Name: "X-RateLimit-Reset", Format: gate.ResetTime, Limit: of})
 	if s.Limited && limit != "" {

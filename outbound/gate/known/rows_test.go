@@ -96,6 +96,13 @@ func vendors() map[string]vendor {
 				says(left("requests", 0, sec)),
 			},
 			"quota by its code": {429, nil, `{"error":{"code":"insufficient_quota","type":["a"]}}`, permanent("billing")},
+			"not active":        {429, nil, `{"error":{"type":"billing_not_active","code":null}}`, permanent("billing")},
+			"overloaded, used up": {
+				503,
+				[]string{"Retry-After: 20", "x-ratelimit-remaining-requests: 0", "x-ratelimit-reset-requests: 1h"},
+				``,
+				limited("", 20*sec, "", left("requests", 0, 60*minute)),
+			},
 			"quota by its type": {429, nil, `{"error":{"code":3,"type":"insufficient_quota"}}`, permanent("billing")},
 		}},
 		"AzureOpenAI": {known.AzureOpenAI, map[string]row{
@@ -168,7 +175,13 @@ func vendors() map[string]vendor {
 				`{"error":{"type":"rate_limit_error"}}`,
 				limited("requests", 30*sec, "", left("requests", 0, 30*sec)),
 			},
-			"spend cap": {429, nil, `{"error":{"type":"rate_limit_error"}}`, limited("", 0, "")},
+			"no message": {429, nil, `{"error":{"type":"rate_limit_error"}}`, limited("", 0, "")},
+			"spend cap": {
+				429,
+				[]string{"Retry-After: 600"},
+				`{"error":{"type":"rate_limit_error","message":"This request would exceed your account's monthly spend limit. Please try again later."}}`,
+				permanent("billing"),
+			},
 			"ms alone": {
 				429,
 				[]string{"retry-after-ms: 500"},
@@ -284,6 +297,21 @@ func vendors() map[string]vendor {
 				},
 				`{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded"}]}`,
 				limited("graphql", 5*minute, "primary", left("graphql", 0, 5*minute)),
+			},
+			"GraphQL, more than what is left": {
+				200,
+				[]string{
+					"Path: /graphql", "x-ratelimit-remaining: 4", "x-ratelimit-reset: 1795610400",
+					"x-ratelimit-resource: graphql",
+				},
+				`{"errors":[{"type":"RATE_LIMIT","code":"graphql_rate_limit"}]}`,
+				limited("graphql", 40*minute, "primary", left("graphql", 4, 40*minute)),
+			},
+			"a repository named graphql": {
+				200,
+				[]string{"Path: /repos/graphql/graphql-js/git/commits/1"},
+				`{"message":"Handle the secondary rate limit"}`,
+				gate.Signal{},
 			},
 			"GraphQL without headers": {
 				200, nil,
@@ -460,6 +488,12 @@ func vendors() map[string]vendor {
 				limited("quota", 9*sec, "quota-global-based"),
 			},
 			"unknown reason": {429, []string{"Retry-After: 9", "RateLimit-Reason: jira-moon-based"}, ``, limited("", 9*sec, "")},
+			"reset, another remains": {
+				429,
+				[]string{"RateLimit-Reason: jira-quota-tenant-based", "X-RateLimit-Remaining: 399", "X-RateLimit-Reset: 2026-11-25T12:30:00Z"},
+				``,
+				limited("quota", 30*minute, "quota-tenant-based", left("quota", 0, 30*minute)),
+			},
 			"policy": {
 				429,
 				[]string{
@@ -670,9 +704,20 @@ func vendors() map[string]vendor {
 				`{"error":{"code":4}}`,
 				limited("app", 0, "code 4", left("business", 0, 5*minute)),
 			},
-			"no limit":        {400, nil, `{"error":{"code":1,"message":"Please reduce the amount of data"}}`, gate.Signal{}},
-			"parameter":       {400, nil, `{"error":{"code":100}}`, gate.Signal{}},
-			"80007":           {400, nil, `{"error":{"code":80007}}`, gate.Signal{}},
+			"no limit":     {400, nil, `{"error":{"code":1,"message":"Please reduce the amount of data"}}`, gate.Signal{}},
+			"parameter":    {400, nil, `{"error":{"code":100}}`, gate.Signal{}},
+			"WhatsApp":     {400, nil, `{"error":{"code":80007}}`, limited("business", 0, "code 80007")},
+			"throughput":   {400, nil, `{"error":{"code":130429}}`, limited("", 0, "code 130429")},
+			"user of many": {400, nil, `{"error":{"code":17}}`, limited("", 0, "code 17")},
+			"time of another meter": {
+				200,
+				[]string{
+					`X-Ad-Account-Usage: {"acc_id_util_pct":9.5,"reset_time_duration":120}`,
+					`X-FB-Ads-Insights-Throttle: {"acc_id_util_pct":100}`,
+				},
+				``,
+				says(left("account", 0, 0)),
+			},
 			"success, a code": {200, nil, `{"error":{"code":4}}`, gate.Signal{}},
 			"no meters":       {200, nil, `{"data":[]}`, gate.Signal{}},
 			"low": {
