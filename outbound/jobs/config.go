@@ -73,7 +73,8 @@ type Queue struct {
 	// Backoff is the wait after a failed attempt. If nil, it grows from 15 seconds so that 25 attempts take two and a half
 	// weeks.
 	Backoff backoff.Strategy
-	// MaxDeliveries is how many processes in a row can die while they run the job; then it has failed. If zero, it is 5.
+	// MaxDeliveries is how many processes in a row can die while they run the job, or while it is at its Gate; then it has failed. If zero,
+	// it is 5. A process that cannot reach the engine for half a minute counts too, so that less than 3 fails jobs that harm nobody.
 	MaxDeliveries int
 }
 

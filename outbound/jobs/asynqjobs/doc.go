@@ -13,12 +13,14 @@
 // # Guarantees
 //
 //   - A job is in Redis when Enqueue returns nil, and as durable as Redis is: use appendonly, and appendfsync always if a
-//     crash of the machine must lose nothing.
-//   - A job is never early, and up to 1.3 seconds late, as asynq keeps whole seconds. A wait of up to 2 seconds for a limit or by RunAt is
-//     exact.
+//     crash of the machine must lose nothing. Set the maxmemory-policy to noeviction: a server that evicts keys loses jobs, and can stop
+//     their queue.
+//   - A job is never early, and with the default Poll up to 1.3 seconds late, as asynq keeps whole seconds. A wait of up to 2 seconds for a
+//     limit or by RunAt is exact.
 //   - If a process dies, its jobs run again about a minute later in another one, or if there is none, once one is
 //     started. Each of them then runs alone in its process, so that only the job that ends processes is charged for it. Other jobs of the
-//     process wait for such a job for up to a minute, even if its vendor is held.
+//     engine wait for such a job for up to a minute, even if its vendor is held; from then on, they run beside it, but for those that
+//     have to run alone too. Jobs of another engine in the process do not wait, so use one.
 //   - If a process loses Redis for 30 seconds, the contexts of its handlers end, and the jobs run again elsewhere.
 //   - Neither a limited job nor the death of a process counts as a retry or a failure of asynq.
 //   - A hold of a vendor is a pause of asynq that expires, so no process is needed to end it. It neither replaces nor ends the pause of an

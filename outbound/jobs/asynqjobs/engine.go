@@ -39,6 +39,8 @@ type engine struct {
 	inspector *asynq.Inspector
 	config    Config
 	stage     *semaphore.Weighted // held by the running jobs of this process; a job that runs alone holds all of it
+	suspects  *semaphore.Weighted // held by the job that runs alone, or would
+	mostAlone time.Duration
 
 	mu    sync.Mutex
 	rooms map[string]*room   // by queue
@@ -62,7 +64,8 @@ func New(client redis.UniversalClient, cfg Config) (*jobs.Engine, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	e := &engine{
 		redis: client, client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
-		config: cfg, stage: semaphore.NewWeighted(math.MaxInt64), rooms: map[string]*room{},
+		config: cfg, stage: semaphore.NewWeighted(math.MaxInt64), suspects: semaphore.NewWeighted(1), mostAlone: mostAlone,
+		rooms: map[string]*room{},
 	}
 	s := &store{engine: e, script: redis.NewScript(groupsText)}
 	if _, clustered := client.(*redis.ClusterClient); !clustered {

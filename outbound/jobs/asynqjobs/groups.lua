@@ -2,8 +2,8 @@
 --
 -- KEYS[1]  the first part of the names of all keys of the queue. These are:
 --   rec       a hash of all records by ID: 16 digits of the arrival, 8 digits of the length of the key, the key, and the payload
---   bat       a hash of all batches by ID, packed: o, the group; t, the turn; a, attempts; l, losses; h, whether it is taken and
---             not loaded; n, the IDs of its records
+--   bat       a hash of all batches by ID, packed: o, the group; t, the turn; a, attempts; l, losses; h, 1 if it is taken
+--             and not loaded, and 2 if it was given again since; n, the IDs of its records
 --   m         a hash, while there are groups: at, a time that is over, and no older than a second if something has happened since; late,
 --             by how much the clock of the server was set back; out, how many batches have h; last, the last place in q
 --   taken     a sorted set of the batches that are taken, by the time at which they are given again
@@ -247,6 +247,14 @@ local function make(opt, most, bytes)
   return {o = opt, t = 0, a = 0, l = 0, n = ids}
 end
 
+-- Returns the batch with an ID, if it is taken in a turn.
+local function held(id, turn)
+  local b = get(id)
+  if b and b.t == tonumber(turn) and call('ZSCORE', taken, id) then
+    return b
+  end
+end
+
 -- ARGV: the age at which records are due, the ID of a new batch, the most records and bytes of it, how many batches can be taken and
 -- not loaded, after which time one is given again, and how many records make a group due, or 0.
 -- Reply: the time until a group is due, or -1, the number of records, v, or "" if a group is due now, and the ID, turn, group, attempts
@@ -267,8 +275,15 @@ local function take()
   local b
   local old, at = first(taken)
   local opt = call('ZRANGE', queue, 0, 0)[1]
-  if old and at <= now then
+  if call('HEXISTS', bat, id) == 1 then -- this is repeated, since its reply was lost
+    b = held(id, 1)
+  elseif old and at <= now then
     id, b = old, get(old)
+    if b.h == 1 then -- its job waits in some process: the others go on
+      b.h = 2
+      put(id, b)
+      add(meta, 'out', -1)
+    end
   elseif opt and number(meta, 'out') < ahead then
     local t, g = base .. 't:' .. opt, base .. 'g:' .. opt
     local waiting, till = first(t)
@@ -306,14 +321,6 @@ local function take()
   return {next, call('HLEN', rec), call('EXISTS', queue) == 0 and (call('GET', changed) or '0') or ''}
 end
 
--- Returns the batch with an ID, if it is taken in a turn.
-local function held(id, turn)
-  local b = get(id)
-  if b and b.t == tonumber(turn) and call('ZSCORE', taken, id) then
-    return b
-  end
-end
-
 -- ARGV: the ID and turn of a batch, and after which time it is given again, if its job is lost.
 -- Reply: its group, attempts, losses, the IDs of its records, and the records.
 local function load()
@@ -323,10 +330,10 @@ local function load()
     return {}
   end
   call('ZADD', taken, int(now + ARGV[4]), id)
-  if b.h == 1 then
+  if b.h > 0 then
+    add(meta, 'out', b.h - 2)
     b.h = 0
     put(id, b)
-    add(meta, 'out', -1)
   end
   return {b.o, b.a, b.l, b.n, read(rec, b.n)}
 end
@@ -345,7 +352,7 @@ local function replace()
   call('HDEL', bat, id)
   call('ZREM', taken, id)
   add(g, 'flight', -#b.n)
-  add(meta, 'out', -b.h)
+  add(meta, 'out', b.h == 1 and -1 or 0)
   local others = ARGV[5] ~= 'null' and cjson.decode(ARGV[5]) or {}
   for i, p in ipairs(others) do
     local part = {o = opt, t = p.ID == id and b.t or 0, a = p.Attempts, l = p.Losses, h = 0, n = {}}
@@ -436,11 +443,11 @@ function verbs.delete(opt)
     lose(t, id, get(id), 'wait')
   end
   local more = call('EXISTS', p, f, t)
-  for _, id in ipairs(more == 0 and number(g, 'flight') > 0 and number(meta, 'out') > 0 and call('ZRANGE', taken, 0, -1) or {}) do
+  for _, id in ipairs(more == 0 and number(g, 'flight') > 0 and call('ZRANGE', taken, 0, -1) or {}) do
     local b = get(id)
-    if b.o == opt and b.h == 1 then -- its records were not loaded yet
+    if b.o == opt and b.h > 0 then -- its records were not loaded yet
       lose(taken, id, b, 'flight')
-      add(meta, 'out', -1)
+      add(meta, 'out', b.h == 1 and -1 or 0)
     end
   end
   return n, more

@@ -97,9 +97,19 @@ func TestGroupsInRedis(t *testing.T) {
 	t.Parallel()
 	s := start(t, asynqjobs.Config{})
 	for name, script := range map[string]string{
+		// A Take is repeated if its reply was lost: by go-redis, with the ID of its batch.
+		"taken twice": `set max=1 ahead=3; add a 1 2; add b 3; flush; take p = a #1; take repeated = a #1; take repeated = a #1; take q = b #2
+			take repeated = b #2; load p = a: 1; replace p x:0:1h; load q = b: 3; replace q 3=; next r = a: 2; replace r 2=; take = -
+			state = 1 1h0m0s; flush; take p = a x; delete a = 1; groups = `,
 		// A batch without a job is given again, also while its group is paused or handlers are missing.
 		"no job": `add a 1; flush; set again=20ms; take p = a #1; state = 1 20ms; pause a; sleep 19ms; take = -; sleep 1ms
 			set ahead=0 again=1h; take q = a #1; state = 1 1h0m0s; load p = a: 1; load q = a: 1; replace q 1=; load q = -; state = 0 never`,
+		// One that waits for longer than that keeps nobody from taking others.
+		"job that waits": `set max=1 ahead=1 again=10ms; add a 1 2 3 4; flush; take p = a #1; take = -; sleep 10ms; take p = a #1; next q = a: 2
+			set again=1h; take = a #3; take = -; load p = a: 1; take = -; replace p 1=; replace q 2=; delete a = 2; records = 0; add b 5; flush
+			next = b: 5; add b 6 7; flush; take = b #5; take = -`,
+		"delete of a job that waits": `set max=1 ahead=1 again=10ms; add a 1 2; flush; take = a #1; sleep 10ms; take = a #1; delete a = 2
+			groups = ; add b 3 4; flush; take = b #2; take = -`,
 		"lost job": `add a 1; flush; take p = a #1; sleep 30m; load p = a: 1; sleep 59s; load p = a: 1; sleep 59s; take = -; state = 1 1s
 			sleep 1s; set ahead=0; take q = a #1; load q = a: 1; replace p 1=; sleep 2m; take = -`,
 		// An Add that is repeated, since its reply was lost, changes nothing, also if its record has another content since.
@@ -528,6 +538,8 @@ func TestGroupsOfAnotherProcess(t *testing.T) {
 	take := func(t *testing.T, queue string) groups.Batch {
 		t.Helper()
 		add(t, queue, "1", 1)
+		terms := terms
+		terms.ID = "taken"
 		b, _, err := other.Take(ctx, queue, terms)
 		require.NoError(t, err)
 		b, err = other.Load(ctx, queue, b.ID, b.Turn)

@@ -17,38 +17,52 @@ const (
 	fieldWaits = "gresil-waits"
 )
 
-// enter waits until the job can run, and returns its share of the stage, which the caller releases when the job has run. A job whose last
-// delivery ended with its process runs alone, so that only it is charged if it ends this process too; others run beside each other. A job
-// that has waited for mostAlone runs beside the others, since one of them can be waiting for it. While a job waits, the end of the process
-// is not charged to it. When the process stops, the job does not run.
-func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (share int64, err error) {
+var errAlone = errors.New("asynqjobs: another job runs alone")
+
+// enter waits until the job can run. The caller calls leave when it has run. A job whose last delivery ended with its process is a suspect:
+// it runs alone, so that only it is charged if it ends this process too; others run beside each other. A job that has waited for mostAlone
+// runs beside the others, since one of them can be waiting for it; but a suspect beside no other suspect. While a job waits, the end of the
+// process is not charged to it. When the process stops, the job does not run.
+func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (leave func(), err error) {
 	if err = l.stopping.Err(); err != nil {
-		return 0, err
+		return nil, err
 	}
-	stage, client, key := l.engine.stage, l.engine.redis, prefix(l.queue)+"t:"+e.ID
+	client, key := l.engine.redis, prefix(l.queue)+"t:"+e.ID
 	if lost {
 		if e.Losses, err = client.HGet(ctx, key, fieldLost).Int(); err != nil && !errors.Is(err, redis.Nil) {
-			return 0, failed(ctx, err)
+			return nil, failed(ctx, err)
 		}
 	}
-	share = 1
-	if e.Losses > 0 || e.Meta[groups.Suspect] != "" {
+	stage, suspects, share := l.engine.stage, l.engine.suspects, int64(1)
+	suspect := e.Losses > 0 || e.Meta[groups.Suspect] != ""
+	leave = func() {
+		if stage.Release(share); suspect {
+			suspects.Release(1)
+		}
+	}
+	if suspect {
 		share = math.MaxInt64
 	}
-	if stage.TryAcquire(share) {
-		return share, nil
+	first := !suspect || suspects.TryAcquire(1)
+	if first && stage.TryAcquire(share) {
+		return leave, nil
 	}
-	if _, err = send(ctx, l.engine, func() (int64, error) { return client.HSet(ctx, key, fieldWaits, 1).Result() }); err != nil {
-		return 0, err
+	if _, err = send(ctx, l.engine, func() (int64, error) { return client.HSet(ctx, key, fieldWaits, 1).Result() }); err == nil {
+		waiting, cancel := context.WithTimeout(ctx, l.engine.mostAlone)
+		defer cancel()
+		defer context.AfterFunc(l.stopping, cancel)() //nolint:contextcheck // it ends with Run
+		first = first || suspects.Acquire(waiting, 1) == nil
+		if err = l.stopping.Err(); !first {
+			err = cmp.Or(err, errAlone)
+		} else if stage.Acquire(waiting, share) != nil {
+			share, err = 0, l.stopping.Err()
+		}
+		err = cmp.Or(l.forget(ctx, e.ID, fieldWaits), err)
+	} else {
+		share = 0
 	}
-	waiting, cancel := context.WithTimeout(ctx, mostAlone)
-	defer cancel()
-	defer context.AfterFunc(l.stopping, cancel)() //nolint:contextcheck // it ends with Run
-	if stage.Acquire(waiting, share) != nil {
-		share, err = 0, l.stopping.Err()
+	if err != nil && first {
+		leave()
 	}
-	if err = cmp.Or(l.forget(ctx, e.ID, fieldWaits), err); err != nil {
-		stage.Release(share)
-	}
-	return share, err
+	return leave, err
 }

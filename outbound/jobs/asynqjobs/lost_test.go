@@ -296,6 +296,40 @@ func TestSuspectRunsAlone(t *testing.T) {
 	eventually(t, func() bool { return r.Stats().Succeeded == 12 }, "all run")
 }
 
+// After a while, others run beside a job that should run alone, but no other one of its kind.
+func TestSuspectsRunApart(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{Poll: 20 * time.Millisecond})
+	asynqjobs.SetMostAlone(s.Queue, 100*time.Millisecond)
+	producer, err := jobs.New(jobs.Config{Engine: s.engine})
+	require.NoError(t, err)
+	for range 3 {
+		enqueue(t, producer, jobs.Job{Meta: map[string]string{groups.Suspect: "1"}})
+	}
+	var suspects, others, most atomic.Int64
+	end := make(chan struct{})
+	r, _ := s.run(t, jobs.Queue{Concurrency: 9, Handler: func(_ context.Context, job jobs.Job) error {
+		if len(job.Meta) == 0 {
+			others.Add(1)
+			return nil
+		}
+		if n := suspects.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		<-end
+		suspects.Add(-1)
+		return nil
+	}})
+	eventually(t, func() bool { return suspects.Load() == 1 }, "one of them runs")
+	for range 4 {
+		enqueue(t, producer, jobs.Job{})
+	}
+	eventually(t, func() bool { return others.Load() == 4 && r.Stats().Active == 1 }, "the others run")
+	close(end)
+	eventually(t, func() bool { return r.Stats().Succeeded == 7 }, "all run")
+	require.EqualValues(t, 1, most.Load())
+}
+
 // A job that its process has survived has no losses any more, also if its next attempt is not made.
 func TestLossesOfSurvivor(t *testing.T) {
 	t.Parallel()

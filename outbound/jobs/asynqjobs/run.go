@@ -85,13 +85,13 @@ func (l *line) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	maxRetry, _ := asynq.GetMaxRetry(ctx)
 	e := groups.Entry{Job: jobOf(id, l.queue, task.Payload(), task.Headers(), retried, maxRetry)}
 	l.wait(ctx, e.NotBefore) // it can be early, by a clock that is ahead
-	share, err := l.enter(ctx, &e, task.Headers()[headerLost] != "")
+	leave, err := l.enter(ctx, &e, task.Headers()[headerLost] != "")
 	if err != nil {
 		return &outcome{groups.Verdict{End: groups.Limited, At: time.Now().Add(time.Second), Err: err}}
 	}
 	over := fieldWaits // it is not there
 	defer func() { l.settle(ctx, id, over) }()
-	defer l.engine.stage.Release(share)
+	defer leave()
 	v := l.Handle(ctx, e)
 	made := v.Made
 	if v.End == groups.Limited && !v.At.IsZero() && l.wait(ctx, v.At) {

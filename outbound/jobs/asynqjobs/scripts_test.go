@@ -182,10 +182,12 @@ func (k *kit) do(verb string, args []string) string {
 			say("%s%s", id, map[bool]string{true: "!"}[due])
 		}
 	case "take", "next": // a name for the batch; next loads it too
-		k.terms.ID = fmt.Sprint("#", k.made+1)
+		if k.terms.ID = fmt.Sprint("#", k.made+1); name == "repeated" {
+			k.terms.ID = fmt.Sprint("#", k.made)
+		}
 		var b groups.Batch
 		b, _, err = k.Take(ctx, k.queue, k.terms)
-		if k.taken[name] = b; b.ID == k.terms.ID {
+		if k.taken[name] = b; b.ID == k.terms.ID && name != "repeated" {
 			k.made++
 		}
 		switch {
@@ -206,7 +208,7 @@ func (k *kit) do(verb string, args []string) string {
 	case "state", "records": // without a Take; "records" without the time
 		var state groups.State
 		terms := k.terms
-		terms.Ahead = 0
+		terms.ID, terms.Ahead = "", 0
 		_, state, err = k.Take(ctx, k.queue, terms)
 		say("%d", state.Records)
 		if verb == "state" && state.Next < 0 {
