@@ -165,7 +165,7 @@ func TestFlightsOfTwoKinds(t *testing.T) {
 					l.mu.Lock()
 					defer l.mu.Unlock()
 					return l.busy && len(l.queue) == max(0, i)
-				}, patient, 50*time.Microsecond)
+				}, busy, 50*time.Microsecond)
 			}
 			resume()
 			wg.Wait()

@@ -97,7 +97,7 @@ func TestLaneClose(t *testing.T) {
 	require.Eventually(t, queued(l, cap(errs)-1), time.Minute, time.Millisecond)
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()
-	require.Eventually(t, func() bool { return s.closed.Load() && queued(l, 0)() }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return s.closed.Load() && queued(l, 0)() }, busy, time.Millisecond)
 	resume() // Close waits for the one that is under way
 	require.NoError(t, <-closed)
 	ended := 0
@@ -135,7 +135,7 @@ func TestLaneSendsTogether(t *testing.T) {
 	left := map[int64]bool{}
 	for i := range 150 {
 		if i == 1 {
-			require.Eventually(t, queued(lane, 0), patient, time.Millisecond)
+			require.Eventually(t, queued(lane, 0), busy, time.Millisecond)
 		}
 		wg.Go(func() {
 			r, err := table.Apply(ctx, "k", id, limits.Op{Cost: 1})
@@ -148,7 +148,7 @@ func TestLaneSendsTogether(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, queued(lane, 149), patient, time.Millisecond)
+	require.Eventually(t, queued(lane, 149), busy, time.Millisecond)
 	resume()
 	wg.Wait()
 	require.Len(t, left, 99, "each was granted another one")
@@ -171,7 +171,7 @@ func TestLaneTrial(t *testing.T) {
 		lane.mu.Lock()
 		defer lane.mu.Unlock()
 		return !lane.busy
-	}, patient, time.Millisecond, "the goroutine of the lane ends after the reply")
+	}, busy, time.Millisecond, "the goroutine of the lane ends after the reply")
 	resume := pause(t, client)
 	require.NoError(t, s.first.guard.SetState(breaker.HalfOpen))
 	tried := make(chan error)
@@ -180,7 +180,7 @@ func TestLaneTrial(t *testing.T) {
 		return err
 	}
 	go func() { tried <- call() }()
-	require.Eventually(t, lane.tries, patient, time.Millisecond)
+	require.Eventually(t, lane.tries, busy, time.Millisecond)
 	require.ErrorIs(t, call(), ErrUnavailable)
 	select {
 	case err := <-tried:
@@ -189,7 +189,7 @@ func TestLaneTrial(t *testing.T) {
 	}
 	resume()
 	require.NoError(t, <-tried)
-	require.Eventually(t, func() bool { return call() == nil }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return call() == nil }, busy, time.Millisecond)
 }
 
 // TestLaneWithPartialFailures: decisions that fail together with others that do not are no
@@ -221,14 +221,14 @@ func TestLaneWithPartialFailures(t *testing.T) {
 			})
 		}
 		call(bad, true)
-		require.Eventually(t, queued(lane(bad), 0), patient, time.Millisecond)
+		require.Eventually(t, queued(lane(bad), 0), busy, time.Millisecond)
 		wg.Go(func() {
 			if _, err := table.Apply(ctx, bad, log, limits.Op{Cost: 1}); err == nil || errors.Is(err, ErrUnavailable) {
 				t.Error(err)
 			}
 		})
 		call(good, false)
-		require.Eventually(t, queued(lane(bad), 2), patient, time.Millisecond)
+		require.Eventually(t, queued(lane(bad), 2), busy, time.Millisecond)
 		resume()
 		wg.Wait()
 	}
@@ -249,5 +249,5 @@ func TestShortDeadlineInALane(t *testing.T) {
 		cancel()
 	}
 	resume()
-	require.Eventually(t, func() bool { return take(t, table, "k", l, 0).Remaining == 999 }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return take(t, table, "k", l, 0).Remaining == 999 }, busy, time.Millisecond)
 }

@@ -405,7 +405,7 @@ func TestUnavailable(t *testing.T) {
 		require.Eventually(t, func() bool { // the first connection can take longer than Timeout
 			_, err := deny.Take(ctx, "k", 1)
 			return err == nil
-		}, patient, time.Millisecond)
+		}, busy, time.Millisecond)
 		srv.Kill()
 		for range failures {
 			r, err := allow.Take(ctx, "k", 1)
@@ -561,7 +561,7 @@ func TestDemotedServer(t *testing.T) {
 				require.Eventually(t, func() bool {
 					_, err = table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
 					return errors.Is(err, ErrUnavailable)
-				}, patient, time.Millisecond)
+				}, busy, time.Millisecond)
 				r.Point(r.Replica.Addr)
 				var decided limits.Result
 				require.Eventually(t, func() bool {

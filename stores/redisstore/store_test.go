@@ -165,7 +165,7 @@ func decides(tb testing.TB, t limits.Table, key string, p *limits.Plan) {
 	require.Eventually(tb, func() bool {
 		_, err := t.Apply(tb.Context(), key, p, limits.Op{Cost: 1})
 		return err == nil
-	}, patient, time.Millisecond)
+	}, busy, time.Millisecond)
 }
 
 // modes runs a test in both.
@@ -201,7 +201,7 @@ func pause(tb testing.TB, client *redis.Client, idle ...*lane) (resume func()) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			return !l.busy
-		}, patient, time.Millisecond)
+		}, busy, time.Millisecond)
 	}
 	require.NoError(tb, client.Do(context.Background(), "client", "pause", "600000", "write").Err())
 	return func() {
@@ -364,7 +364,7 @@ func TestCloseWaitsForSentDecisions(t *testing.T) {
 		table := open(t, s, "t")
 		take(t, table, "k", ratelimit.PerHour(9), 1)
 		proxy.Delay(100 * time.Millisecond)
-		require.Eventually(t, func() bool { return !sends(s) }, patient, time.Millisecond)
+		require.Eventually(t, func() bool { return !sends(s) }, busy, time.Millisecond)
 		ended := make(chan error, 1)
 		go func() {
 			_, err := table.Apply(context.WithoutCancel(t.Context()), "k", planned(t, table, ratelimit.PerHour(9)), limits.Op{Cost: 1})

@@ -236,7 +236,7 @@ func TestWaitersOfTwoProcesses(t *testing.T) {
 			r, err := all[0].Reserve(ctx, key, 1, time.Hour)
 			require.NoError(t, err)
 			return r.Wait <= period
-		}, patient, time.Millisecond)
+		}, busy, time.Millisecond)
 	})
 }
 
@@ -371,7 +371,7 @@ func TestRefundOfAnotherStore(t *testing.T) {
 	r, err := memory.Take(t.Context(), "k", 3)
 	require.NoError(t, err)
 	for _, take := range []ratelimit.Result{r, {Permits: 3}} {
-		require.Eventually(t, func() bool { return l.Refund(t.Context(), take) == nil }, patient, time.Millisecond) // it waits for a second at most
+		require.Eventually(t, func() bool { return l.Refund(t.Context(), take) == nil }, busy, time.Millisecond) // it waits for a second at most
 	}
 	r, err = l.Peek(t.Context(), "k")
 	require.NoError(t, err)

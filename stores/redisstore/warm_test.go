@@ -228,7 +228,7 @@ func TestCutConnections(t *testing.T) {
 			failed++
 		}
 		return err == nil
-	}, patient, time.Millisecond)
+	}, busy, time.Millisecond)
 	require.LessOrEqual(t, failed, 2*failures)
 }
 
