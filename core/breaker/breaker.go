@@ -34,7 +34,7 @@ type Breaker struct {
 	openFor    time.Duration // duration of the last opening; 0 after the breaker closed
 	delay      time.Duration // the last result of OpenDelay, which may be less
 	opened     int           // how often it opened since it was last closed
-	row        int           // failures in a row
+	row        int           // failures in a row, or less than 0: successes in a row
 	ring       ring
 	buckets    *buckets      // used instead of ring if there is a WindowTime
 	window     *counts       // the counts of ring or buckets

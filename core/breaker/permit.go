@@ -146,8 +146,10 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, slow bool, now, took, 
 
 // count adds a call to the counters, and to the trials or the window.
 func (b *Breaker) count(failed, slow bool) {
-	if b.row++; !failed {
-		b.row = 0
+	if failed {
+		b.row = max(0, b.row) + 1
+	} else {
+		b.row = min(0, b.row) - 1
 	}
 	b.total.add(failed, slow, 1)
 	switch {

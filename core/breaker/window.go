@@ -40,17 +40,20 @@ func (b *Breaker) resize() {
 	b.window = &b.ring.counts
 }
 
-const forever = math.MaxInt64 // without a WindowTime
+const (
+	forever = math.MaxInt64 // without a WindowTime
+	settled = 16            // successes in a row after which a breaker with a WindowTime can be calm: a change costs more than some locks
+)
 
 // isCalm reports whether a success that is not slow would change nothing but a number of calls. A ring must be full of such calls, so that
-// it stays as it is. In a time window there must be no failures in a row, and no success that may open the breaker before the present
-// tenth is over: from MinCalls on, each one lowers the rates.
+// it stays as it is. In a time window no success may open the breaker before the present tenth is over: from MinCalls on, each one lowers
+// the rates.
 func (b *Breaker) isCalm() bool {
 	c := b.window
 	if b.buckets == nil {
 		return c.calls == len(b.ring.each) && c.failures == 0 && c.slow == 0
 	}
-	return b.row == 0 && c.calls >= b.rules.MinCalls && b.far()
+	return b.row <= -settled && c.calls >= b.rules.MinCalls && b.far()
 }
 
 // A ring keeps the outcomes of the last calls.
