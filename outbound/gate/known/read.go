@@ -45,8 +45,8 @@ func path(resp *http.Response) string {
 
 // graphQL reports whether a response can be one of GraphQL, which has its errors in the body.
 func graphQL(resp *http.Response) bool {
-	kind, asked := resp.Header.Get("Content-Type"), path(resp)
-	is := (kind == "" || strings.Contains(kind, "json")) && (asked == "" || strings.HasSuffix(asked, "/graphql") || strings.HasSuffix(asked, "/graphql.json"))
+	kind, asked := resp.Header.Get("Content-Type"), strings.TrimSuffix(path(resp), ".json")
+	is := (kind == "" || strings.Contains(kind, "json")) && (asked == "" || strings.HasSuffix(asked, "/graphql"))
 	return is && resp.StatusCode == http.StatusOK
 }
 
