@@ -39,7 +39,7 @@
 // A record that Add accepted is sent at least once, unless it fails, or is replaced or deleted by request. If n records of an option are
 // due together, they take n / MaxRecords calls, rounded up. Records are taken in the order of their arrival, but calls can overtake each
 // other. A call whose process died twice is halved, so that a record that ends its process does not make other records fail. A call whose
-// last process died runs alone in the next; from a minute on, calls that have ended no process run beside it.
+// last process died runs alone in the next, but for calls that have waited for a minute and have ended no process.
 //
 // # Failure mode
 //

@@ -80,7 +80,8 @@ func (c *call) useBuckets() {
 	}
 }
 
-// noteQuota notes how much a vendor has left. An answer to a call from before it last said so can only lower that, and shortens no time.
+// noteQuota notes how much a vendor has left. An answer to a call from before it last said so can only lower that, and never shortens
+// the time.
 func (g *Gate) noteQuota(c *call, s *scope, q Quota) {
 	reset, newer := g.now.Add(min(q.Reset, g.settings().MaxHold)), c.seen > s.quotaTold
 	if newer || q.Remaining < s.quotaLeft || !g.now.Before(s.quotaReset) {

@@ -74,7 +74,7 @@ type Queue struct {
 	// weeks.
 	Backoff backoff.Strategy
 	// MaxDeliveries is how many processes in a row can die while they run the job, or while it is at its Gate; then it has failed. If zero,
-	// it is 5. A process that cannot reach the engine for half a minute counts too, so that less than 3 fails jobs that harm nobody.
+	// it is 5. A process that cannot reach the engine for half a minute counts too, so a value below 3 can fail jobs that do no harm.
 	MaxDeliveries int
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/gresil/gresil/outbound/gate"
 )
 
-// AzureOpenAI knows the limits "requests" and "tokens". A refusal names one of them if it alone is used up, and otherwise
+// AzureOpenAI knows the limits "requests" and "tokens". A 429 names one of them if it alone is used up, and otherwise
 // none: Azure also refuses too many calls within a few seconds. A value of -1 is unknown.
 //
 // x-ms-retry-after-ms is read like retry-after-ms: both take precedence over Retry-After, also if they are shorter. A 429 of

@@ -22,7 +22,7 @@
 //
 // A refusal is one of three things. Limited: the key is held until the vendor's own time, or if it gives none, as long as
 // gate.Config.Backoff says. Busy: too many calls were in flight, and nothing is held. Permanent: waiting does not help. A
-// response that is none of them, such as a 403 of most vendors for lack of permission, is returned as it came.
+// response that is none of them, such as most vendors' 403 for lack of permission, is returned as it came.
 //
 // # How they read
 //

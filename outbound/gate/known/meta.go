@@ -9,7 +9,7 @@ import (
 )
 
 // Meta knows the limits "app", "account" and "business". A refusal is an error code, with the status 400: 4 is of the app, 613
-// and 17 with the subcode 2446079 of the account, 80000 to 80014 of the business. Others name none: 17 of a user, 32 of a page,
+// and 17 with the subcode 2446079 of the account, 80000 to 80009 and 80014 of the business. Others name none: 17 of a user, 32 of a page,
 // 130429 of a phone number. If a meter is at 100 percent or more, nothing remains, and there is a pause until the time that the
 // vendor tells, also after a success. The meters of an app tell no time, so that only its refusals begin a hold. Of several
 // businesses and use cases in a response, the longest time counts. Lower meters, and a response without meters, say nothing.

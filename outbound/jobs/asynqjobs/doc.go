@@ -19,8 +19,8 @@
 //     limit or by RunAt is exact.
 //   - If a process dies, its jobs run again about a minute later in another one, or if there is none, once one is
 //     started. Each of them then runs alone in its process, so that only the job that ends processes is charged for it. Other jobs of the
-//     engine wait for such a job for up to a minute, even if its vendor is held; from then on, they run beside it, but for those that
-//     have to run alone too. Jobs of another engine in the process do not wait, so use one.
+//     engine wait for such a job for up to a minute each, even if its vendor is held; then they run beside it, except those that must run
+//     alone too. Jobs of another engine in the process do not wait, so use one.
 //   - If a process loses Redis for 30 seconds, the contexts of its handlers end, and the jobs run again elsewhere.
 //   - Neither a limited job nor the death of a process counts as a retry or a failure of asynq.
 //   - A hold of a vendor is a pause of asynq that expires, so no process is needed to end it. It neither replaces nor ends the pause of an

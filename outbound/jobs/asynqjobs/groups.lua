@@ -5,7 +5,7 @@
 --   bat       a hash of all batches by ID, packed: o, the group; t, the turn; a, attempts; l, losses; h, 1 if it is taken
 --             and not loaded, and 2 if it was given again since; n, the IDs of its records
 --   m         a hash, while there are groups: at, a time that is over, and no older than a second if something has happened since; late,
---             by how much the clock of the server was set back; out, how many batches have h; last, the last place in q
+--             by how much the clock of the server was set back; out, how many batches have h = 1; last, the last place in q
 --   taken     a sorted set of the batches that are taken, by the time at which they are given again
 --   all       a sorted set of all groups, by the time at which they were made
 --   q         a sorted set of the groups that are due, by their turn
