@@ -30,8 +30,9 @@ const (
 
 // RedisSizes are the sizes of the Redis rows.
 type RedisSizes struct {
-	Keys int           // where the names say 10,000
-	Load time.Duration // how long a sample takes
+	Keys    int           // where the names say 10,000
+	Samples int           // of a subject in a row
+	Load    time.Duration // how long a sample takes
 }
 
 // callers is how many goroutines decide at a time, where a row does not say another number.

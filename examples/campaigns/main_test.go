@@ -102,11 +102,11 @@ func requireServed(t *testing.T, r demotest.Output) {
 	require.LessOrEqual(t, int(r.Num("duplicates")), len(inFlight(r)))
 }
 
-// 20 campaigns of 150 calls from 4 processes, one of which is killed on the way.
+// 20 campaigns of 100 calls from 4 processes, one of which is killed on the way.
 func TestCampaignsWithKill(t *testing.T) {
 	t.Parallel()
-	r := repeated(t, 1500, func(cps float64) demotest.Output {
-		return runBinary(t.Context(), t, io.Discard, "-calls 150 -cps %g -kill 1", cps)
+	r := repeated(t, 1000, func(cps float64) demotest.Output {
+		return runBinary(t.Context(), t, io.Discard, "-calls 100 -cps %g -kill 1", cps)
 	})
 	requireServed(t, r)
 	require.Equal(t, []int{1}, r.Nums("deaths"))

@@ -3,6 +3,7 @@ package ratelimittest
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,6 +18,16 @@ func Capacity(l ratelimit.Limit) int64 {
 		least = min(least, limits.Capacity(s))
 	}
 	return least
+}
+
+var started = time.Now()
+
+// Aligned is an aligned window of a period, or of some minutes more if one of an hour or longer would end while the tests run.
+func Aligned(n int64, period time.Duration) ratelimit.Limit {
+	for period >= time.Hour && period-time.Duration(started.UnixNano())%period < 10*time.Minute {
+		period += 13 * time.Minute
+	}
+	return ratelimit.AlignedWindow(n, period)
 }
 
 // SetLimit changes the limit of a limiter.

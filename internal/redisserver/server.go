@@ -5,6 +5,7 @@ package redisserver
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -109,20 +110,61 @@ func (s *Server) Kill() {
 	}
 }
 
-// Do sends one command by redis-cli, and returns the reply as text: that of many parts has one in a line. A reply that is an error
-// is one.
+// Do sends one command, and returns the reply as text: that of many parts has one in a line. A reply that is an error is one.
 func (s *Server) Do(words ...string) (string, error) {
 	command := strings.Join(words, " ")
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	host, port, _ := net.SplitHostPort(s.Addr)
-	args := append([]string{"-e", "-h", host, "-p", port}, strings.Fields(command)...)
-	out, err := exec.CommandContext(ctx, "redis-cli", args...).CombinedOutput() //nolint:gosec // as above
-	text := strings.TrimSpace(string(out))
+	text, err := s.ask(command)
 	if err != nil {
-		return "", fmt.Errorf("redisserver: %s on %s: %w: %s", command, s.Addr, err, text)
+		return "", fmt.Errorf("redisserver: %s on %s: %w", command, s.Addr, err)
 	}
-	return text, nil
+	return strings.TrimSpace(text), nil
+}
+
+func (s *Server) ask(command string) (string, error) {
+	d := net.Dialer{Deadline: time.Now().Add(patience)}
+	conn, err := d.DialContext(context.Background(), "tcp", s.Addr)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(d.Deadline); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(conn, command+"\r\n"); err != nil { // as a person would type it
+		return "", err
+	}
+	return reply(bufio.NewReader(conn))
+}
+
+// reply reads a reply of the Redis protocol.
+func reply(r *bufio.Reader) (string, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	kind, text := line[0], strings.TrimSpace(line[1:])
+	switch kind {
+	case '-':
+		return "", errors.New(text)
+	case '+', ':':
+		return text, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return "", err
+	}
+	if kind == '$' {
+		bulk := make([]byte, n+len("\r\n"))
+		_, err := io.ReadFull(r, bulk)
+		return string(bulk[:n]), err
+	}
+	parts := make([]string, n)
+	for i := range parts {
+		if parts[i], err = reply(r); err != nil {
+			return "", err
+		}
+	}
+	return strings.Join(parts, "\n"), nil
 }
 
 // Await asks the server until the reply has all of the texts.

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"sync"
@@ -137,22 +138,24 @@ type packet struct {
 
 // pass copies bytes from one end to the other, until either is closed.
 func (p *Proxy) pass(l *link, from, to net.Conn) {
-	way := make(chan packet, 1024)
+	way := make(chan packet, 256)
 	p.wg.Go(func() {
 		defer l.close()
 		for pk := range way {
-			late := time.NewTimer(time.Until(pk.due))
-			select {
-			case <-late.C:
-			case <-p.done:
+			if wait := time.Until(pk.due); wait > 0 {
+				late := time.NewTimer(wait)
+				select {
+				case <-late.C:
+				case <-p.done:
+				}
+				late.Stop()
 			}
-			late.Stop()
 			_, _ = to.Write(pk.data) // if it is closed, so is the other end
 		}
 	})
 	defer close(way)
+	data := make([]byte, 16<<10)
 	for {
-		data := make([]byte, 16<<10)
 		n, err := from.Read(data)
 		if err != nil {
 			return
@@ -164,7 +167,7 @@ func (p *Proxy) pass(l *link, from, to net.Conn) {
 			l.lost = l.lost || lost
 		})
 		if !lost {
-			way <- packet{time.Now().Add(delay), data[:n]}
+			way <- packet{time.Now().Add(delay), bytes.Clone(data[:n])}
 		}
 	}
 }

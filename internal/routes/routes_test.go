@@ -162,7 +162,7 @@ func TestFind_EverySpelling(t *testing.T) {
 		},
 	}
 	requests := spellings(t)
-	const every = 200 // of so many requests each router gets one, in turn
+	const every = 300 // of so many requests each router gets one, in turn
 	turn := 0
 	for treeName, tree := range trees {
 		for placeName, place := range places {

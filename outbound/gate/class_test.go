@@ -21,7 +21,7 @@ import (
 
 // While 2,000 background calls wait, interactive calls wait for few slots or places, and background calls get the rest. If interactive
 // calls alone could fill the limit, background calls get their part.
-func TestClasses(t *testing.T) { testClasses(t, 4*time.Second, false) }
+func TestClasses(t *testing.T) { testClasses(t, 3*time.Second, false) }
 
 // testClasses makes calls for a while. The rows of all are for a soak.
 func testClasses(t *testing.T, while time.Duration, all bool) {
@@ -483,17 +483,17 @@ func TestCostlyBackgroundCallHoldsNoPlace(t *testing.T) {
 func TestCostlyBackgroundCallWithoutPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		limit := gate.Limit{Name: "tokens", N: 300, Per: 200 * time.Second, Burst: 101}
+		limit := gate.Limit{Name: "tokens", N: 300, Per: 100 * time.Second, Burst: 101}
 		gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{Limits: []gate.Limit{limit}, InFlight: 2})
 		defer closeAll(gates)
 		free := busy(t.Context(), tester{t}, gates[0], 4, costs(0), 500*time.Millisecond)
 		others := busy(t.Context(), tester{t}, gates[0], 5, costs(10), 0)
-		time.Sleep(200 * time.Second)
+		time.Sleep(100 * time.Second)
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(gate.Background(t.Context()), time.Hour)
 		defer cancel()
 		require.NoError(t, do(ctx, gates[1], costs(100), 0))
-		require.Less(t, time.Since(start), 300*time.Second)
+		require.Less(t, time.Since(start), 150*time.Second)
 		free()
 		others()
 	})

@@ -108,7 +108,7 @@ func TestStoreUnavailable(t *testing.T) {
 				cancel()
 			}()
 			var sent counter
-			loop(ctx, t, gates, max(3, 40/c.n), func(int) { sent.call(100 * time.Millisecond) })
+			loop(ctx, t, gates, max(3, 24/c.n), func(int) { sent.call(100 * time.Millisecond) })
 			var per [6]int
 			for _, at := range sent.begun {
 				per[min(5, int(at.Sub(begun)/(5*time.Second)))]++
@@ -1036,7 +1036,7 @@ func TestSharedPlaceOfLongCalls(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				gates, _ := gatesOf(t, newRedis(2*time.Millisecond), 2, gate.Config{InFlight: 1})
 				defer closeAll(gates)
-				ctx, cancel := context.WithTimeout(t.Context(), 30*takes)
+				ctx, cancel := context.WithTimeout(t.Context(), 20*takes)
 				defer cancel()
 				var counts [2]atomic.Int64
 				loop(ctx, t, gates, 2, func(i int) {

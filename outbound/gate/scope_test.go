@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -345,8 +346,10 @@ func TestManyHeldKeys(t *testing.T) {
 	t.Parallel()
 	bubble(t, gate.Config{Limits: []gate.Limit{{Name: "account", Key: gate.ByCall}}, MaxWait: -1}, func(t tester, g *gate.Gate) {
 		for i := range 65_537 {
-			p, err := g.Wait(t.Context(), account(fmt.Sprint(i)))
-			require.NoError(t, err, i)
+			p, err := g.Wait(t.Context(), account(strconv.Itoa(i)))
+			if err != nil { // cheaper than require, 65,537 times
+				t.Fatal(i, err)
+			}
 			p.Done(refusal{time.Minute})
 		}
 		_, err := g.Wait(t.Context(), account("another"))
@@ -367,13 +370,12 @@ func TestManyHeldKeys(t *testing.T) {
 func TestManyCountedKeys(t *testing.T) {
 	t.Parallel()
 	bubble(t, gate.Config{Limits: []gate.Limit{{Name: "account", N: 1, Per: time.Hour, Key: gate.ByCall}}, MaxWait: -1}, func(t tester, g *gate.Gate) {
-		for i := range 70_000 {
-			p, err := g.Wait(t.Context(), account(fmt.Sprint(i)))
-			if i < 65_535 {
-				require.NoError(t, err)
-			}
+		for i := range 65_600 {
+			p, err := g.Wait(t.Context(), account(strconv.Itoa(i)))
 			if err == nil {
 				p.Done(nil)
+			} else if i < 65_535 {
+				t.Fatal(i, err)
 			}
 		}
 		for i := 0; i < 65_536; i += 512 {

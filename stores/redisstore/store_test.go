@@ -27,6 +27,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/quiettest"
+	"github.com/gresil/gresil/internal/ratelimittest"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/redistest"
 )
@@ -183,7 +184,7 @@ func modes(t *testing.T, test func(t *testing.T, mode Mode)) {
 func kinds(n int64, period time.Duration) map[string]ratelimit.Limit {
 	return map[string]ratelimit.Limit{
 		"window":  ratelimit.FixedWindow(n, period),
-		"aligned": ratelimit.AlignedWindow(n, period),
+		"aligned": ratelimittest.Aligned(n, period),
 		"bucket":  ratelimit.TokenBucket(n, period, n),
 		"sliding": ratelimit.SlidingWindow(n, period, 10),
 		"counter": ratelimit.SlidingCounter(n, period),

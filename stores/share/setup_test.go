@@ -27,7 +27,7 @@ import (
 func kinds(n int64, period time.Duration) map[string]ratelimit.Limit {
 	return map[string]ratelimit.Limit{
 		"window":  ratelimit.FixedWindow(n, period),
-		"aligned": ratelimit.AlignedWindow(n, period),
+		"aligned": ratelimittest.Aligned(n, period),
 		"bucket":  ratelimit.TokenBucket(n, period, n),
 		"sliding": ratelimit.SlidingWindow(n, period, 10),
 		"counter": ratelimit.SlidingCounter(n, period),

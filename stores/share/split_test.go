@@ -94,7 +94,7 @@ func TestTurnsOfInstances(t *testing.T) {
 // the limit has, and no more in any period, from the beginning on.
 func TestInstancesTakeTurns(t *testing.T) {
 	t.Parallel()
-	const n, period, permits, periods = 6, time.Second, 2, 60
+	const n, period, permits, periods = 6, time.Second, 2, 30
 	limits := kinds(permits, period)
 	limits["shaper"] = ratelimit.TokenBucket(2, time.Second, 1)
 	limits["joined"] = ratelimit.TokenBucket(2, time.Second, 1).And(ratelimit.FixedWindow(120, time.Minute))

@@ -69,19 +69,19 @@ func check(flags *flag.FlagSet, which string) (*regexp.Regexp, error) {
 }
 
 func runRows(w io.Writer, servers *bench.Redis, sizes bench.RedisSizes, match *regexp.Regexp, quick, asJSON bool) error {
-	plan, load := bench.Plan{Samples: 12}, 200*time.Millisecond // short and often: the load of other processes changes from second to second
-	if quick {
-		plan, load = bench.Plan{Samples: 5}, 100*time.Millisecond
-	}
-	if sizes.Load == 0 {
-		sizes.Load = load
+	switch { // short and often: the load of other processes changes from second to second
+	case sizes.Load > 0:
+	case quick:
+		sizes.Samples, sizes.Load = 5, 100*time.Millisecond
+	default:
+		sizes.Samples, sizes.Load = 12, 200*time.Millisecond
 	}
 	var results []result
 	for _, r := range bench.RedisRows(servers, sizes) {
 		if !slices.ContainsFunc(resultsOf(r, nil), func(res result) bool { return match.MatchString(res.Row) }) {
 			continue
 		}
-		measured, err := bench.Measure(r, plan)
+		measured, err := bench.Measure(r, bench.Plan{Samples: sizes.Samples})
 		if err != nil {
 			return err
 		}

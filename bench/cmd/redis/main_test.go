@@ -18,7 +18,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func few() bench.RedisSizes { return bench.RedisSizes{Keys: 50, Load: 5 * time.Millisecond} }
+func few() bench.RedisSizes {
+	return bench.RedisSizes{Keys: 50, Samples: 1, Load: 5 * time.Millisecond}
+}
 
 func TestEveryRowDoesItsWork(t *testing.T) {
 	t.Parallel()
