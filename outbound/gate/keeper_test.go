@@ -108,7 +108,7 @@ func TestStoreUnavailable(t *testing.T) {
 				cancel()
 			}()
 			var sent counter
-			loop(ctx, t, gates, max(3, 24/c.n), func(int) { sent.call(100 * time.Millisecond) })
+			loop(ctx, t, gates, max(3, 40/c.n), func(int) { sent.call(100 * time.Millisecond) })
 			var per [6]int
 			for _, at := range sent.begun {
 				per[min(5, int(at.Sub(begun)/(5*time.Second)))]++

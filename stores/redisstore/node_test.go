@@ -746,7 +746,7 @@ func TestMovedSlot(t *testing.T) {
 		t.Helper()
 		leavesNothing(t)
 		servers, client := startCluster(t, nil)
-		const limit = 3000
+		const limit = 1500
 		l := startLoad(t, newStore(t, client, Config{Mode: mode, Timeout: 2 * time.Second}), ratelimit.PerHour(limit), "k")
 		do := func(s *redisserver.Server, words ...string) string {
 			t.Helper()
@@ -755,7 +755,7 @@ func TestMovedSlot(t *testing.T) {
 			return reply
 		}
 		for _, policy := range []ratelimit.FailurePolicy{ratelimit.Deny, ratelimit.Allow} {
-			l.until(&l.decided, 200) // not the grants: callers may have used up the limit
+			l.until(&l.decided, 100) // not the grants: callers may have used up the limit
 			name := keyName(keyPrefix(defaultPrefix, string(policy)), "k", false)
 			master, err := client.MasterForKey(t.Context(), name)
 			require.NoError(t, err)
@@ -767,15 +767,15 @@ func TestMovedSlot(t *testing.T) {
 
 			do(to, "cluster", "setslot", slot, "importing", fromID)
 			do(from, "cluster", "setslot", slot, "migrating", toID)
-			l.until(&l.decided, 200) // it is where it was
+			l.until(&l.decided, 100) // it is where it was
 			require.Equal(t, name, do(from, "cluster", "getkeysinslot", slot, "10"))
 			require.Equal(t, "OK", do(from, "migrate", host, port, name, "0", "5000"))
-			l.until(&l.decided, 200) // callers are redirected, each time
+			l.until(&l.decided, 100) // callers are redirected, each time
 			require.Equal(t, "1", do(to, "cluster", "countkeysinslot", slot))
 			for _, s := range []*redisserver.Server{to, from, servers[(at+2)%len(servers)]} {
 				do(s, "cluster", "setslot", slot, "node", toID)
 			}
-			l.until(&l.decided, 200)
+			l.until(&l.decided, 100)
 			master, err = client.MasterForKey(t.Context(), name)
 			require.NoError(t, err)
 			t.Logf("%v %v: slot %s from %s to %s, the client knows of %s", mode, policy, slot, from.Addr, to.Addr, master.Options().Addr)

@@ -192,9 +192,9 @@ func TestDistance(t *testing.T) {
 					p.until(t, &p.failed, 2*failures)
 				})
 				quiettest.Test(t, func(t *quiettest.T) {
-					p.until(t, &p.decided, 50)
+					p.until(t, &p.decided, 40)
 					d.cut(func() { p.until(t, &p.failed, 2*failures) })
-					p.until(t, &p.decided, 100)
+					p.until(t, &p.decided, 40)
 				})
 				p.stop()
 				require.Less(t, time.Duration(p.longest.Load()), timeout+busy)
