@@ -20,14 +20,15 @@ func Capacity(l ratelimit.Limit) int64 {
 	return least
 }
 
-var started = time.Now()
+var started = time.Now() //nolint:gochecknoglobals // it is that of the process
 
-// Aligned is an aligned window of a period, or of some minutes more if one of an hour or longer would end while the tests run.
+// Aligned is an aligned window of a period, or of several if one of an hour or longer would end while the tests run.
 func Aligned(n int64, period time.Duration) ratelimit.Limit {
-	for period >= time.Hour && period-time.Duration(started.UnixNano())%period < 10*time.Minute {
-		period += 13 * time.Minute
+	all := period
+	for all >= time.Hour && all-time.Duration(started.UnixNano())%all < 10*time.Minute {
+		all += period
 	}
-	return ratelimit.AlignedWindow(n, period)
+	return ratelimit.AlignedWindow(n, all)
 }
 
 // SetLimit changes the limit of a limiter.
