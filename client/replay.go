@@ -91,11 +91,13 @@ func (r *Replay) Attempt(ctx context.Context) (*http.Request, error) {
 	bare := sent == nil || sent == http.NoBody || observed(sent) != nil || small(sent, r.req.ContentLength)
 	r.attempts++
 	attempt := r.req
+	kind := reflect.TypeOf(ctx)
+	canCompare := kind.Kind() == reflect.Pointer || kind.Size() == 0 && kind.Comparable() // a field of another one could panic
 	switch {
 	case r.attempts > 1:
 		attempt = r.req.Clone(ctx)
 		attempt.Body = sent
-	case !bare || !reflect.TypeOf(ctx).Comparable() || ctx != r.req.Context():
+	case !bare || !canCompare || ctx != r.req.Context():
 		attempt = r.req.WithContext(ctx)
 	}
 	if !bare {

@@ -146,7 +146,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, c *command, n i
 
 // record logs a control.
 func (h *Handler) record(r *http.Request, level slog.Level, text string, a Action, more ...slog.Attr) {
-	attrs := []slog.Attr{slog.String("verb", a.Verb), slog.String("kind", a.Kind), slog.String("name", a.Name), slog.String("row", a.Row)}
+	attrs := []slog.Attr{slog.String("verb", short(a.Verb)), slog.String("kind", short(a.Kind)), slog.String("name", short(a.Name)), slog.String("row", short(a.Row))}
 	h.cfg.Logger.LogAttrs(r.Context(), level, text, append(attrs, more...)...) //nolint:sloglint // the texts of the callers are constants
 }
 

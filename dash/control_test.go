@@ -244,6 +244,9 @@ func TestControlsDecideAndLoggerRecords(t *testing.T) {
 level=INFO msg="control done" verb=delete kind=batch name=crm row=b count=3
 level=WARN msg="control refused" verb="" kind="" name="" row="" reason="cross-origin request"
 `, log.String())
+		log.Reset()
+		post(h, formType, form("delete", strings.Repeat("a", 10_000)))
+		require.Less(t, log.Len(), 1000)
 	})
 }
 

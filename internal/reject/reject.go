@@ -14,9 +14,9 @@ import (
 type Func[R error] func(w http.ResponseWriter, r *http.Request, rej R)
 
 // With answers a request by onRejected or, if that is nil or writes nothing, by fallback, which is server.Reject. Retry-After is
-// set before.
+// set before. If the response has begun, it does nothing.
 func With[R error](w http.ResponseWriter, r *http.Request, rej R, retryAfter time.Duration, onRejected, fallback Func[R]) {
-	if onRejected != nil {
+	if onRejected != nil && !Wrote(w) {
 		why := func() error { return errors.Unwrap(rej) }
 		if errors.Is(rej, core.ErrRejected) { // as server.Reject does
 			Mark(w, why)

@@ -46,6 +46,18 @@ func TestWith_UnreadBody(t *testing.T) {
 	}
 }
 
+// OnRejected adds nothing to a response that a Recorder further out has seen begin.
+func TestWith_BegunResponse(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	rec := new(reject.Recorder)
+	outer, r := rec.Wrap(w), httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+	_, _ = outer.Write([]byte("one\n"))
+	reject.With(outer, r, core.ErrRejected, -1,
+		func(w http.ResponseWriter, _ *http.Request, _ error) { _, _ = w.Write([]byte("two")) }, func(http.ResponseWriter, *http.Request, error) {})
+	require.Equal(t, "one\n", w.Body.String())
+}
+
 func TestSeconds(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]struct {

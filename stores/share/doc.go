@@ -39,6 +39,7 @@
 //   - While the store is available to some instances only, for example just after a failure, the others grant their
 //     shares in addition: of n instances, up to (n-1)/n of the limit, so the total is always less than twice the limit.
 //     A window grants them once, however often the store fails.
+//   - A process that starts while such a store is unavailable does not know of others, and takes the whole limit for its share.
 //   - A key starts with a share of the permits that were left after its last decision in this
 //     process. A key that this process has not used starts with the whole share. Each limiter
 //     remembers the last 65,536 keys with usage.
