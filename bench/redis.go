@@ -28,10 +28,10 @@ const (
 	RedisRate = "redis_rate"
 )
 
-// RedisSizes are the sizes of the Redis rows.
+// RedisSizes are the sizes of the Redis rows. The command chooses Samples and Load if Load is zero.
 type RedisSizes struct {
 	Keys    int           // where the names say 10,000
-	Samples int           // of a subject in a row
+	Samples int           // how often each subject of a row is measured
 	Load    time.Duration // how long a sample takes
 }
 

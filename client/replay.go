@@ -91,8 +91,9 @@ func (r *Replay) Attempt(ctx context.Context) (*http.Request, error) {
 	bare := sent == nil || sent == http.NoBody || observed(sent) != nil || small(sent, r.req.ContentLength)
 	r.attempts++
 	attempt := r.req
-	kind := reflect.TypeOf(ctx)
-	canCompare := kind.Kind() == reflect.Pointer || kind.Size() == 0 && kind.Comparable() // a field of another one could panic
+	// Comparing a struct panics if one of its fields holds a map, for example.
+	is := reflect.TypeOf(ctx)
+	canCompare := is.Kind() == reflect.Pointer || is.Size() == 0 && is.Comparable()
 	switch {
 	case r.attempts > 1:
 		attempt = r.req.Clone(ctx)

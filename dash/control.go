@@ -127,7 +127,8 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, c *command, n i
 	refused := (*controlError)(nil)
 	switch {
 	case errors.As(err, &refused):
-		h.record(r, slog.LevelWarn, "control refused", c.Action, slog.String("reason", refused.text))
+		asked := Action{short(c.Verb), short(c.Kind), short(c.Name), short(c.Row)} // by anybody, and perhaps of nothing
+		h.record(r, slog.LevelWarn, "control refused", asked, slog.String("reason", refused.text))
 		h.fail(w, r, refused.status, refused.text)
 	case err != nil:
 		h.record(r, slog.LevelWarn, "control failed", c.Action, slog.Int("count", n), slog.Any("err", err))
@@ -146,7 +147,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, c *command, n i
 
 // record logs a control.
 func (h *Handler) record(r *http.Request, level slog.Level, text string, a Action, more ...slog.Attr) {
-	attrs := []slog.Attr{slog.String("verb", short(a.Verb)), slog.String("kind", short(a.Kind)), slog.String("name", short(a.Name)), slog.String("row", short(a.Row))}
+	attrs := []slog.Attr{slog.String("verb", a.Verb), slog.String("kind", a.Kind), slog.String("name", a.Name), slog.String("row", a.Row)}
 	h.cfg.Logger.LogAttrs(r.Context(), level, text, append(attrs, more...)...) //nolint:sloglint // the texts of the callers are constants
 }
 

@@ -20,15 +20,16 @@ func Capacity(l ratelimit.Limit) int64 {
 	return least
 }
 
-var started = time.Now() //nolint:gochecknoglobals // it is that of the process
+var started = time.Now() //nolint:gochecknoglobals // the start of the process
 
-// Aligned is an aligned window of a period, or of several if one of an hour or longer would end while the tests run.
+// Aligned returns an AlignedWindow that does not end while the tests run: that of period, if it is shorter than an hour or ends later than
+// ten minutes after their start, and otherwise that of its next multiple that does.
 func Aligned(n int64, period time.Duration) ratelimit.Limit {
-	all := period
-	for all >= time.Hour && all-time.Duration(started.UnixNano())%all < 10*time.Minute {
-		all += period
+	long := period
+	for long >= time.Hour && long-time.Duration(started.UnixNano())%long < 10*time.Minute {
+		long += period
 	}
-	return ratelimit.AlignedWindow(n, all)
+	return ratelimit.AlignedWindow(n, long)
 }
 
 // SetLimit changes the limit of a limiter.

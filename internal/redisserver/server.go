@@ -111,29 +111,20 @@ func (s *Server) Kill() {
 }
 
 // Do sends one command, and returns the reply as text: that of many parts has one in a line. A reply that is an error is one.
-func (s *Server) Do(words ...string) (string, error) {
+func (s *Server) Do(words ...string) (text string, err error) {
 	command := strings.Join(words, " ")
-	text, err := s.ask(command)
+	d := net.Dialer{Deadline: time.Now().Add(patience)}
+	conn, err := d.DialContext(context.Background(), "tcp", s.Addr)
+	if err == nil {
+		_ = conn.SetDeadline(d.Deadline)
+		_, _ = io.WriteString(conn, command+"\r\n") // an inline command; if it does not arrive, nor does a reply
+		text, err = reply(bufio.NewReader(conn))
+		_ = conn.Close()
+	}
 	if err != nil {
 		return "", fmt.Errorf("redisserver: %s on %s: %w", command, s.Addr, err)
 	}
 	return strings.TrimSpace(text), nil
-}
-
-func (s *Server) ask(command string) (string, error) {
-	d := net.Dialer{Deadline: time.Now().Add(patience)}
-	conn, err := d.DialContext(context.Background(), "tcp", s.Addr)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(d.Deadline); err != nil {
-		return "", err
-	}
-	if _, err := io.WriteString(conn, command+"\r\n"); err != nil { // as a person would type it
-		return "", err
-	}
-	return reply(bufio.NewReader(conn))
 }
 
 // reply reads a reply of the Redis protocol.

@@ -370,7 +370,7 @@ func TestManyHeldKeys(t *testing.T) {
 func TestManyCountedKeys(t *testing.T) {
 	t.Parallel()
 	bubble(t, gate.Config{Limits: []gate.Limit{{Name: "account", N: 1, Per: time.Hour, Key: gate.ByCall}}, MaxWait: -1}, func(t tester, g *gate.Gate) {
-		for i := range 65_600 {
+		for i := range 70_000 {
 			p, err := g.Wait(t.Context(), account(strconv.Itoa(i)))
 			if err == nil {
 				p.Done(nil)

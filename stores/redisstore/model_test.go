@@ -147,7 +147,7 @@ func checkDecides(t *testing.T, seeds uint64) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range seeds {
-				steps := record(t, rand.New(rand.NewPCG(seed, 1)), c.limits, c.plain, 200) //nolint:gosec // a test is repeated by its seed
+				steps := record(t, rand.New(rand.NewPCG(seed, 1)), c.limits, c.plain, 300) //nolint:gosec // a test is repeated by its seed
 				s := newStore(t, client, Config{Mode: []Mode{Strict, Coalesced}[seed%2]})
 				require.Empty(t, replay(t, s, fmt.Sprintf("%s %d", name, seed), steps, max(c.slack, 2*time.Microsecond)))
 			}

@@ -97,7 +97,7 @@ func TestInstancesTakeTurns(t *testing.T) {
 	const n, period, permits, periods = 6, time.Second, 2, 30
 	limits := kinds(permits, period)
 	limits["shaper"] = ratelimit.TokenBucket(2, time.Second, 1)
-	limits["joined"] = ratelimit.TokenBucket(2, time.Second, 1).And(ratelimit.FixedWindow(120, time.Minute))
+	limits["joined"] = ratelimit.TokenBucket(2, time.Second, 1).And(ratelimit.FixedWindow(permits*periods, periods*period))
 	delete(limits, "several") // it joins those above: its turns are the common ones
 	for name, limit := range limits {
 		t.Run(name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func check(flags *flag.FlagSet, which string) (*regexp.Regexp, error) {
 
 func runRows(w io.Writer, servers *bench.Redis, sizes bench.RedisSizes, match *regexp.Regexp, quick, asJSON bool) error {
 	switch { // short and often: the load of other processes changes from second to second
-	case sizes.Load > 0:
+	case sizes.Load > 0: // a test has chosen
 	case quick:
 		sizes.Samples, sizes.Load = 5, 100*time.Millisecond
 	default:

@@ -796,7 +796,7 @@ func TestRefundsMintNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var missing, back int64
-			for seed := range uint64(150) {
+			for seed := range uint64(300) {
 				m, b := c.run(t, rand.New(rand.NewPCG(seed, 5)), 60) //nolint:gosec // a test is repeated by its seed
 				missing, back = missing+m, back+b
 			}
