@@ -91,7 +91,7 @@ func (r *Replay) Attempt(ctx context.Context) (*http.Request, error) {
 	bare := sent == nil || sent == http.NoBody || observed(sent) != nil || small(sent, r.req.ContentLength)
 	r.attempts++
 	attempt := r.req
-	// Comparing a struct panics if one of its fields holds a map, for example.
+	// Comparing a struct panics if one of its fields holds a map, for example; to find out costs more than a copy of the request.
 	is := reflect.TypeOf(ctx)
 	canCompare := is.Kind() == reflect.Pointer || is.Size() == 0 && is.Comparable()
 	switch {

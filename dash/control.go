@@ -127,8 +127,8 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, c *command, n i
 	refused := (*controlError)(nil)
 	switch {
 	case errors.As(err, &refused):
-		asked := Action{short(c.Verb), short(c.Kind), short(c.Name), short(c.Row)} // by anybody, and perhaps of nothing
-		h.record(r, slog.LevelWarn, "control refused", asked, slog.String("reason", refused.text))
+		asked := Action{short(c.Verb), short(c.Kind), short(c.Name), short(c.Row)} // anybody can send it
+		h.record(r, slog.LevelWarn, "control refused", asked, slog.String("reason", short(refused.text)))
 		h.fail(w, r, refused.status, refused.text)
 	case err != nil:
 		h.record(r, slog.LevelWarn, "control failed", c.Action, slog.Int("count", n), slog.Any("err", err))

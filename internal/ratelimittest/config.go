@@ -20,13 +20,11 @@ func Capacity(l ratelimit.Limit) int64 {
 	return least
 }
 
-var started = time.Now() //nolint:gochecknoglobals // the start of the process
-
-// Aligned returns an AlignedWindow that does not end while the tests run: that of period, if it is shorter than an hour or ends later than
-// ten minutes after their start, and otherwise that of its next multiple that does.
+// Aligned returns an AlignedWindow of period or, if that is an hour or longer and ends in the next ten minutes, of the least multiple of it
+// that does not: so it does not end during a test. Two calls can return different ones.
 func Aligned(n int64, period time.Duration) ratelimit.Limit {
 	long := period
-	for long >= time.Hour && long-time.Duration(started.UnixNano())%long < 10*time.Minute {
+	for long >= time.Hour && long-time.Duration(time.Now().UnixNano())%long < 10*time.Minute {
 		long += period
 	}
 	return ratelimit.AlignedWindow(n, long)

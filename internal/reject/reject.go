@@ -14,9 +14,12 @@ import (
 type Func[R error] func(w http.ResponseWriter, r *http.Request, rej R)
 
 // With answers a request by onRejected or, if that is nil or writes nothing, by fallback, which is server.Reject. Retry-After is
-// set before. If the response has begun, it does nothing.
+// set before. If a Recorder further out has seen the response begin, it does nothing.
 func With[R error](w http.ResponseWriter, r *http.Request, rej R, retryAfter time.Duration, onRejected, fallback Func[R]) {
-	if onRejected != nil && !Wrote(w) {
+	if Wrote(w) {
+		return
+	}
+	if onRejected != nil {
 		why := func() error { return errors.Unwrap(rej) }
 		if errors.Is(rej, core.ErrRejected) { // as server.Reject does
 			Mark(w, why)
@@ -35,7 +38,7 @@ func With[R error](w http.ResponseWriter, r *http.Request, rej R, retryAfter tim
 			note(r, rec.Status(), why)
 		}
 	}
-	fallback(w, r, rej) // if the response has begun, this does nothing
+	fallback(w, r, rej) // it does nothing if onRejected has answered
 }
 
 // unread is a request whose body may be unread when it is answered.

@@ -46,7 +46,7 @@ func TestWith_UnreadBody(t *testing.T) {
 	}
 }
 
-// OnRejected adds nothing to a response that a Recorder further out has seen begin.
+// Nothing is added to a response that a Recorder further out has seen begin.
 func TestWith_BegunResponse(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
@@ -54,7 +54,8 @@ func TestWith_BegunResponse(t *testing.T) {
 	outer, r := rec.Wrap(w), httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 	_, _ = outer.Write([]byte("one\n"))
 	reject.With(outer, r, core.ErrRejected, -1,
-		func(w http.ResponseWriter, _ *http.Request, _ error) { _, _ = w.Write([]byte("two")) }, func(http.ResponseWriter, *http.Request, error) {})
+		func(w http.ResponseWriter, _ *http.Request, _ error) { _, _ = w.Write([]byte("two")) },
+		func(w http.ResponseWriter, _ *http.Request, _ error) { _, _ = w.Write([]byte("three")) })
 	require.Equal(t, "one\n", w.Body.String())
 }
 

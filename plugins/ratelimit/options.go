@@ -55,7 +55,7 @@ type ServerOptions struct {
 	// NoXRateLimited leaves out X-Rate-Limited.
 	NoXRateLimited bool
 	// OnRejected answers a request that is not served. The fields are set, Retry-After included. rej.Err is a *LimitedError if a limit has
-	// refused. If nil, it is server.Reject, which is also called if OnRejected writes nothing.
+	// refused. If nil, it is server.Reject, which is also called if OnRejected writes nothing. It is not called if the response has begun.
 	OnRejected func(w http.ResponseWriter, r *http.Request, rej server.Rejection)
 }
 

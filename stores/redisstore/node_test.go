@@ -718,6 +718,7 @@ func TestLostNodeOfACluster(t *testing.T) {
 				require.Less(t, during[len(during)/2], timeout/5, "they wait for nothing: %s", spread(during))
 
 				l.round(lost, 6)
+				l.round(func(c *caller) bool { return c.policy == ratelimit.Local }, 2*limit/sharing) // what they have is taken
 				l.shareWithin(limit)
 				lives := int64(1)
 				if all[servers[0].Addr].Resume(); name == "killed" {

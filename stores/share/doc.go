@@ -36,10 +36,11 @@
 //   - If the store counts instances, as redisstore does, an instance is a process that uses the store with the same
 //     prefix. For other stores, [Config].Instances is their number; the turn of an instance is then random, and two instances
 //     can have the same.
-//   - A process that starts while a store that counts instances is unavailable knows of no other one: its share is the whole limit.
+//   - While a store that counts instances is unavailable, a process that starts does not know the others, and its share is the whole
+//     limit: n such processes can grant n times the limit.
 //   - While the store is available to some instances only, for example just after a failure, the others grant their
-//     shares in addition: of n instances, up to (n-1)/n of the limit, so the total is always less than twice the limit.
-//     A window grants them once, however often the store fails.
+//     shares in addition: of n instances, up to (n-1)/n of the limit. So the total is less than twice the limit, if no process
+//     starts meanwhile. A window grants them once, however often the store fails.
 //   - A key starts with a share of the permits that were left after its last decision in this
 //     process. A key that this process has not used starts with the whole share. Each limiter
 //     remembers the last 65,536 keys with usage.

@@ -21,8 +21,9 @@ var errAlone = errors.New("asynqjobs: another job must run alone")
 
 // enter waits until the job can run. The caller calls leave when it has run. A job whose last delivery ended with its process is a suspect:
 // it runs alone, so that only it is charged if it ends this process too; others run beside each other. A job that has waited for mostAlone
-// runs beside the others, since one of them can be waiting for it. While another suspect runs, a suspect goes back to its queue. While a job
-// waits, the end of the process is not charged to it. When the process stops, the job does not run.
+// runs beside the others, since one of them can be waiting for it. While another suspect runs, a suspect goes back to its queue, and
+// the end of the process is charged to it only in the moment before that. While a job waits here, it is not charged to it. When the process
+// stops, the job does not run.
 func (l *line) enter(ctx context.Context, e *groups.Entry, lost bool) (leave func(), err error) {
 	if err = l.stopping.Err(); err != nil {
 		return nil, err
