@@ -119,7 +119,7 @@ type gcra struct {
 
 // A rich one allows all, and owes more and more meanwhile: its keys stay. A poor one refuses all but the first.
 var (
-	rich = gcra{permits: 10, period: time.Second, burst: 1 << 28}
+	rich = gcra{permits: 1, period: time.Minute, burst: 1 << 21}
 	poor = gcra{permits: 1, period: time.Hour, burst: 1}
 )
 

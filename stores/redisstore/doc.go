@@ -133,7 +133,7 @@
 // Another Prefix renames all keys, and a change of HashKeys the short, plain ones; these then start without usage. A
 // restricted user needs these rules, where gresil is the Prefix:
 //
-//	ACL SETUSER limiter on >secret ~gresil:* +eval +evalsha +get +set +del +time +info +ping
+//	ACL SETUSER limiter on >secret ~gresil:* +eval +evalsha +get +set +setrange +del +time +info +ping
 //
 // With stores/share, or in Lease, it also needs these, for counting the instances:
 //

@@ -134,7 +134,7 @@ func (f *flight) command(ctx context.Context, s *Store) {
 	first, more := f.items[0], 0
 	one := first.hot != nil && f.script != first.hot.many
 	if !one {
-		more = 5 + 2*len(f.items) + len(first.args)
+		more = 7 + 2*len(f.items) + len(first.args)
 	}
 	f.cmd = newCall(f.script, f.text, len(f.items), more)
 	args := f.cmd.args

@@ -42,7 +42,8 @@ func (p *part) takesOne(s *Store) *script {
 		defer s.mu.Unlock()
 		if p.one = s.texts[p.name]; p.one == nil && len(s.texts) < maxTexts {
 			full, a, b := p.numbers()
-			list := []string{"'" + p.name + "|'", full, a, cmp.Or(b, "nil")}
+			form, place := p.form()
+			list := []string{"'" + p.name + "|'", full, a, cmp.Or(b, "nil"), "'" + form + "'", "'" + place + "'"}
 			p.one = hotScript("one.lua", p.algorithm, "LIMIT", strings.Join(list, ", "), "ONE", number(p.unit()))
 			s.texts[p.name] = p.one
 		}
@@ -64,6 +65,16 @@ func (p *part) numbers() (full, a, b string) {
 		b = number(p.b)
 	}
 	return number(p.Capacity * p.unit()), number(p.a), b
+}
+
+// form returns the form of a value for struct.unpack in lua/many.lua, and the place of the time in it.
+func (p *part) form() (form, place string) {
+	size := int64(len(p.name) + 1)
+	form = "<c" + number(size) + "ddd"
+	if p.algorithm == algWindow {
+		form += "d"
+	}
+	return form, number(size + 8)
 }
 
 // forHot makes req a request for lua/many.lua, and returns false if that cannot decide it.
@@ -94,10 +105,13 @@ func double(reply string, i int) int64 {
 // decided reads the reply of lua/one.lua, or of lua/many.lua for the request at a place of its flight.
 func (req *request) decided(reply string, place int) (r limits.Result, ok bool) {
 	from := 1 + 3*place
-	if len(reply) < 8*(from+2) {
+	if len(reply) < 8*(from+1) {
 		return r, false
 	}
-	now, count, extra := double(reply, 0), double(reply, from), double(reply, from+1)
+	now, count, extra := double(reply, 0), double(reply, from), int64(0)
+	if len(reply) >= 8*(from+2) {
+		extra = double(reply, from+1)
+	}
 	if count == foreign {
 		return r, false
 	}

@@ -91,7 +91,8 @@ func newPart(r *limits.Rule) (*part, error) {
 	p.name = fmt.Sprintf("%s:%d:%d:%d:%d:%d", kind, p.Capacity, p.a, p.b, p.c, period)
 	if many := manyScripts[p.algorithm]; many != nil && (p.algorithm == algWindow || p.c == 1) {
 		full, a, b := p.numbers()
-		p.many, p.head, p.usual = many(), []any{p.name + "|", full, a, b}, []any{number(p.unit()), full}
+		form, place := p.form()
+		p.many, p.head, p.usual = many(), []any{p.name + "|", full, a, b, form, place}, []any{number(p.unit()), full}
 	}
 	return p, nil
 }

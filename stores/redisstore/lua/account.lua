@@ -54,7 +54,7 @@ local function read(key)
   if not list or #value < at + 15 then
     return -3
   end
-  written, expires, at = unpack('<dd', value, at)
+  expires, written, at = unpack('<dd', value, at)
   local code = 0
   for i = 1, #list do
     local p, size = list[i], #value - at + 1
@@ -96,7 +96,7 @@ local function write(key)
   if not keep then -- that of a key which is there is set in advance, for later takes
     expires = expires > 0 and last + ceil((last - now) / 4) + min(1000000, last - now) or last
   end
-  local value = head .. '|' .. pack('<dd', now, expires) .. states
+  local value = head .. '|' .. pack('<dd', expires, now) .. states
   if keep then
     call('SET', key, value, 'KEEPTTL')
   else

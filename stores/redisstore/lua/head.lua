@@ -10,8 +10,8 @@
 -- A limit is 'K:N:A:B:C:D', where K is its algorithm and N how many permits there are at once; each
 -- algorithm says what the others are. Times are in µs since the beginning of 2020.
 --
--- The value is the limits that the last permits were taken under, as in ARGV[2], and as doubles the time at which it was
--- written, when the key expires, and a state for each limit. Before each but the last is its number of bytes. It is set to
+-- The value is the limits that the last permits were taken under, as in ARGV[2], and as doubles the time at which the
+-- key expires, when it was written, and a state for each limit. Before each but the last is its number of bytes. It is set to
 -- expire when all states have recovered, or at its second take and later somewhat after that, so that most takes can keep
 -- it. takebucket and takewindow read and write this form too. Any other value is an error.
 -- docs/adr/0006-a-key-has-one-value.md says what an operation under other limits does.

@@ -4,7 +4,8 @@
 -- KEYS[i]    the value of a key
 -- ARGV[1]    the time, or '' for that of the server
 -- ARGV[2-5]  the limit: its name with a '|', the units of all permits, A, B. See takebucket and takewindow
--- ARGV[6..]  for each key the units to charge, below 0 to take as many permits as there are, and the most that may
+-- ARGV[6-7]  the form of a value, and the place of the time in it
+-- ARGV[8..]  for each key the units to charge, below 0 to take as many permits as there are, and the most that may
 --            be in use afterwards
 --
 -- Reply: the time, then count, extra and charge for each key, as doubles. A count below 0 is a refusal: count is -1 minus
@@ -13,17 +14,17 @@
 -- Writes what was charged. If the clock went back, the unchanged count is rewritten, also by a refusal, so that it
 -- recovers from then on. The value has the time at which its key expires: a key is set to expire later than
 -- necessary, so that most writes can keep that time, which costs the server less.
+local call, pcall, pack, unpack = redis.call, redis.pcall, struct.pack, struct.unpack
 local now = tonumber(ARGV[1])
 if not now then
-  local t = redis.call('TIME')
+  local t = call('TIME')
   now = (t[1] - 1577836800) * 1000000 + t[2]
 end
-local limit, full, a, b = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local size, reply = #limit, {struct.pack('<d', now)}
+local limit, full, a, b, form, place = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local reply = {pack('<d', now)}
 for i = 1, #KEYS do
-  local key, charge, room = KEYS[i], tonumber(ARGV[2 * i + 4]), tonumber(ARGV[2 * i + 5])
-  local value, expires, behind, count, extra, form, x, y, z, over, later = redis.pcall('GET', key), 0, false
+  local key, charge, room = KEYS[i], tonumber(ARGV[2 * i + 6]), tonumber(ARGV[2 * i + 7])
   DECIDE
-  reply[i + 1] = struct.pack('<ddd', count, extra, charge)
+  reply[i + 1] = pack('<ddd', count, extra, charge)
 end
 return table.concat(reply)

@@ -1,24 +1,24 @@
--- A token bucket: full is a full one, in units, A the units in a µs, and B those of a permit. The value is 'LIMIT|', and
--- as doubles the time, when the key expires, the debt and, if MOVED is not 0, MOVED and BACK: see bucket. count is the
--- debt, extra is MOVED.
-local debt, moved, back = 0, 0, 0
+-- A token bucket: full is a full one, in units, A the units in a µs, and B those of a permit. The state is the debt and, if
+-- MOVED is not 0, MOVED and BACK: see bucket. count is the debt, extra is MOVED.
+local value, debt, moved, back, expires, count, extra, granted, behind, text, over, later = pcall('GET', key), 0, 0, 0, 0
 if value then
-  local length, at = #value - size, nil
-  if length == 24 and string.sub(value, 1, size) == limit then
-    at, expires, debt = struct.unpack('<ddd', value, size + 1)
-  elseif length == 40 and string.sub(value, 1, size) == limit then
-    at, expires, debt, moved, back = struct.unpack('<ddddd', value, size + 1)
+  local size, name, at = #value - #limit, nil, nil
+  if size == 24 then
+    name, expires, at, debt = unpack(form, value)
+  elseif size == 40 then
+    name, expires, at, debt, moved, back = unpack(form .. 'dd', value)
   end
-  if not at then
+  if name ~= limit then
     count, extra = -9007199254740992, 0
   elseif at > now then
     local units = math.min((at - now) * a, 2 * full, 1125899906842624 - moved)
-    moved, back, behind = moved + units, back + units, true
+    moved, back, expires, behind = moved + units, back + units, 0, true
   else
     local passed, whole = (now - at) * a, debt + moved
-    debt = math.max(0, debt - passed)
+    debt = passed < debt and debt - passed or 0
     if moved > 0 then
       moved = math.max(0, whole - passed) - debt
+      expires = moved > 0 and expires or 0 -- the state is shorter
     end
   end
 end
@@ -26,14 +26,20 @@ if not count then
   if charge < 0 then
     charge = math.max(0, math.min(-charge, math.floor((room - debt) / b) * b))
   end
-  local taken = debt + charge <= room or charge == 0
-  if taken then
+  if debt + charge <= room or charge == 0 then
     debt = debt + charge
+    count, granted = debt, charge > 0
+  else
+    count = -1 - debt
   end
-  count, extra = taken and debt or -1 - debt, moved
-  if behind or taken and charge > 0 then
-    local rest = (debt + moved) / a
-    form, x, y, z = moved > 0 and '<ddddd' or '<ddd', debt, moved, back
-    over, later = now + rest, now + math.ceil(2 * rest) + 1000000
+  extra = moved
+  if granted or behind then
+    if moved > 0 then
+      text = pack('<dddd', now, debt, moved, back)
+    else
+      text = pack('<dd', now, debt)
+    end
+    over = now + (debt + moved) / a
+    later = 2 * over - now + 1000000
   end
 end

@@ -1,24 +1,27 @@
 -- A fixed window: full is N, A the period in µs, and B for aligned windows the offset added to a time, otherwise nothing.
--- The value is 'LIMIT|', and as doubles the time, when the key expires, the window start, and the permits taken in it,
--- with the reservations for later windows. count is the permits, extra is the start.
-local start, used = nil, 0
+-- The state is the permits taken, with the reservations for later windows, and the window start. count is the permits, extra
+-- is the start.
+local value, used, expires, start, count, extra, granted, behind, text, over, later = pcall('GET', key), 0, 0
 if value then
-  if #value == size + 32 and string.sub(value, 1, size) == limit then
-    local at
-    at, expires, start, used = struct.unpack('<dddd', value, size + 1)
+  local name, at
+  if #value - #limit == 32 then
+    name, expires, at, used, start = unpack(form, value)
+  end
+  if name ~= limit then
+    count, extra = -9007199254740992, 0
+  else
     if at > now then
-      behind, start = true, b and start <= at and math.min(start, now) or start - (at - now) + (b and a - 1 or 0)
+      expires, behind, start = 0, true, b and start <= at and math.min(start, now) or start - (at - now) + (b and a - 1 or 0)
     end
     if b then
       start = start - (start + b) % a
     end
-    local n = math.floor((now - start) / a)
+    local passed = now - start
+    local n = (passed - passed % a) / a
     start, used = start + n * a, used - n * full
     if n > 0 and used <= 0 then
       start, used = nil, 0
     end
-  else
-    count, extra = -9007199254740992, 0
   end
 end
 if not count then
@@ -26,14 +29,16 @@ if not count then
   if charge < 0 then
     charge = math.max(0, math.min(-charge, room - used))
   end
-  local taken = used + charge <= room or charge == 0
-  if taken then
+  if used + charge <= room or charge == 0 then
     used = used + charge
+    count, granted = used, charge > 0
+  else
+    count = -1 - used
   end
-  count, extra = taken and used or -1 - used, start
-  if behind or taken and charge > 0 then
-    form, x, y = '<dddd', start, used
-    over = start + math.max(1, math.ceil(used / full)) * a
+  extra = start
+  if granted or behind then
+    text = pack('<ddd', now, used, start)
+    over = start + (used > full and math.ceil(used / full) or 1) * a
     later = over
   end
 end

@@ -1,12 +1,11 @@
--- The end of takebucket and takewindow. If there is something to write, it has a form, the numbers x, y and z, the time when it is over,
--- and a later one to which the expiry is set, so that later takes can keep it. behind: the clock went back.
-if form then
-  local keep = over <= expires and not behind
-  expires = keep and expires or later
-  local text = limit .. struct.pack(form, now, expires, x, y, z)
-  if keep then
-    redis.call('SET', key, text, 'KEEPTTL')
+-- The end of takebucket and takewindow. If there is something to write, text is the time and the state, over is when the state can be
+-- dropped, and later the time to which the expiry is set, so that later takes can keep it. Most takes write over the text of the
+-- one before, which keeps the expiry and costs the server least. expires is 0 if they cannot: the clock went back, or the text is
+-- shorter.
+if text then
+  if over <= expires then
+    call('SETRANGE', key, place, text)
   else
-    redis.call('SET', key, text, 'PX', math.ceil((later - now) / 1000) + 1)
+    call('SET', key, limit .. pack('<d', later) .. text, 'PX', math.ceil((later - now) / 1000) + 1)
   end
 end

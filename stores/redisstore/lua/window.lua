@@ -1,6 +1,6 @@
 -- f, a fixed window, and a, a window aligned to the clock. A is the period, B the offset added to a
--- time for the latter. State: 'START USED', the window start, and the permits taken in the window and
--- reserved in later windows.
+-- time for the latter. State: 'USED START', the permits taken in the window and reserved in later windows, and
+-- the window start.
 
 -- align returns the start of the aligned window that contains a time.
 local function align(t, period, zero)
@@ -62,11 +62,11 @@ do
 
   A.f = {
     unpack = function(value, i)
-      local start, used = struct.unpack('<dd', value, i)
+      local used, start = struct.unpack('<dd', value, i)
       return {start = start, used = used}
     end,
     pack = function(_, s)
-      return struct.pack('<dd', s.start, s.used)
+      return struct.pack('<dd', s.used, s.start)
     end,
     advance = function(p, s, at)
       local by = at - now
