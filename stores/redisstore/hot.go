@@ -38,15 +38,12 @@ func hotScript(frame string, algorithm uint, pairs ...string) *script {
 // made too many.
 func (p *part) takesOne(s *Store) *script {
 	p.once.Do(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if p.one = s.texts[p.name]; p.one == nil && len(s.texts) < maxTexts {
+		p.one = s.text(p.name, func() *script {
 			full, a, b := p.numbers()
 			form, place := p.form()
 			list := []string{"'" + p.name + "|'", full, a, cmp.Or(b, "nil"), "'" + form + "'", "'" + place + "'"}
-			p.one = hotScript("one.lua", p.algorithm, "LIMIT", strings.Join(list, ", "), "ONE", number(p.unit()))
-			s.texts[p.name] = p.one
-		}
+			return hotScript("one.lua", p.algorithm, "LIMIT", strings.Join(list, ", "), "ONE", number(p.unit()))
+		})
 	})
 	return p.one
 }

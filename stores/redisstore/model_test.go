@@ -210,29 +210,36 @@ func TestHotAsGeneral(t *testing.T) {
 	for _, s := range stores {
 		s.clock = func() time.Time { return now }
 	}
-	for seed := range uint64(16) {
+	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // a test is repeated by its seed
 		period := []time.Duration{time.Second, time.Minute, time.Hour}[rng.IntN(3)]
 		limit := func() ratelimit.Limit {
 			n := 1 + rng.Int64N(12)
+			bucket := ratelimit.TokenBucket(n, period, 1+rng.Int64N(20))
 			return []ratelimit.Limit{
-				ratelimit.TokenBucket(n, period, 1+rng.Int64N(20)), ratelimit.TokenBucket(n, period, n),
-				ratelimit.FixedWindow(n, period), ratelimit.AlignedWindow(n, period),
-			}[(int(seed)+rng.IntN(5)/4)%4]
+				bucket, ratelimit.TokenBucket(n, period, n), ratelimit.FixedWindow(n, period), ratelimit.AlignedWindow(n, period),
+				ratelimit.SlidingCounter(n, period), ratelimit.SlidingWindow(n, period, 5), ratelimit.SlidingLog(n, period),
+				bucket.And(ratelimit.FixedWindow(2*n, 2*period)), ratelimit.SlidingLog(n, period/2).And(ratelimit.AlignedWindow(2*n, period)).And(bucket),
+				ratelimit.SlidingCounter(n, period).And(ratelimit.SlidingWindow(2*n, 2*period, 4)),
+				ratelimit.TokenBucket(1<<30, time.Hour, 1<<30), // whose ticks are longer than a microsecond
+				ratelimit.TokenBucket(1, 2*period, 1).And(ratelimit.FixedWindow(n, period)).And(ratelimit.SlidingCounter(n, period)),
+			}[(int(seed)+rng.IntN(5)/4)%12]
 		}
 		all := []ratelimit.Limit{limit(), limit(), limit()}
 		now = time.UnixMicro(epoch).AddDate(1, 0, 0)
+		clear(baked.texts)
 		var took [3]limits.Result
 		for step := range 60 {
 			now = now.Add(time.Duration(rng.Int64N(int64(period)*2/3)) - period/8) // the clock may go back
-			if rng.IntN(20) == 0 {                                                  // by more than two buckets
+			if rng.IntN(20) == 0 {                                                 // by more than two buckets
 				now = now.Add(-time.Duration(rng.Int64N(int64(20 * period))))
 			}
 			l := all[max(0, rng.IntN(9)-6)]
-			op := limits.Op{Cost: rng.Int64N(4)}
+			most := planned(t, open(t, general, "t0").(*table), l).Capacity //nolint:forcetypeassert // it is one of ours
+			op := limits.Op{Cost: rng.Int64N(2+min(3, most)) * max(1, most/8)}
 			switch rng.IntN(10) {
 			case 0:
-				op.Kind, op.MaxWait = limits.Reserve, time.Duration(rng.Int64N(int64(period)))
+				op.Kind, op.MaxWait = limits.Reserve, time.Duration(rng.Int64N(int64(2*period)))
 			case 1:
 				op.Kind = limits.TakeAtMost
 			case 2:
@@ -268,6 +275,10 @@ func TestHotAsGeneral(t *testing.T) {
 					ends := double(tail, 0)
 					if name == req.plan.parts[0].name && r.FullAfter > 0 {
 						require.GreaterOrEqual(t, ends+1000, now.Add(r.FullAfter).UnixMicro()-epoch, "the key expires too early: store %d, seed %d, step %d, %v %+v %+v behind %d", i, seed, step, l, op, r, double(tail, 1)-(now.UnixMicro()-epoch))
+					}
+					if name[0] == 'b' && len(tail) == 8*5 { // with permits that were refunded
+						p := planOf(planned(t, table, l)).parts[0]
+						require.True(t, name != p.name || ends+1000 >= double(tail, 1)+(double(tail, 2)+double(tail, 3))*p.c/p.a, "the key expires too early: seed %d, step %d", seed, step)
 					}
 					state[i] = name + tail[8:]
 				}

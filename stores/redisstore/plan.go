@@ -24,6 +24,8 @@ type plan struct {
 
 	parts []*part
 	head  string // the names of the limits, as lua/head.lua says
+	once  sync.Once
+	take  *script // nil if the store has used up maxTexts
 }
 
 func planOf(p *limits.Plan) *plan { return p.Store.(*plan) } //nolint:forcetypeassert // see prepare

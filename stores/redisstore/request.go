@@ -61,7 +61,7 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 // request prepares an operation for sending. Takes, and reservations of a bucket, have scripts of their own.
 func (t *table) request(key string, p *plan, op limits.Op) *request {
 	req := &request{key: t.keyName(key), table: t, plan: p, op: op}
-	if !req.forHot() {
+	if !req.forHot() && !req.forTake() {
 		req.forAccount(0)
 	}
 	return req

@@ -24,13 +24,17 @@ var indents = regexp.MustCompile(`(?m)^ *(--.*\n)?`)
 func read(paths ...string) string {
 	var all strings.Builder
 	for _, path := range paths {
-		b, err := files.ReadFile("lua/" + path)
-		if err != nil {
-			panic(err) // it is embedded
-		}
-		all.Write(b)
+		all.WriteString(source(path))
 	}
 	return indents.ReplaceAllString(all.String(), "")
+}
+
+func source(path string) string {
+	b, err := files.ReadFile("lua/" + path)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return string(b)
 }
 
 func newScript(text string) *script {
@@ -40,7 +44,7 @@ func newScript(text string) *script {
 }
 
 // algorithms are parts of account, in the order of the bits of a set.
-var algorithms = [...]string{"bucket", "window", "segments", "counter"} //nolint:gochecknoglobals // a constant table
+var algorithms = [...][]string{{"bucket.lua"}, {"window.lua"}, {"segments.lua"}, {"countermath.lua", "counter.lua"}} //nolint:gochecknoglobals // a constant table
 
 const (
 	algBucket = 1 << iota
@@ -64,9 +68,9 @@ func accountScript(set uint) *script {
 	defer accountsMu.Unlock()
 	if accounts[set] == nil {
 		paths := []string{"time.lua", "head.lua"}
-		for i, name := range algorithms {
+		for i, of := range algorithms {
 			if set&(1<<i) != 0 {
-				paths = append(paths, name+".lua")
+				paths = append(paths, of...)
 			}
 		}
 		accounts[set] = newScript(read(append(paths, "account.lua")...))

@@ -133,8 +133,8 @@ func TestLuaMulDiv(t *testing.T) {
 	t.Parallel()
 	client := startServer(t).client(t)
 	rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test is repeated by its seed
-	text := strings.Replace(read("time.lua", "head.lua", "counter.lua"), "A.c = {", "A.muldiv = muldiv\nA.c = {", 1) + `
-local q, r = A.muldiv(tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]))
+	text := read("time.lua", "countermath.lua") + `
+local q, r = muldiv(tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]))
 return {q, r}`
 	for range 2000 {
 		c := 1 + rng.Int64N(1<<(1+rng.IntN(48)))

@@ -4,22 +4,6 @@
 do
   local none = {} -- no reservations
 
-  -- muldiv is a*b/c, rounded down, and the rest; a <= c < 2^48, b < 2^48. It divides by long
-  -- division, four bits at a time, where the product is not exact.
-  local function muldiv(a, b, c)
-    if a * b < 9007199254740992 then
-      local q = floor(a * b / c)
-      return q, a * b - q * c
-    end
-    local q, r, digit = 0, 0, 17592186044416
-    while digit >= 1 do
-      r = r * 16 + a * (floor(b / digit) % 16)
-      local d = floor(r / c)
-      q, r, digit = q * 16 + d, r - d * c, digit / 16
-    end
-    return q, r
-  end
-
   local function roll(p, start, before, used, t)
     local over = floor((t - start) / p.a)
     if over == 0 then
@@ -60,28 +44,6 @@ do
     t = max(t, due(s))
     local start, before, used = fold(p, s, t)
     return t, roll(p, start, before, used, t)
-  end
-
-  -- share returns how long before the end of a window the usage of the one before weighs room.
-  local function share(p, room, of)
-    if of <= room then
-      return p.a
-    end
-    return (muldiv(room, p.a, of))
-  end
-
-  -- weigh returns how many permits are used at a time in the window.
-  local function weigh(p, t, start, before, used)
-    local weight, rest = muldiv(start + p.a - t, before, p.a)
-    return used + weight + (rest > 0 and 1 or 0)
-  end
-
-  local function first(p, cost, t, start, before, used)
-    local room = p.n - used - cost
-    if room >= 0 then
-      return max(t, start + p.a - share(p, room, before))
-    end
-    return max(now, start + 2 * p.a - share(p, p.n - cost, used))
   end
 
   local function full(p, start, before, used)
@@ -142,17 +104,17 @@ do
     end,
     look = function(p, s)
       local t, start, before, used = last(p, s, now)
-      local n = t > now and 0 or max(0, p.n - weigh(p, now, start, before, used))
-      return n, n < p.n and first(p, n + 1, t, start, before, used) or now, full(p, start, before, used)
+      local n = t > now and 0 or max(0, p.n - weigh(p.a, now, start, before, used))
+      return n, n < p.n and earliest(p.n, p.a, n + 1, t, start, before, used) or now, full(p, start, before, used)
     end,
     first = function(p, s, cost)
-      return first(p, cost, last(p, s, now))
+      return earliest(p.n, p.a, cost, last(p, s, now))
     end,
     due = function(_, s)
       return due(s)
     end,
     used = function(p, s, t)
-      return weigh(p, last(p, s, t)), 1
+      return weigh(p.a, last(p, s, t)), 1
     end,
     put = function(p, t, num, den)
       local used, s = ceil(num / den), {}
