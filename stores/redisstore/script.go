@@ -21,20 +21,18 @@ type script struct {
 var indents = regexp.MustCompile(`(?m)^ *(--.*\n)?`)
 
 // read returns the text of files, without lines of comment and indents.
-func read(paths ...string) string {
+func read(paths ...string) string { return indents.ReplaceAllString(source(paths...), "") }
+
+func source(paths ...string) string {
 	var all strings.Builder
 	for _, path := range paths {
-		all.WriteString(source(path))
+		b, err := files.ReadFile("lua/" + path)
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		all.Write(b)
 	}
-	return indents.ReplaceAllString(all.String(), "")
-}
-
-func source(path string) string {
-	b, err := files.ReadFile("lua/" + path)
-	if err != nil {
-		panic(err) // it is embedded
-	}
-	return string(b)
+	return all.String()
 }
 
 func newScript(text string) *script {

@@ -13,7 +13,7 @@
 -- The value is the limits that the last permits were taken under, as in ARGV[2], and as doubles the time at which the
 -- key expires, when it was written, and a state for each limit. Before each but the last is its number of bytes. It is set to
 -- expire when all states have recovered, or at its second take and later somewhat after that, so that most takes can keep
--- it. takebucket and takewindow read and write this form too. Any other value is an error.
+-- it. takebucket, takewindow and take read and write this form too. Any other value is an error.
 -- docs/adr/0006-a-key-has-one-value.md says what an operation under other limits does.
 --
 -- Reply, as doubles: the time; then for each key the permits taken, -1 for a refusal, -2 if a state needs an algorithm that

@@ -1,4 +1,4 @@
--- Takes under the limits of the value, in a text that is made for them: hot.go puts it together from this frame and the parts in take, one
+-- Takes under the limits of the value, in a text that is made for them: take.go puts it together from this frame and the parts in take, one
 -- for each limit. In a part, N, A, B and C are the numbers of its limit, and a name that ends in _ is its own. KEYS, ARGV, the value and the
 -- reply are those of account: see head. A reply of -2 is for account: the value is under other limits, the clock went back,
 -- or something is reserved ahead.
@@ -17,41 +17,41 @@ if not now then
   now = (t[1] - 1577836800) * 1000000 + t[2]
 end
 HELP
-local limit, reply = LIMIT, {pack('<d', now)}
+local limit, reply = 'HEAD', {pack('<d', now)}
 for i = 1, #KEYS do
   local key, _, cost = KEYS[i], unpack('<dd', ARGV[i + 2])
   local value, known, expires, pos, at = pcall('GET', key), true, 0
   if value then
     local name
     if #value > #limit + 16 then
-      name, expires, at, pos = unpack(FORM, value)
+      name, expires, at, pos = unpack('<cSIZEdd', value)
     end
     known = name == limit and at <= now
   end
   READ
   if known then
-    local granted, first = -1, max(now, FIRSTS)
+    local granted, first = -1, max(nowFIRSTS)
     if first == now then
       granted = cost
       CHARGE
     end
     LOOK
     if granted > 0 then
-      local last = max(OVERS)
-      WRITE
-      local text = TEXT
+      local last = max(nowOVERS)
+      STATE
+      local text = pack('<d', now)STATES
       if last > expires then
         expires = expires > 0 and last + ceil((last - now) / 4) + min(1000000, last - now) or last
         call('SET', key, limit .. pack('<d', expires) .. text, 'PX', ceil((expires - now) / 1000) + 1)
       elseif #limit + 8 + #text ~= #value then
         call('SET', key, limit .. pack('<d', expires) .. text, 'KEEPTTL')
       else
-        call('SETRANGE', key, PLACE, text)
+        call('SETRANGE', key, 'PLACE', text)
       end
     end
-    reply[i + 1] = pack(REPLY)
+    reply[i + 1] = pack('<ddFORM', granted, firstSTANDS)
   else
-    reply[i + 1] = pack('<d', -2) .. string.rep('\0', REST)
+    reply[i + 1] = pack('<d', -2) .. string.rep('\0', 8 * #'dFORM')
   end
 end
 return table.concat(reply)

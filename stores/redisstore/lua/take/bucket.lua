@@ -27,4 +27,4 @@ more_ = n_ < N and more_ > 0 and whole_ + ceil(more_ / A) * C or now
 full_ = full_ > 0 and whole_ + ceil(full_ / A) * C or now
 over_ = moved_ > 0 and whole_ + ceil((debt_ + moved_) / A) * C or full_
 -- STATE
-(moved_ > 0 and pack('<ddd', debt_, moved_, back_) or pack('<d', debt_))
+local state_ = moved_ > 0 and pack('<ddd', debt_, moved_, back_) or pack('<d', debt_)

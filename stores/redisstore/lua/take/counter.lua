@@ -24,4 +24,4 @@ local more_ = n_ < N and earliest(N, A, n_ + 1, now, start_, before_, used_) or 
 local full_ = used_ > 0 and start_ + 2 * A or before_ > 0 and start_ + A or now
 local over_ = full_
 -- STATE
-pack('<ddd', start_, before_, used_)
+local state_ = pack('<ddd', start_, before_, used_)

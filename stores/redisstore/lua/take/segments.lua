@@ -52,4 +52,4 @@ if n_ < N then
 end
 local over_ = full_
 -- STATE
-pack('<d', base_) .. (len_ > 0 and sub(value, from_, from_ + 16 * len_ - 1) or '') .. pack('<dd', last_, total_)
+local state_ = pack('<d', base_) .. (len_ > 0 and sub(value, from_, from_ + 16 * len_ - 1) or '') .. pack('<dd', last_, total_)

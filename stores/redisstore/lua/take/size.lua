@@ -1,4 +1,5 @@
 -- The size_ of a state, and its place pos_: of the last one all that is left, otherwise a number before it.
+-- READ
 local size_, pos_, receipt_ = 0, pos, 0
 if value and known then
   if LAST then

@@ -21,4 +21,4 @@ receipt_ = start_
 local n_, full_ = N - used_, used_ > 0 and start_ + A or now
 local more_, over_ = full_, full_
 -- STATE
-pack('<dd', used_, start_)
+local state_ = pack('<dd', used_, start_)
