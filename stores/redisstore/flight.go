@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -144,18 +145,22 @@ func (f *flight) command(ctx context.Context, s *Store) {
 	if !one || s.clock != nil {
 		args = append(args, s.time())
 	}
+	items := f.items
+	if !slices.ContainsFunc(items, func(it *request) bool { return !it.usual() }) {
+		items = items[:1] // the arguments of the first key are those of all
+	}
 	switch {
 	case one:
 	case first.decode != nil:
 		args = append(args, first.args...)
 	case first.hot == nil:
 		args = append(args, first.plan.head)
-		for _, it := range f.items {
+		for _, it := range items {
 			args = append(args, it.args...)
 		}
 	default:
 		args = append(args, first.hot.head...)
-		for _, it := range f.items {
+		for _, it := range items {
 			if it.usual() {
 				args = append(args, it.hot.usual...)
 			} else {

@@ -323,6 +323,6 @@ local function decide(key, op)
 end
 
 for i = 1, #KEYS do
-  decide(KEYS[i], ARGV[i + 2])
+  decide(KEYS[i], ARGV[i + 2] or ARGV[3])
 end
 return concat(reply)

@@ -19,7 +19,7 @@ end
 HELP
 local limit, reply = 'HEAD', {pack('<d', now)}
 for i = 1, #KEYS do
-  local key, _, cost = KEYS[i], unpack('<dd', ARGV[i + 2])
+  local key, _, cost = KEYS[i], unpack('<dd', ARGV[i + 2] or ARGV[3])
   local value, known, expires, pos, at = pcall('GET', key), true, 0
   if value then
     local name
