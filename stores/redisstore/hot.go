@@ -14,7 +14,7 @@ import (
 // foreign is the count in a reply for a value that only account can read.
 const foreign = -1 << 53
 
-// maxTexts is how many limits can have a script with their numbers in its text: a server keeps each script.
+// maxTexts is how many scripts of a kind can have the numbers of a limit in their text: a server keeps each script.
 const maxTexts = 64
 
 //nolint:gochecknoglobals // constants
@@ -38,7 +38,7 @@ func hotScript(frame string, algorithm uint, pairs ...string) *script {
 // made too many.
 func (p *part) takesOne(s *Store) *script {
 	p.once.Do(func() {
-		p.one = s.text(p.name, func() *script {
+		p.one = s.text(s.ones, p.name, func() *script {
 			full, a, b := p.numbers()
 			form, place := p.form()
 			list := []string{"'" + p.name + "|'", full, a, cmp.Or(b, "nil"), "'" + form + "'", "'" + place + "'"}

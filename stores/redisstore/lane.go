@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"sync"
 	"time"
 
@@ -38,7 +37,7 @@ func (s *Store) laneOf(key string) *lane {
 	if !s.single {
 		return &at.lanes[0]
 	}
-	return &at.lanes[maphash.String(s.seed, key)%lanes]
+	return &at.lanes[s.hash(key)%lanes]
 }
 
 // A waiter is what the caller of a request in a lane waits for.

@@ -164,6 +164,7 @@ func replay(t *testing.T, s *Store, name string, steps []step, slack time.Durati
 	var receipts []limits.Receipt
 	for i, st := range steps {
 		now = toServer(st.at)
+		s.odd.clear()
 		got := st.apply(t, table, receipts)
 		receipts = append(receipts, got.Receipt)
 		want := st.want
@@ -203,7 +204,7 @@ func TestHotAsGeneral(t *testing.T) {
 	client := startServer(t).virtual(t)
 	general, baked, plain := newStore(t, client, Config{}), newStore(t, client, Config{}), newStore(t, client, Config{})
 	for i := range maxTexts { // it has no script with the numbers of a limit
-		plain.texts[strconv.Itoa(i)] = nil
+		plain.ones[strconv.Itoa(i)], plain.takes[strconv.Itoa(i)] = nil, nil
 	}
 	var now time.Time
 	stores := []*Store{general, baked, plain}
@@ -227,7 +228,8 @@ func TestHotAsGeneral(t *testing.T) {
 		}
 		all := []ratelimit.Limit{limit(), limit(), limit()}
 		now = time.UnixMicro(epoch).AddDate(1, 0, 0)
-		clear(baked.texts)
+		clear(baked.ones)
+		clear(baked.takes)
 		var took [3]limits.Result
 		for step := range 60 {
 			now = now.Add(time.Duration(rng.Int64N(int64(period)*2/3)) - period/8) // the clock may go back
@@ -254,6 +256,7 @@ func TestHotAsGeneral(t *testing.T) {
 				if op.Kind == limits.Refund {
 					op.Receipt = took[i].Receipt
 				}
+				s.odd.clear()
 				req := table.request(fmt.Sprint(seed), planOf(planned(t, table, l)), op)
 				if s == general {
 					req.general()

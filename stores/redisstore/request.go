@@ -61,7 +61,9 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 // request prepares an operation for sending. Takes, and reservations of a bucket, have scripts of their own.
 func (t *table) request(key string, p *plan, op limits.Op) *request {
 	req := &request{key: t.keyName(key), table: t, plan: p, op: op}
-	if !req.forHot() && !req.forTake() {
+	if t.store.odd.has(t.store.hash(req.key)) {
+		req.forAccount(algAll)
+	} else if !req.forHot() && !req.forTake() {
 		req.forAccount(0)
 	}
 	return req
@@ -84,11 +86,25 @@ func (req *request) general() bool {
 	if req.all || req.plan == nil {
 		return false
 	}
+	req.table.store.odd.note(req.table.store.hash(req.key))
 	req.forAccount(algAll)
 	return true
 }
 
-// takeOne is how lua/account.lua is asked for a permit.
+// An oddKeys notes the keys whose values only account with all algorithms could read lately: it is asked about them at once, which saves
+// a round trip. It is safe for concurrent use.
+type oddKeys [256]atomic.Uint64 // of a hash the bits above 16, below them the time in seconds
+
+func (o *oddKeys) note(hash uint64) {
+	o[hash>>16%uint64(len(o))].Store(hash&^0xffff | uint64(uint16(time.Now().Unix()))) //nolint:gosec // seconds may wrap
+}
+
+func (o *oddKeys) has(hash uint64) bool {
+	is := o[hash>>16%uint64(len(o))].Load()
+	return is&^0xffff == hash&^0xffff && uint16(time.Now().Unix())-uint16(is) <= 1 //nolint:gosec // seconds may wrap
+}
+
+// takeOne is how lua/account.lua and lua/take.lua are asked for a permit.
 var takeOne = []any{packed(nil, 0, 1, 0)} //nolint:gochecknoglobals // a constant
 
 // packed appends numbers as doubles.
@@ -101,14 +117,20 @@ func packed(to []byte, numbers ...int64) []byte {
 
 // forAccount makes req a request for lua/account.lua, with the algorithms of set and those of its limits.
 func (req *request) forAccount(set uint) {
-	op := &req.op
 	for _, part := range req.plan.parts {
 		set |= part.algorithm
 	}
-	req.hot, req.script, req.args, req.all = nil, accountScript(set), takeOne, set == algAll
+	req.ask(accountScript(set))
+	req.all = set == algAll
+}
+
+// ask makes req a request for lua/account.lua or lua/take.lua.
+func (req *request) ask(script *script) {
+	req.hot, req.script, req.args = nil, script, takeOne
 	if req.usual() {
 		return
 	}
+	op := &req.op
 	arg := packed(nil, int64(op.Kind), min(op.Cost, limits.MaxPermits+1), int64(op.MaxWait/time.Microsecond))
 	if take := &op.Receipt; op.Kind == limits.Refund {
 		arg = packed(arg, take.At)
@@ -123,13 +145,13 @@ func (req *request) forAccount(set uint) {
 	req.args = []any{arg}
 }
 
-// Permits in a reply of lua/account.lua.
+// Permits in a reply of lua/account.lua or lua/take.lua.
 const (
-	lacking = -2 // the script lacks an algorithm
+	lacking = -2 // account with all algorithms can decide
 	unread  = -3 // the value is none of a limit
 )
 
-// account reads the reply of lua/account.lua for the request at a place of its flight.
+// account reads the reply of lua/account.lua or lua/take.lua for the request at a place of its flight.
 func (req *request) account(reply string, place int) (r limits.Result, ok bool, err error) {
 	const head, each = 2, 5
 	p, op := req.plan, req.op

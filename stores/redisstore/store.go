@@ -41,12 +41,14 @@ type Store struct {
 	ending  sync.RWMutex // read-locked by operations that must not begin, or must complete, when Close has been called
 
 	counters counters
+	odd      oddKeys
 	waiters  sync.Pool
 
 	mu      sync.Mutex
 	nodes   map[string]*node   // of a Cluster, by their addresses
 	tables  map[string]*table  // by their names
-	texts   map[string]*script // with the numbers of a limit, by its name
+	ones    map[string]*script // lua/one.lua, by the name of the limit
+	takes   map[string]*script // lua/take.lua, by the names of the limits
 	census  census
 	keeping sync.Once
 	every   time.Duration   // the time between beats
@@ -72,7 +74,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, id: rand.Text(), client: client, seed: maphash.MakeSeed(), every: beatEvery, life: beatLife,
-		nodes: map[string]*node{}, tables: map[string]*table{}, texts: map[string]*script{},
+		nodes: map[string]*node{}, tables: map[string]*table{}, ones: map[string]*script{}, takes: map[string]*script{},
 	}
 	switch c := client.(type) {
 	case *redis.Client:
@@ -152,6 +154,8 @@ func (s *Store) endLeases() {
 	}
 	_ = all.Wait()
 }
+
+func (s *Store) hash(key string) uint64 { return maphash.String(s.seed, key) }
 
 func (s *Store) mode() Mode { return cmp.Or(s.cfg.Mode, Strict) }
 

@@ -565,6 +565,70 @@ func TestForeignText(t *testing.T) {
 	})
 }
 
+// TestDamagedValue: neither does a value whose end is lost grant anything, or fail the takes of other keys.
+func TestDamagedValue(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		client := startServer(t).client(t)
+		s := newStore(t, client, Config{Mode: mode})
+		all := kinds(10, time.Hour)
+		all["joined"] = all["log"].And(all["bucket"]).And(all["window"])
+		for name, l := range all {
+			table := open(t, s, name)
+			id := planned(t, table, l)
+			take(t, table, "k", l, 1)
+			key := keyName(keyPrefix(defaultPrefix, name), "k", false)
+			whole, head := client.Get(t.Context(), key).Val(), len(planOf(id).head)
+			for end := len(whole) - 1; end >= head; end-- {
+				if (len(whole)-end)%8 == 0 && (name != "joined" || end >= head+16+8+24+8) {
+					continue // what is left can be a shorter list, or no state
+				}
+				require.NoError(t, client.Set(t.Context(), key, whole[:end], 0).Err())
+				s.odd.clear()
+				_, err := table.Apply(t.Context(), "k", id, limits.Op{Cost: 1})
+				require.ErrorContains(t, err, "another program has written to the key", "%s, %d of %d bytes after %d", name, end, len(whole), head)
+				require.Equal(t, whole[:end], client.Get(t.Context(), key).Val(), name)
+			}
+		}
+	})
+}
+
+// TestClockBeforeEpoch: a clock that starts far too early leaves no key without an expiry, and no error.
+func TestClockBeforeEpoch(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	s := newStore(t, client, Config{})
+	var now time.Time
+	s.clock = func() time.Time { return now }
+	table := open(t, s, "t")
+	all := kinds(10, time.Hour)
+	all["joined"] = all["log"].And(all["bucket"]).And(all["window"])
+	for name, l := range all {
+		for _, now = range []time.Time{time.Unix(0, 0), time.Unix(0, 0), time.UnixMicro(epoch), time.Now()} {
+			take(t, table, name, l, 1)
+			require.Positive(t, client.PTTL(t.Context(), keyName(keyPrefix(defaultPrefix, "t"), name, false)).Val(), "%s at %v", name, now)
+		}
+	}
+}
+
+// TestOneTrip: a decision takes one round trip, also if the value of the key stays one that only the general script can read.
+func TestOneTrip(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, startServer(t).client(t), Config{})
+	table := open(t, s, "t")
+	for name, l := range kinds(10, time.Hour) {
+		other := kinds(5, 2*time.Hour)[name] // the limit was lowered
+		take(t, table, name, l, 10)
+		take(t, table, name, other, 1)
+		before := s.Stats().RoundTrips
+		for range 100 {
+			require.False(t, take(t, table, name, other, 1).Allowed)
+		}
+		require.LessOrEqual(t, s.Stats().RoundTrips-before, uint64(105), name) // each second the short script is tried
+	}
+}
+
 // TestEvictionByTTL: with volatile-ttl, keys that owe most are there after many that
 // owe little.
 func TestEvictionByTTL(t *testing.T) {

@@ -11,14 +11,17 @@ import (
 var (
 	takeSections = regexp.MustCompile(`(?m)^-- ([A-Z]+)\n`)
 	takeNames    = regexp.MustCompile(`\b([ABCN]|LAST|[a-z]+_)\b`)
-	takeWords    = regexp.MustCompile(`HEAD|SIZE|PLACE|HELP|READ|FIRSTS|CHARGE|LOOK|OVERS|STATES|STATE|FORM|STANDS`)
+	takeWords    = regexp.MustCompile(`HEAD|SIZE|PLACE|HELP|READ|FIRSTS|CHARGE|LOOK|OVERS|STATES|STATE|FORM|STANDS|REST`)
 )
 
 // newTake returns lua/take.lua for the limits of a plan.
 func newTake(p *plan) *script {
-	words := map[string]string{"HEAD": p.head, "SIZE": number(int64(len(p.head))), "PLACE": number(int64(len(p.head) + 8))}
+	size := len(p.head)
+	words := map[string]string{
+		"HEAD": p.head, "SIZE": strconv.Itoa(size), "PLACE": strconv.Itoa(size + 8), "REST": strconv.Itoa(8 + 40*len(p.parts)),
+	}
 	for i, part := range p.parts {
-		mark, last := number(int64(i)), i == len(p.parts)-1
+		mark, last := strconv.Itoa(i), i == len(p.parts)-1
 		own := map[string]string{
 			"A": number(part.a), "B": number(part.b), "C": number(part.c), "N": number(part.Capacity), "LAST": strconv.FormatBool(last),
 		}
@@ -35,8 +38,7 @@ func newTake(p *plan) *script {
 		}
 		paths := algorithms[bits.TrailingZeros(part.algorithm)]
 		helpers, name := paths[:len(paths)-1], paths[len(paths)-1]
-		add("HELP", source(helpers...))
-		text := source("take/size.lua", "take/"+name)
+		text := "-- HELP\n" + source(helpers...) + source("take/size.lua", "take/"+name)
 		at := append(takeSections.FindAllStringSubmatchIndex(text, -1), []int{len(text)})
 		for j, is := range at[:len(at)-1] {
 			add(text[is[2]:is[3]], text[is[1]:at[j+1][0]])
@@ -55,18 +57,18 @@ func newTake(p *plan) *script {
 
 // takes returns the script for takes under the limits of a plan, which has their numbers in its text, or nil if the store has made too many.
 func (p *plan) takes(s *Store) *script {
-	p.once.Do(func() { p.take = s.text(p.head, func() *script { return newTake(p) }) })
+	p.once.Do(func() { p.take = s.text(s.takes, p.head, func() *script { return newTake(p) }) })
 	return p.take
 }
 
-// text returns the script with the numbers of limits in its text, or nil if the store has made too many.
-func (s *Store) text(name string, text func() *script) *script {
+// text returns the script of a name, or nil if the store has made too many of the kind.
+func (s *Store) text(of map[string]*script, name string, build func() *script) *script {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	is, ok := s.texts[name]
-	if !ok && len(s.texts) < maxTexts {
-		is = text()
-		s.texts[name] = is
+	is, ok := of[name]
+	if !ok && len(of) < maxTexts {
+		is = build()
+		of[name] = is
 	}
 	return is
 }
@@ -79,8 +81,7 @@ func (req *request) forTake() bool {
 	}
 	is := req.plan.takes(req.table.store)
 	if is != nil {
-		req.forAccount(0)
-		req.script, req.all = is, false
+		req.ask(is)
 	}
 	return is != nil
 }

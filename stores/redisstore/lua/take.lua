@@ -1,7 +1,7 @@
 -- Takes under the limits of the value, in a text that is made for them: take.go puts it together from this frame and the parts in take, one
 -- for each limit. In a part, N, A, B and C are the numbers of its limit, and a name that ends in _ is its own. KEYS, ARGV, the value and the
 -- reply are those of account: see head. A reply of -2 is for account: the value is under other limits, the clock went back,
--- or something is reserved ahead.
+-- or, except in a bucket, something is reserved ahead.
 --
 -- A part has these sections:
 --   READ    the state at now from the size_ bytes of value at pos_, or of a new key if size_ is 0; and first_, the first time at which the
@@ -40,7 +40,7 @@ for i = 1, #KEYS do
       local last = max(nowOVERS)
       STATE
       local text = pack('<d', now)STATES
-      if last > expires then
+      if expires == 0 or last > expires then
         expires = expires > 0 and last + ceil((last - now) / 4) + min(1000000, last - now) or last
         call('SET', key, limit .. pack('<d', expires) .. text, 'PX', ceil((expires - now) / 1000) + 1)
       elseif #limit + 8 + #text ~= #value then
@@ -51,7 +51,7 @@ for i = 1, #KEYS do
     end
     reply[i + 1] = pack('<ddFORM', granted, firstSTANDS)
   else
-    reply[i + 1] = pack('<d', -2) .. string.rep('\0', 8 * #'dFORM')
+    reply[i + 1] = pack('<d', -2) .. string.rep('\0', REST)
   end
 end
 return table.concat(reply)

@@ -6,7 +6,9 @@ if value and known then
     size_ = #value - pos + 1
   elseif #value >= pos + 7 then
     size_, pos_ = unpack('<d', value, pos)
+  else
+    size_ = -1
   end
   pos = pos_ + size_
-  known = pos <= #value + 1
+  known = pos <= #value + 1 and (size_ == 0 or size_ >= 8)
 end
