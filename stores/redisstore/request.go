@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,9 +59,20 @@ func (req *request) end(r limits.Result, ok bool, err error) bool {
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// request prepares an operation for sending. Takes, and reservations of a bucket, have scripts of their own.
+var requests = sync.Pool{New: func() any { return new(request) }} //nolint:gochecknoglobals // they belong to no store
+
+// free is called when no one but its caller has the request any more.
+func (req *request) free() {
+	if req.state.Load() == ended {
+		*req = request{}
+		requests.Put(req)
+	}
+}
+
+// request prepares an operation for sending. Most takes, and reservations of a bucket, have scripts of their own.
 func (t *table) request(key string, p *plan, op limits.Op) *request {
-	req := &request{key: t.keyName(key), table: t, plan: p, op: op}
+	req := requests.Get().(*request) //nolint:forcetypeassert // see New
+	req.key, req.table, req.plan, req.op = t.keyName(key), t, p, op
 	if t.store.odd.has(t.store.hash(req.key)) {
 		req.forAccount(algAll)
 	} else if !req.forHot() && !req.forTake() {

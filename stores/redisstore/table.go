@@ -63,7 +63,9 @@ func (t *table) decide(ctx context.Context, key string, p *limits.Plan, op limit
 			return r, ok, nil
 		}
 	}
-	if r, ok, err = t.store.apply(ctx, t.request(key, planOf(p), op)); t.leases != nil && ok {
+	req := t.request(key, planOf(p), op)
+	defer req.free()
+	if r, ok, err = t.store.apply(ctx, req); t.leases != nil && ok {
 		t.leases.after(key, p, &op, &r)
 	}
 	return r, ok, err
