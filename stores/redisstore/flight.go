@@ -62,6 +62,7 @@ func (n *node) deliver(f *flight, err error) (rest []*request) {
 			r, ok, why = f.result(i)
 		}
 		if why == nil && !ok && it.state.Load() == sent && it.general() {
+			n.store.odd.note(n.store.hash(it.key))
 			rest = append(rest, it)
 			continue
 		}
@@ -134,8 +135,12 @@ func (f *flight) choose(s *Store) {
 func (f *flight) command(ctx context.Context, s *Store) {
 	first, more := f.items[0], 0
 	one := first.hot != nil && f.script != first.hot.many
+	items := f.items
+	if !slices.ContainsFunc(items, func(it *request) bool { return !it.usual() }) {
+		items = items[:1] // the arguments of the first key are those of all
+	}
 	if !one {
-		more = 7 + 2*len(f.items) + len(first.args)
+		more = 7 + 2*len(items) + len(first.args)
 	}
 	f.cmd = newCall(f.script, f.text, len(f.items), more)
 	args := f.cmd.args
@@ -144,10 +149,6 @@ func (f *flight) command(ctx context.Context, s *Store) {
 	}
 	if !one || s.clock != nil {
 		args = append(args, s.time())
-	}
-	items := f.items
-	if !slices.ContainsFunc(items, func(it *request) bool { return !it.usual() }) {
-		items = items[:1] // the arguments of the first key are those of all
 	}
 	switch {
 	case one:

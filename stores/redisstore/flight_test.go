@@ -36,6 +36,7 @@ func TestFlightsWithUnknownScripts(t *testing.T) {
 				require.EqualValues(t, 90, batch[0].r.Remaining, name)
 				require.EqualValues(t, 100, batch[1].r.Remaining, name)
 			}
+			require.False(t, s.odd.has(s.hash(reset.key)), "that scripts of a batch differ says nothing of the value")
 			s.first.scripts.Clear()
 		}
 	}

@@ -120,7 +120,7 @@ func (l *leases) try(
 	}
 	if e == nil || e.plan != p && now-e.changed < leaseSpan { // with two limits in use, each change would lose what was taken in advance
 		shard.mu.Unlock()
-		r, ok, err = store.apply(ctx, l.table.request(key, planOf(p), op))
+		r, ok, err = l.table.ask(ctx, key, p, op)
 		return nil, r, ok, err
 	}
 	if old, left, of := e.plan, e.left, e.grant.Receipt; old != p {
@@ -226,7 +226,7 @@ func aged(r limits.Result, by time.Duration) limits.Result {
 // ask has the server decide about a take.
 func (l *leases) ask(ctx context.Context, e *lease, p *limits.Plan, op limits.Op) (limits.Result, bool, error) {
 	began := time.Since(l.base)
-	r, ok, err := l.table.store.apply(ctx, l.table.request(e.key, planOf(p), op))
+	r, ok, err := l.table.ask(ctx, e.key, p, op)
 	if ok && !r.Allowed && r.RetryAfter > 0 {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -248,7 +248,7 @@ func (l *leases) fill(e *lease, f *filling, n int64, p *limits.Plan, left int64,
 	defer close(f.done)
 	_ = l.giveBack(l.table.store.ctx, e.key, p, of, left)
 	began := time.Since(l.base)
-	r, ok, err := l.table.store.apply(l.table.store.ctx, l.table.request(e.key, planOf(p), limits.Op{Kind: limits.TakeAtMost, Cost: n}))
+	r, ok, err := l.table.ask(l.table.store.ctx, e.key, p, limits.Op{Kind: limits.TakeAtMost, Cost: n})
 	if f.err = err; err == nil && !ok {
 		f.err = errReply
 	}
@@ -280,7 +280,7 @@ func (l *leases) filled(e *lease, r limits.Result, n int64, p *limits.Plan, bega
 func (l *leases) giveBack(ctx context.Context, key string, p *limits.Plan, receipt limits.Receipt, n int64) error {
 	if n > 0 {
 		op := limits.Op{Kind: limits.Refund, Cost: n, Receipt: receipt}
-		_, _, _ = l.table.store.apply(ctx, l.table.request(key, planOf(p), op))
+		_, _, _ = l.table.ask(ctx, key, p, op)
 	}
 	return nil
 }

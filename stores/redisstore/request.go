@@ -61,7 +61,7 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 var requests = sync.Pool{New: func() any { return new(request) }} //nolint:gochecknoglobals // they belong to no store
 
-// free is called when no one but its caller has the request any more.
+// free puts a request that has ended into the pool. One that has not may still be in a lane.
 func (req *request) free() {
 	if req.state.Load() == ended {
 		*req = request{}
@@ -98,14 +98,13 @@ func (req *request) general() bool {
 	if req.all || req.plan == nil {
 		return false
 	}
-	req.table.store.odd.note(req.table.store.hash(req.key))
 	req.forAccount(algAll)
 	return true
 }
 
-// An oddKeys notes the keys whose values only account with all algorithms could read lately: it is asked about them at once, which saves
-// a round trip. It is safe for concurrent use.
-type oddKeys [256]atomic.Uint64 // of a hash the bits above 16, below them the time in seconds
+// An oddKeys notes keys whose values only account with all algorithms could read lately. Requests for them use it at once, which saves a
+// round trip. It is safe for concurrent use.
+type oddKeys [1024]atomic.Uint64 // of a hash the bits above 16, below them the time in seconds
 
 func (o *oddKeys) note(hash uint64) {
 	o[hash>>16%uint64(len(o))].Store(hash&^0xffff | uint64(uint16(time.Now().Unix()))) //nolint:gosec // seconds may wrap

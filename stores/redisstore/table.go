@@ -63,10 +63,15 @@ func (t *table) decide(ctx context.Context, key string, p *limits.Plan, op limit
 			return r, ok, nil
 		}
 	}
-	req := t.request(key, planOf(p), op)
-	defer req.free()
-	if r, ok, err = t.store.apply(ctx, req); t.leases != nil && ok {
+	if r, ok, err = t.ask(ctx, key, p, op); t.leases != nil && ok {
 		t.leases.after(key, p, &op, &r)
 	}
 	return r, ok, err
+}
+
+// ask has the server carry out an operation.
+func (t *table) ask(ctx context.Context, key string, p *limits.Plan, op limits.Op) (r limits.Result, ok bool, err error) {
+	req := t.request(key, planOf(p), op)
+	defer req.free()
+	return t.store.apply(ctx, req)
 }

@@ -5,8 +5,8 @@
 -- ARGV[1]    the time, or '' for that of the server
 -- ARGV[2]    the limits, separated by spaces, and '|'
 -- ARGV[i+2]  for each key, or once for all keys, as doubles: the operation, as in limits.OpKind; the cost; the longest wait in
---            µs. Of a refund then the time of the take, and for each of its limits the receipt, and the limit as a text that
---            ends with a 0
+--            µs. For a refund, these are followed by the time of the take and, for each of its limits, the receipt and the
+--            name of the limit, which ends with a 0 byte
 --
 -- A limit is 'K:N:A:B:C:D', where K is its algorithm and N how many permits there are at once; each
 -- algorithm says what the others are. Times are in µs since the beginning of 2020.

@@ -1,12 +1,12 @@
--- Takes and reservations of keys that are counted under one limit only, one after the other. What a value
--- has to say then is in a form that takes little time to read and to write; see head for other values.
+-- Takes and reservations of keys that are counted under one limit only, one after the other. Their values have a form that is quick
+-- to read and to write. For other values see head.
 --
 -- KEYS[i]    the value of a key
 -- ARGV[1]    the time, or '' for that of the server
 -- ARGV[2-5]  the limit: its name with a '|', the units of all permits, A, B. See takebucket and takewindow
 -- ARGV[6-7]  the form of a value, and the place of the time in it
--- ARGV[8..]  for each key, or once for all keys, the units to charge, below 0 to take as many permits as there are, and the
---            most that may be in use afterwards
+-- ARGV[8..]  for each key, or once for all keys, the units to charge, below 0 to take up to so many, and the most that
+--            may be in use afterwards
 --
 -- Reply: the time, then count, extra and charge for each key, as doubles. A count below 0 is a refusal: count is -1 minus
 -- the count. A count of -2^53 says that only account can read the value.

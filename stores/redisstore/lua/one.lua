@@ -3,7 +3,8 @@
 -- KEYS[1]  the value of the key
 -- ARGV[1]  the time, for tests; without it, that of the server
 --
--- Reply: the time, count and extra, as doubles; of a granted take it is what was written. Without extra, that is 0.
+-- Reply: the time, count and extra, as doubles. For a granted take it is the text that was written, see takewrite: without
+-- extra if that is 0, or with BACK too.
 local call, pcall, pack, unpack = redis.call, redis.pcall, struct.pack, struct.unpack
 local key, t = KEYS[1], call('TIME')
 local now = ARGV[1] and ARGV[1] + 0 or (t[1] - 1577836800) * 1000000 + t[2]

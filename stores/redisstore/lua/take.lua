@@ -1,6 +1,6 @@
 -- Takes under the limits of the value, in a text that is made for them: take.go puts it together from this frame and the parts in take, one
 -- for each limit. In a part, N, A, B and C are the numbers of its limit, and a name that ends in _ is its own. KEYS, ARGV, the value and the
--- reply are those of account: see head. A reply of -2 is for account: the value is under other limits, the clock went back,
+-- reply are those of account: see head. A reply of -2 leaves the key to account: the value is under other limits, the clock went back,
 -- or, except in a bucket, something is reserved ahead.
 --
 -- A part has these sections:

@@ -1,4 +1,5 @@
--- The size_ of a state, and its place pos_: of the last one all that is left, otherwise a number before it.
+-- size_ is the number of bytes of the state, and pos_ its place. The last state is the rest of the value, the others have their size
+-- before them. size_ is -1 if that is cut off.
 -- READ
 local size_, pos_, receipt_ = 0, pos, 0
 if value and known then
