@@ -41,8 +41,10 @@ func newScript(text string) *script {
 	return &script{text, sha, sha}
 }
 
-// algorithms are parts of account, in the order of the bits of a set.
-var algorithms = [...][]string{{"bucket.lua"}, {"window.lua"}, {"segments.lua"}, {"countermath.lua", "counter.lua"}} //nolint:gochecknoglobals // a constant table
+// algorithms are the files of account, in the order of the bits of a set. The last of each has the name of its part of take.
+//
+//nolint:gochecknoglobals // a constant table
+var algorithms = [...][]string{{"bucket.lua"}, {"window.lua"}, {"segments.lua"}, {"countermath.lua", "counter.lua"}}
 
 const (
 	algBucket = 1 << iota

@@ -55,7 +55,7 @@ func newTake(p *plan) *script {
 	return newScript(takeWords.ReplaceAllStringFunc(read("take.lua"), func(word string) string { return words[word] }))
 }
 
-// takes returns the script for takes under the limits of a plan, which has their numbers in its text, or nil if the store has made too many.
+// takes returns the script for takes under the limits of a plan, which has their numbers in its text, or nil if the store has too many.
 func (p *plan) takes(s *Store) *script {
 	p.once.Do(func() { p.take = s.text(s.takes, p.head, func() *script { return newTake(p) }) })
 	return p.take
