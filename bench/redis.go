@@ -117,9 +117,10 @@ type gcra struct {
 	burst   int
 }
 
-// A rich one allows all, and owes more and more meanwhile: its keys stay. A poor one refuses all but the first.
+// A rich one allows all, and owes more and more meanwhile: its keys do not expire between the samples of a row, however many subjects it
+// has. A poor one refuses all but the first.
 var (
-	rich = gcra{permits: 1, period: time.Minute, burst: 1 << 21}
+	rich = gcra{permits: 1, period: 20 * time.Second, burst: 1 << 22}
 	poor = gcra{permits: 1, period: time.Hour, burst: 1}
 )
 
