@@ -44,7 +44,7 @@ func newScript(text string) *script {
 // algorithms are the files of account, in the order of the bits of a set. The last of each has the name of its part of take.
 //
 //nolint:gochecknoglobals // a constant table
-var algorithms = [...][]string{{"bucket.lua"}, {"window.lua"}, {"segments.lua"}, {"countermath.lua", "counter.lua"}}
+var algorithms = [...][]string{{"bucket.lua"}, {"window.lua"}, {"entry.lua", "segments.lua"}, {"countermath.lua", "counter.lua"}}
 
 const (
 	algBucket = 1 << iota

@@ -38,7 +38,8 @@ func newTake(p *plan) *script {
 		}
 		paths := algorithms[bits.TrailingZeros(part.algorithm)]
 		helpers, name := paths[:len(paths)-1], paths[len(paths)-1]
-		text := "-- HELP\n" + source(helpers...) + source("take/size.lua", "take/"+name)
+		add("HELP", source(helpers...))
+		text := source("take/size.lua", "take/"+name)
 		at := append(takeSections.FindAllStringSubmatchIndex(text, -1), []int{len(text)})
 		for j, is := range at[:len(at)-1] {
 			add(text[is[2]:is[3]], text[is[1]:at[j+1][0]])

@@ -13,21 +13,12 @@ do
     return i > 0 and unpack('<d', s.list, 16 * i - 7) or s.base
   end
 
-  -- search returns the first entry from one on whose time (of is 15) or sum (of is 7) is above a number.
+  -- search returns the first entry from one on whose time (of is 0) or sum (of is 8) is above a number.
   local function search(s, lo, of, above)
-    local hi = s.len + 1
-    if lo < hi and unpack('<d', s.list, 16 * lo - of) > above then
+    if lo <= s.len and unpack('<d', s.list, 16 * lo - 15 + of) > above then
       return lo -- as a rule
     end
-    while lo < hi do
-      local mid = floor((lo + hi) / 2)
-      if unpack('<d', s.list, 16 * mid - of) > above then
-        hi = mid
-      else
-        lo = mid + 1
-      end
-    end
-    return lo
+    return entry(s.list, 1, lo, s.len, of, above)
   end
 
   -- tail reads the time of the last entry, and the sum up to it.
@@ -44,7 +35,7 @@ do
     if not s.len then
       return 1, 0
     end
-    local first = t > now and search(s, 1, 15, t - p.a) or 1
+    local first = t > now and search(s, 1, 0, t - p.a) or 1
     return first, s.total - sum(s, first - 1)
   end
 
@@ -67,7 +58,7 @@ do
     if taken + cost <= p.n then
       return at
     end
-    return max(at, time(s, search(s, first, 7, s.total + cost - p.n - 1)) + p.a)
+    return max(at, time(s, search(s, first, 8, s.total + cost - p.n - 1)) + p.a)
   end
 
   local function full(p, s)
@@ -108,7 +99,7 @@ do
       if at > now then
         rebuild(s, now - at, 1, 0)
       end
-      local first = search(s, 1, 15, now - p.a)
+      local first = search(s, 1, 0, now - p.a)
       if first > 1 then
         s.base, s.list, s.len = sum(s, first - 1), sub(s.list, 16 * first - 15), s.len - first + 1
         tail(s)
@@ -155,7 +146,7 @@ do
       return charge(p, s, at, cost)
     end,
     refund = function(p, s, _, receipt, cost)
-      local i = search(s, 1, 15, receipt - 1)
+      local i = search(s, 1, 0, receipt - 1)
       if i > s.len or time(s, i) ~= receipt then
         return false
       end

@@ -1,18 +1,4 @@
--- A sliding window or log: see segments. The entries are at from_ in the value, len_ of them.
--- HELP
--- search returns the first of len entries at a place of the value whose time (of is 0) or sum (of is 8) is above a number.
-local function search(value, from, len, of, above)
-  local lo, hi = 1, len + 1
-  while lo < hi do
-    local mid = floor((lo + hi) / 2)
-    if unpack('<d', value, from + 16 * mid - 16 + of) > above then
-      hi = mid
-    else
-      lo = mid + 1
-    end
-  end
-  return lo
-end
+-- A sliding window or log: see segments, and entry. The entries are at from_ in the value, len_ of them.
 -- READ
 local base_, total_, from_, len_, last_ = 0, 0, 0, 0, nil
 if size_ > 0 and known then
@@ -24,7 +10,7 @@ if size_ > 0 and known then
     last_, total_ = unpack('<dd', value, pos_ + size_ - 16)
     known = last_ <= now and total_ <= 4503599627370496
     if unpack('<d', value, from_) <= now - A then
-      local over = search(value, from_, len_, 0, now - A) - 1
+      local over = entry(value, from_, 1, len_, 0, now - A) - 1
       base_ = unpack('<d', value, from_ + 16 * over - 8)
       from_, len_ = from_ + 16 * over, len_ - over
     end
@@ -32,7 +18,7 @@ if size_ > 0 and known then
 end
 local first_ = now
 if total_ - base_ + cost > N then
-  first_ = max(now, unpack('<d', value, from_ + 16 * search(value, from_, len_, 8, total_ + cost - N - 1) - 16) + A)
+  first_ = max(now, unpack('<d', value, from_ + 16 * entry(value, from_, 1, len_, 8, total_ + cost - N - 1) - 16) + A)
 end
 -- CHARGE
 receipt_ = now - now % B
@@ -46,7 +32,7 @@ local more_, full_ = now, last_ and max(now, last_ + A) or now
 if n_ < N then
   local at = 1
   if len_ > 0 and unpack('<d', value, from_ + 8) <= total_ + n_ - N then
-    at = search(value, from_, len_, 8, total_ + n_ - N)
+    at = entry(value, from_, 1, len_, 8, total_ + n_ - N)
   end
   more_ = max(now, (at > len_ and last_ or unpack('<d', value, from_ + 16 * at - 16)) + A)
 end
