@@ -43,9 +43,9 @@
 //     skipped: the rest of a window that was too small for it.
 //   - A changed limit applies in the process that changed it. While processes have limits that differ in size, they admit at most what the
 //     higher one allows; if they differ in kind, at most the sum of both.
-//   - The script for all algorithms decides on a key that was counted under another limit, or that has reservations ahead, except in a
-//     bucket, or in a fixed window that is not joined. The first such operation can take two round trips, and so can a few each second
-//     while that lasts, or more if there are hundreds of such keys.
+//   - A key that was counted under another limit needs the script for all algorithms. So does one with reservations ahead, unless its
+//     limit is a bucket, or one fixed window alone. The first operation on such a key can take two round trips. Later ones take one,
+//     except for a few each second, or more if there are hundreds of such keys.
 //   - If another program wrote the value of a key, operations on that key return an error until the value is deleted.
 //     This applies to every value that does not have the form of a limit, such as a text of several words.
 //

@@ -13,7 +13,7 @@ import (
 //nolint:gochecknoglobals // constants
 var (
 	_          gatestore.Store = (*Store)(nil)
-	gateScript                 = sync.OnceValue(func() *script { return newScript(read("time.lua", "gate.lua")) })
+	gateScript                 = sync.OnceValue(func() *script { return newScript(read("now.lua", "names.lua", "gate.lua")) })
 )
 
 // gateTimeout is the shortest timeout for a request of a gate: its calls wait anyway, and a connection may have to be made.

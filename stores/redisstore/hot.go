@@ -23,15 +23,15 @@ var (
 	decisions = map[uint]string{algBucket: "takebucket.lua", algWindow: "takewindow.lua"}
 	// manyScripts are lua/many.lua, by algorithm.
 	manyScripts = map[uint]func() *script{
-		algBucket: sync.OnceValue(func() *script { return hotScript("many.lua", algBucket) }),
-		algWindow: sync.OnceValue(func() *script { return hotScript("many.lua", algWindow) }),
+		algBucket: sync.OnceValue(func() *script { return hotScript([]string{"now.lua", "many.lua"}, algBucket) }),
+		algWindow: sync.OnceValue(func() *script { return hotScript([]string{"now.lua", "many.lua"}, algWindow) }),
 	}
 )
 
-// hotScript returns the script of a frame with a decision in it, and with the words of pairs replaced.
-func hotScript(frame string, algorithm uint, pairs ...string) *script {
+// hotScript returns the script of the files of a frame with a decision in it, and with the words of pairs replaced.
+func hotScript(frame []string, algorithm uint, pairs ...string) *script {
 	decide := read(decisions[algorithm], "takewrite.lua")
-	return newScript(strings.NewReplacer(append(pairs, "DECIDE\n", decide)...).Replace(read(frame)))
+	return newScript(strings.NewReplacer(append(pairs, "DECIDE\n", decide)...).Replace(read(frame...)))
 }
 
 // takesOne returns the script that takes one permit of one key, which has the numbers of the limit in its text, or nil if the store has
@@ -42,7 +42,7 @@ func (p *part) takesOne(s *Store) *script {
 			full, a, b := p.numbers()
 			form, place := p.form()
 			list := []string{"'" + p.name + "|'", full, a, cmp.Or(b, "nil"), "'" + form + "'", "'" + place + "'"}
-			return hotScript("one.lua", p.algorithm, "LIMIT", strings.Join(list, ", "), "ONE", number(p.unit()))
+			return hotScript([]string{"one.lua"}, p.algorithm, "LIMIT", strings.Join(list, ", "), "ONE", number(p.unit()))
 		})
 	})
 	return p.one

@@ -41,7 +41,7 @@ func newScript(text string) *script {
 	return &script{text, sha, sha}
 }
 
-// algorithms are the files of account, in the order of the bits of a set. The last of each has the name of its part of take.
+// algorithms are the files of account, in the order of the bits of a set. The last one of each is also the name of its part in lua/take.
 //
 //nolint:gochecknoglobals // a constant table
 var algorithms = [...][]string{{"bucket.lua"}, {"window.lua"}, {"entry.lua", "segments.lua"}, {"countermath.lua", "counter.lua"}}
@@ -57,7 +57,7 @@ const (
 
 //nolint:gochecknoglobals // constants
 var (
-	beatScript = sync.OnceValue(func() *script { return newScript(read("time.lua", "instances.lua")) })
+	beatScript = sync.OnceValue(func() *script { return newScript(read("now.lua", "names.lua", "instances.lua")) })
 	accountsMu sync.Mutex
 	accounts   [1 << len(algorithms)]*script
 )
@@ -67,7 +67,7 @@ func accountScript(set uint) *script {
 	accountsMu.Lock()
 	defer accountsMu.Unlock()
 	if accounts[set] == nil {
-		paths := []string{"time.lua", "head.lua"}
+		paths := []string{"now.lua", "names.lua", "head.lua"}
 		for i, of := range algorithms {
 			if set&(1<<i) != 0 {
 				paths = append(paths, of...)

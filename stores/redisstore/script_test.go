@@ -133,7 +133,7 @@ func TestLuaMulDiv(t *testing.T) {
 	t.Parallel()
 	client := startServer(t).client(t)
 	rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test is repeated by its seed
-	text := read("time.lua", "countermath.lua") + `
+	text := read("now.lua", "names.lua", "countermath.lua") + `
 local q, r = muldiv(tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]))
 return {q, r}`
 	for range 2000 {

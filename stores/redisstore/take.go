@@ -53,7 +53,7 @@ func newTake(p *plan) *script {
 		add("STANDS", ", n_, first_, more_, full_, receipt_")
 		words["FORM"] += "ddddd"
 	}
-	return newScript(takeWords.ReplaceAllStringFunc(read("take.lua"), func(word string) string { return words[word] }))
+	return newScript(takeWords.ReplaceAllStringFunc(read("now.lua", "take.lua"), func(word string) string { return words[word] }))
 }
 
 // takes returns the script for takes under the limits of a plan, which has their numbers in its text, or nil if the store has too many.

@@ -1,4 +1,4 @@
--- Decisions on keys, one after the other, for any limits. The text is time, head, the algorithms, and
+-- Decisions on keys, one after the other, for any limits. The text is now, names, head, the algorithms, and
 -- account.
 --
 -- KEYS[i]    the value of a key

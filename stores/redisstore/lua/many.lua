@@ -15,11 +15,6 @@
 -- recovers from then on. The value has the time at which its key expires: a key is set to expire later than
 -- necessary, so that most writes can keep that time, which costs the server less.
 local call, pcall, pack, unpack = redis.call, redis.pcall, struct.pack, struct.unpack
-local now = tonumber(ARGV[1])
-if not now then
-  local t = call('TIME')
-  now = (t[1] - 1577836800) * 1000000 + t[2]
-end
 local limit, full, a, b, form, place = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local reply = {pack('<d', now)}
 local units, most = tonumber(ARGV[8]), tonumber(ARGV[9])

@@ -11,11 +11,6 @@
 --   STATE   the state as text
 local call, pcall, pack, unpack, sub = redis.call, redis.pcall, struct.pack, struct.unpack, string.sub
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-local now = tonumber(ARGV[1])
-if not now then
-  local t = call('TIME')
-  now = (t[1] - 1577836800) * 1000000 + t[2]
-end
 HELP
 local limit, reply = 'HEAD', {pack('<d', now)}
 for i = 1, #KEYS do
