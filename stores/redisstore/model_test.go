@@ -231,25 +231,32 @@ func TestHotAsGeneral(t *testing.T) {
 		clear(baked.ones)
 		clear(baked.takes)
 		var took [3]limits.Result
+		var got [3]limits.Result
+		var l ratelimit.Limit
+		var op limits.Op
 		for step := range 60 {
-			now = now.Add(time.Duration(rng.Int64N(int64(period)*2/3)) - period/8) // the clock may go back
-			if rng.IntN(20) == 0 {                                                 // by more than two buckets
-				now = now.Add(-time.Duration(rng.Int64N(int64(20 * period))))
-			}
-			l := all[max(0, rng.IntN(9)-6)]
-			most := planned(t, open(t, general, "t0").(*table), l).Capacity //nolint:forcetypeassert // it is one of ours
-			op := limits.Op{Cost: rng.Int64N(2+min(3, most)) * max(1, most/8)}
-			switch rng.IntN(10) {
-			case 0:
-				op.Kind, op.MaxWait = limits.Reserve, time.Duration(rng.Int64N(int64(2*period)))
-			case 1:
-				op.Kind = limits.TakeAtMost
-			case 2:
-				if took[0].Permits > 0 {
-					op.Kind, op.Cost = limits.Refund, took[0].Permits
+			wait := got[0].RetryAfter
+			if op.Kind == limits.Take && wait > 0 && wait <= 4*period && rng.IntN(2) == 0 { // exactly when it was told to come again, or as little too early as the server can tell
+				now = now.Add((wait + time.Microsecond - 1).Truncate(time.Microsecond) - time.Duration(rng.Int64N(2))*time.Microsecond)
+			} else {
+				now = now.Add(time.Duration(rng.Int64N(int64(period)*2/3)) - period/8) // the clock may go back
+				if rng.IntN(20) == 0 {                                                 // by more than two buckets
+					now = now.Add(-time.Duration(rng.Int64N(int64(20 * period))))
+				}
+				l = all[max(0, rng.IntN(9)-6)]
+				most := planned(t, open(t, general, "t0").(*table), l).Capacity //nolint:forcetypeassert // it is one of ours
+				op = limits.Op{Cost: rng.Int64N(2+min(3, most)) * max(1, most/8)}
+				switch rng.IntN(10) {
+				case 0:
+					op.Kind, op.MaxWait = limits.Reserve, time.Duration(rng.Int64N(int64(2*period)))
+				case 1:
+					op.Kind = limits.TakeAtMost
+				case 2:
+					if took[0].Permits > 0 {
+						op.Kind, op.Cost = limits.Refund, took[0].Permits
+					}
 				}
 			}
-			var got [3]limits.Result
 			var state [3]string
 			for i, s := range stores {
 				table := open(t, s, fmt.Sprint("t", i)).(*table) //nolint:forcetypeassert // it is one of ours
